@@ -1,0 +1,41 @@
+# Each target does its own set-up: only Python 3.11+ and make are needed.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+OUT    ?= demo
+
+.PHONY: venv demo test test-slow lint bench docs clean
+
+venv: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "nodeproof needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@
+
+demo: venv
+	$(BIN)/nodeproof demo --out $(OUT)
+
+test: lint
+	$(BIN)/python -m pytest -n auto --dist loadfile
+
+test-slow: venv
+	$(BIN)/python -m pytest -m slow
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: venv
+	$(BIN)/python benchmarks/planted.py
+	$(BIN)/python benchmarks/scale.py
+
+docs: venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) build dist site demo .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,37 @@
+"""Label every node of a graph from its links, its features and a few labels.
+
+>>> from nodeproof import NodeClassifier
+>>> from nodeproof.datasets import make_planted
+>>> data = make_planted(random_state=0)
+>>> clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+>>> bool((clf.labels_ == data.y_true).mean() > 0.99)
+True
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+__all__ = ["NodeClassifier", "Problem", "datasets", "metrics", "sets", "solvers", "terms"]
+
+if TYPE_CHECKING:
+    from nodeproof import datasets, metrics, sets, solvers, terms
+    from nodeproof.estimator import NodeClassifier
+    from nodeproof.problem import Problem
+
+_HOMES = {"NodeClassifier": "nodeproof.estimator", "Problem": "nodeproof.problem"}
+
+
+def __getattr__(name: str) -> Any:
+    # Names are looked up on first use, so that `import nodeproof` and `nodeproof --help`
+    # do not wait for scipy and numba.
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name in __all__:
+        return import_module(f"nodeproof.{name}")
+    raise AttributeError(f"module 'nodeproof' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,12 @@
+"""The errors that users meet."""
+
+
+class InputError(ValueError):
+    """What was given cannot be used; the message says what, where and what to do."""
+
+
+class MissingExtraError(ImportError):
+    """An optional dependency is not installed; the message names the install command."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed; run: pip install 'nodeproof[{extra}]'")
