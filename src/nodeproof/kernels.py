@@ -1,0 +1,281 @@
+"""The inner loops, compiled; no policy.
+
+Every kernel releases the GIL and works on a range of rows, so that callers may run fixed
+ranges on several threads: what a range gives does not depend on who runs it.
+"""
+
+import numpy as np
+from numba import njit
+
+__all__ = [
+    "cavity_rows",
+    "commit_rows",
+    "count_loops_and_zeros",
+    "first_bad_weight",
+    "is_symmetric",
+    "link_mass",
+    "sweep_rows",
+]
+
+# Keeps divisors away from zero; far below what any probability in float32 can be.
+_SMALL = 1e-100
+
+
+@njit(cache=True, nogil=True)
+def first_bad_weight(data):
+    """Return the position of the first weight that is negative or not finite, or −1."""
+    for e in range(len(data)):
+        if not (data[e] >= 0.0 and data[e] < np.inf):
+            return e
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def count_loops_and_zeros(indptr, indices, data):
+    """Return how many entries lie on the diagonal, and how many stored weights are zero."""
+    loops = 0
+    zeros = 0
+    for v in range(len(indptr) - 1):
+        for e in range(indptr[v], indptr[v + 1]):
+            if indices[e] == v:
+                loops += 1
+            if data[e] == 0.0:
+                zeros += 1
+    return loops, zeros
+
+
+@njit(cache=True, nogil=True)
+def is_symmetric(indptr, indices, data):
+    """Tell whether a CSR matrix with sorted rows equals its transpose, in one pass.
+
+    Rows are visited in order, so the lower entries of a row v are asked for in the order
+    in which they are stored: one pointer a row suffices.
+    """
+    n = len(indptr) - 1
+    pointer = indptr[:n].copy()
+    for v in range(n):
+        # All lower entries of row v have been asked for by now, unless one has no partner.
+        if pointer[v] < indptr[v + 1] and indices[pointer[v]] < v:
+            return False
+        for e in range(indptr[v], indptr[v + 1]):
+            u = indices[e]
+            if u > v:
+                twin = pointer[u]
+                if twin >= indptr[u + 1] or indices[twin] != v or data[twin] != data[e]:
+                    return False
+                pointer[u] = twin + 1
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _gather(v, indptr, indices, weights, W, links):
+    """Write Σ_u A_vu W_u, shape (K,), to `links`; no `weights` means all are one."""
+    links[:] = 0.0
+    if len(weights) == 0:
+        for e in range(indptr[v], indptr[v + 1]):
+            u = indices[e]
+            for i in range(links.shape[0]):
+                links[i] += W[u, i]
+    else:
+        for e in range(indptr[v], indptr[v + 1]):
+            u = indices[e]
+            w = weights[e]
+            for i in range(links.shape[0]):
+                links[i] += w * W[u, i]
+
+
+@njit(cache=True, nogil=True)
+def _softmax(score, temperature, out):
+    """Write softmax(score / T) to `out`; T = 0 puts all on the first maximum."""
+    K = score.shape[0]
+    best = 0
+    for i in range(1, K):
+        if score[i] > score[best]:
+            best = i
+    if temperature == 0.0:
+        out[:] = 0.0
+        out[best] = 1.0
+        return
+    total = 0.0
+    top = score[best]
+    for i in range(K):
+        score[i] = np.exp((score[i] - top) / temperature)
+        total += score[i]
+    for i in range(K):
+        out[i] = score[i] / total
+
+
+@njit(cache=True, nogil=True)
+def _null_score(v, eta, totals, W, ell_t, score):
+    """Subtract Σ_j (ℓt)_ij η_v (Σ_u η_u W_uj − η_v W_vj); `ell_t` is 1×1 or K×K."""
+    K = score.shape[0]
+    h = eta[v]
+    if ell_t.shape[0] == 1:
+        for i in range(K):
+            score[i] -= ell_t[0, 0] * h * (totals[i] - h * W[v, i])
+    else:
+        for j in range(K):
+            rest = h * (totals[j] - h * W[v, j])
+            for i in range(K):
+                score[i] -= ell_t[i, j] * rest
+
+
+@njit(cache=True, nogil=True)
+def sweep_rows(
+    lo, hi, first, indptr, indices, weights, eta, W, totals, costs, log_prior, ell, ell_t,
+    temperature, new, moved, mass,
+):  # fmt: skip
+    """Solve rows lo…hi given all others; write row v to ``new[v − first]``.
+
+    `ell` and `ell_t` are 1×1 (one pair for all classes) or K×K. Adds to ``moved[i]`` the
+    change of Σ η_v W_vi, and to `mass` what links W_v with its neighbours: ⟨AW_v, W_v⟩ (1×1)
+    or the outer product (K×K). Returns Σ_v max_i |ΔW_vi|.
+    """
+    K = W.shape[1]
+    links = np.empty(K)
+    score = np.empty(K)
+    change = 0.0
+    scalar = ell.shape[0] == 1
+    for v in range(lo, hi):
+        _gather(v, indptr, indices, weights, W, links)
+        if scalar:
+            for i in range(K):
+                score[i] = ell[0, 0] * links[i]
+        else:
+            for i in range(K):
+                score[i] = 0.0
+                for j in range(K):
+                    score[i] += ell[i, j] * links[j]
+        _null_score(v, eta, totals, W, ell_t, score)
+        for i in range(K):
+            score[i] += log_prior[i] - costs[v, i]
+        row = new[v - first]
+        _softmax(score, temperature, row)
+        largest = 0.0
+        for i in range(K):
+            step = np.float64(row[i]) - W[v, i]
+            moved[i] += eta[v] * step
+            largest = max(largest, abs(step))
+        change += largest
+        if scalar:
+            inside = 0.0
+            for i in range(K):
+                inside += links[i] * row[i]
+            mass[0, 0] += inside
+        else:
+            for i in range(K):
+                for j in range(K):
+                    mass[i, j] += row[i] * links[j]
+    return change
+
+
+@njit(cache=True, nogil=True)
+def _bounded_exp(ell, weight, gain):
+    """Write e^(ℓ·weight) to `gain`, kept within 1e±100 so that nothing overflows."""
+    for i in range(ell.shape[0]):
+        for j in range(ell.shape[1]):
+            gain[i, j] = np.exp(min(max(ell[i, j] * weight, -230.0), 230.0))
+
+
+@njit(cache=True, nogil=True)
+def _told(v, W, gain, told):
+    """Write 1 / Σ_i gain_ij W_vi to `told`: what v's own row says to a neighbour, inverted."""
+    K = W.shape[1]
+    for j in range(K):
+        if gain.shape[0] == 1:
+            heard = 1.0 + (gain[0, 0] - 1.0) * W[v, j]
+        else:
+            heard = 0.0
+            for i in range(K):
+                heard += gain[i, j] * W[v, i]
+        told[j] = 1.0 / max(heard, _SMALL)
+
+
+@njit(cache=True, nogil=True)
+def cavity_rows(
+    lo, hi, first, indptr, indices, weights, eta, W, totals, costs, log_prior, ell, ell_t,
+    temperature, new, moved, mass,
+):  # fmt: skip
+    """Like `sweep_rows`, but each neighbour is asked without the echo of v itself.
+
+    A neighbour u has listened to v: its row is first freed of what v told it
+    (``W_uj / Σ_i e^ℓ_ij W_vi``), then tells v ``log Σ_j e^ℓ_ij (freed W_u)_j``: one step of
+    belief propagation on the links. Pairs without a link are treated as in `sweep_rows`.
+    Needs T = 1 (`temperature` is not used).
+    """
+    K = W.shape[1]
+    told = np.empty(K)
+    freed = np.empty(K)
+    product = np.empty(K)
+    score = np.empty(K)
+    change = 0.0
+    scalar = ell.shape[0] == 1
+    weighted = len(weights) > 0
+    gain = np.empty_like(ell)
+    _bounded_exp(ell, 1.0, gain)
+    for v in range(lo, hi):
+        score[:] = 0.0
+        product[:] = 1.0
+        if not weighted:
+            _told(v, W, gain, told)
+        for e in range(indptr[v], indptr[v + 1]):
+            u = indices[e]
+            if weighted:
+                _bounded_exp(ell, weights[e], gain)
+                _told(v, W, gain, told)
+            total = _SMALL
+            for j in range(K):
+                freed[j] = told[j] * W[u, j]
+                total += freed[j]
+            full = False
+            for i in range(K):
+                if scalar:
+                    factor = 1.0 + (gain[0, 0] - 1.0) * freed[i] / total
+                else:
+                    factor = 0.0
+                    for j in range(K):
+                        factor += gain[i, j] * freed[j] / total
+                product[i] *= max(factor, _SMALL)
+                full = full or product[i] > 1e100 or product[i] < 1e-100
+            if full:
+                for i in range(K):
+                    score[i] += np.log(product[i])
+                    product[i] = 1.0
+        for i in range(K):
+            score[i] += np.log(product[i])
+        _null_score(v, eta, totals, W, ell_t, score)
+        for i in range(K):
+            score[i] += log_prior[i] - costs[v, i]
+        row = new[v - first]
+        _softmax(score, 1.0, row)
+        largest = 0.0
+        for i in range(K):
+            step = np.float64(row[i]) - W[v, i]
+            moved[i] += eta[v] * step
+            largest = max(largest, abs(step))
+        change += largest
+    return change
+
+
+@njit(cache=True, nogil=True)
+def commit_rows(first, new, W):
+    """Copy the rows of a batch into W."""
+    for r in range(new.shape[0]):
+        for i in range(W.shape[1]):
+            W[first + r, i] = new[r, i]
+
+
+@njit(cache=True, nogil=True)
+def link_mass(lo, hi, indptr, indices, weights, W, mass):
+    """Add Σ_v W_vi (AW)_vj over rows lo…hi to `mass` (K×K), or its trace (1×1)."""
+    K = W.shape[1]
+    links = np.empty(K)
+    for v in range(lo, hi):
+        _gather(v, indptr, indices, weights, W, links)
+        if mass.shape[0] == 1:
+            for i in range(K):
+                mass[0, 0] += W[v, i] * links[i]
+        else:
+            for i in range(K):
+                for j in range(K):
+                    mass[i, j] += W[v, i] * links[j]

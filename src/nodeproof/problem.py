@@ -1,0 +1,220 @@
+"""The problem to solve, and the judge of every solution: φ, its gradients and F.
+
+Everything here is computed in float64 from ``(W, models)`` alone; no solver's word is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from nodeproof import threads
+from nodeproof.errors import InputError
+from nodeproof.graph import Affinity, Graph
+from nodeproof.terms.base import Term
+from nodeproof.terms.labels import Labels
+
+__all__ = ["PAPER_WEIGHTS", "Models", "Problem"]
+
+Array = NDArray[np.float64]
+
+#: (β_g, β_f, β_l) of the paper's experiments
+PAPER_WEIGHTS = (1.0, 2.5, 13.0)
+
+
+@dataclass(frozen=True)
+class Models:
+    """All that is estimated beside W.
+
+    Attributes
+    ----------
+    affinity : Affinity or None
+        The graph's parameters; None without a graph.
+    terms : tuple of ndarray, each of shape (K, \\*model)
+        The class models, in the order of the problem's terms.
+    log_prior : ndarray of shape (K,)
+        Log proportions of the classes; zeros for fixed weights, which know none.
+    """
+
+    affinity: Affinity | None
+    terms: tuple[Array, ...]
+    log_prior: Array
+
+
+class Problem:
+    """A graph, what is known of its nodes, and how the two are weighed.
+
+    With weights (β_g, β_f, β_l) the objective is the paper's,
+
+        φ(W, θ) = −s Σ_{u≠v} (A − tN)_uv (√W√Wᵀ)_uv + Σ_k β_k Σ_v f_k(z_v; Σ_i W_vi θ_i),
+
+    with ``s = 2β_g``: its polarised adjacency is t = 1/2. With "calibrated" weights every part
+    is a −log-likelihood, the graph's included, and the objective is the free energy F.
+
+    Parameters
+    ----------
+    graph : Graph or None
+        The graph with its null model.
+    terms : sequence of Term
+        Bound terms.
+    n_classes : int
+        Number of classes (atoms) K.
+    weights : "calibrated" or tuple of three floats
+        How the graph, features and labels are weighed.
+    threshold : float
+        t of the fixed weights; calibrated ones estimate it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nodeproof import Problem
+    >>> from nodeproof.graph import Graph
+    >>> two_pairs = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
+    >>> problem = Problem(Graph(two_pairs), [], n_classes=2, weights=(1.0, 0.0, 0.0))
+    >>> W = np.eye(2)[[0, 0, 1, 1]]
+    >>> problem.value(W, problem.fit_models(W))  # two pairs linked: −s·(1 − t)·4
+    -4.0
+    """
+
+    def __init__(
+        self,
+        graph: Graph | None,
+        terms: Sequence[Term],
+        n_classes: int,
+        weights: tuple[float, float, float] | Literal["calibrated"] = "calibrated",
+        threshold: float = 0.5,
+    ) -> None:
+        sizes = {term.n_nodes for term in terms}
+        if graph is not None:
+            sizes.add(graph.n_nodes)
+        if len(sizes) != 1:
+            raise InputError(
+                "a problem needs a graph or a term"
+                if not sizes
+                else f"graph and terms must speak of the same nodes; got sizes {sorted(sizes)}"
+            )
+        self.graph, self.terms = graph, tuple(terms)
+        self.n_nodes, self.n_classes = sizes.pop(), n_classes
+        self.weights, self.threshold = weights, threshold
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the weights are likelihoods, re-estimated from W."""
+        return self.weights == "calibrated"
+
+    def _betas(self) -> dict[str, float]:
+        if isinstance(self.weights, str):
+            raise InputError(
+                "φ needs fixed weights: build the problem with weights=(β_g, β_f, β_l), "
+                f"for example the paper's {PAPER_WEIGHTS}"
+            )
+        return dict(zip(("graph", "features", "labels"), self.weights, strict=True))
+
+    def _scale(self) -> float:
+        return 2.0 * self._betas()["graph"]
+
+    # φ, the paper's objective. ----------------------------------------------------------
+
+    def value(self, W: NDArray[Any], models: Models) -> float:
+        """Return φ(W, models)."""
+        betas = self._betas()
+        W = np.asarray(W, dtype=np.float64)
+        total = self.graph.phi(W, self._scale(), self.threshold) if self.graph else 0.0
+        for term, theta in zip(self.terms, models.terms, strict=True):
+            if betas[term.source]:
+                total += betas[term.source] * term.value(W, theta)
+        return float(total)
+
+    def gradient_W(self, W: NDArray[Any], models: Models) -> Array:
+        """Return ∂φ/∂W, shape (n, K); infinite or nan where the graph's root is at 0."""
+        betas = self._betas()
+        W = np.asarray(W, dtype=np.float64)
+        gradient = np.zeros(W.shape)
+        if self.graph and betas["graph"]:
+            gradient += self.graph.phi_gradient(W, self._scale(), self.threshold)
+        for term, theta in zip(self.terms, models.terms, strict=True):
+            if betas[term.source]:
+                gradient += betas[term.source] * term.gradient_W(W, theta)
+        return gradient
+
+    def gradient_models(self, W: NDArray[Any], models: Models) -> tuple[Array, ...]:
+        """Return ∂φ/∂θ for each term, each of shape (K, \\*model)."""
+        betas = self._betas()
+        W = np.asarray(W, dtype=np.float64)
+        return tuple(
+            betas[term.source] * term.gradient_models(W, theta)
+            for term, theta in zip(self.terms, models.terms, strict=True)
+        )
+
+    # F, the free energy. ----------------------------------------------------------------
+
+    def fit_models(self, W: NDArray[Any], matrix: bool = False) -> Models:
+        """Return the best models for W: likeliest when calibrated, else of least loss.
+
+        Parameters
+        ----------
+        W : ndarray of shape (n, K)
+            Rows on the simplex.
+        matrix : bool
+            Estimate K×K affinities instead of one pair.
+        """
+        if not self.calibrated:
+            affinity = Affinity.fixed(self._scale(), self.threshold) if self.graph else None
+            return Models(affinity, self.fit_terms(W), np.zeros(self.n_classes))
+        affinity = None
+        if self.graph:
+            links, pairs = self.graph.link_mass(W, matrix), self.graph.pair_mass(W, matrix)
+            affinity = Affinity.estimate(self.graph, links, pairs)
+        return Models(affinity, self.fit_terms(W), self.fit_log_prior(W))
+
+    def fit_terms(self, W: NDArray[Any]) -> tuple[Array, ...]:
+        """Return the class models of every term, given W."""
+        return tuple(term.estimate(W) if self.calibrated else term.refit(W) for term in self.terms)
+
+    def fit_log_prior(self, W: NDArray[Any]) -> Array:
+        """Return the log proportions of the classes, one node added to each."""
+        sizes = W.sum(axis=0, dtype=np.float64) + 1.0
+        return np.asarray(np.log(sizes / sizes.sum()))
+
+    def costs(self, models: Models, lo: int, hi: int) -> Array:
+        """Return what the terms charge the nodes lo…hi in each class, shape (hi − lo, K)."""
+        total = np.zeros((hi - lo, self.n_classes))
+        betas = None if self.calibrated else self._betas()
+        for term, theta in zip(self.terms, models.terms, strict=True):
+            if betas is None:
+                total += term.cost(theta, lo, hi)
+            elif betas[term.source]:
+                total += betas[term.source] * term.vertex_costs(theta, lo, hi)
+        return total
+
+    def free_energy(self, W: NDArray[Any], models: Models, temperature: float = 1.0) -> float:
+        """Return F(W), normalisers and priors included, so that any two fits compare.
+
+        On one-hot rows with fixed weights it equals φ.
+        """
+
+        def part(lo: int, hi: int) -> Array:
+            rows = W[lo:hi].astype(np.float64)
+            charged = self.costs(models, lo, hi) - models.log_prior
+            return np.array([np.vdot(rows, charged) + temperature * xlogy(rows, rows).sum()])
+
+        total = float(threads.sum_rows(part, self.n_nodes)[0])
+        if self.graph and models.affinity:
+            matrix = models.affinity.ell.shape != (1, 1)
+            links, pairs = self.graph.link_mass(W, matrix), self.graph.pair_mass(W, matrix)
+            total += models.affinity.energy(links, pairs)
+        if self.calibrated:
+            total -= float(models.log_prior.sum())
+            for term, theta in zip(self.terms, models.terms, strict=True):
+                total += term.penalty(theta)
+        return total
+
+    @property
+    def labels(self) -> NDArray[np.int64] | None:
+        """The given labels, shape (n,), −1 where there is none; None without a label term."""
+        return next((term.y for term in self.terms if isinstance(term, Labels)), None)

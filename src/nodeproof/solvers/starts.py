@@ -1,0 +1,117 @@
+"""Where block CADO starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from scipy.special import softmax
+from sklearn.cluster import KMeans
+
+from nodeproof.graph import NullCorrected
+from nodeproof.problem import Problem
+from nodeproof.terms.covariance import Covariance
+
+__all__ = ["STARTS", "choose_starts"]
+
+Rows = NDArray[np.float32]
+
+# Below this many products a sweep, a fit takes milliseconds and several starts are free.
+_CHEAP = 20_000_000
+
+
+def random(problem: Problem, rng: np.random.Generator) -> Rows:
+    """Return Dirichlet(1) rows; labelled nodes at their label."""
+    W = rng.dirichlet(np.ones(problem.n_classes), size=problem.n_nodes).astype(np.float32)
+    return _place_labels(W, problem)
+
+
+def labels(problem: Problem, rng: np.random.Generator) -> Rows:
+    """Return uniform rows; labelled nodes at their label."""
+    K = problem.n_classes
+    return _place_labels(np.full((problem.n_nodes, K), 1.0 / K, dtype=np.float32), problem)
+
+
+def features(problem: Problem, rng: np.random.Generator) -> Rows:
+    """Return rows by class models fitted to the labelled nodes alone, or k-means without."""
+    K = problem.n_classes
+    if problem.labels is None or not (problem.labels >= 0).any():
+        X = next(term.X for term in problem.terms if isinstance(term, Covariance))
+        scale = X.std(axis=0)
+        return _soften(_cluster(X / np.where(scale > 0, scale, 1.0), K, rng), K)
+    known = np.zeros((problem.n_nodes, K), dtype=np.float32)
+    models = problem.fit_models(_place_labels(known, problem))
+    costs = problem.costs(models, 0, problem.n_nodes)
+    return _place_labels(softmax(-costs, axis=1).astype(np.float32), problem)
+
+
+def spectral(problem: Problem, rng: np.random.Generator) -> Rows:
+    """Return rows by k-means on the leading eigenvectors of ``A − ddᵀ/Σd``."""
+    assert problem.graph is not None
+    n, K = problem.n_nodes, problem.n_classes
+    degrees, total = problem.graph.degrees, problem.graph.total
+    modularity = NullCorrected(problem.graph.adjacency, degrees / np.sqrt(total), t=1.0)
+    try:
+        _, vectors = eigsh(
+            modularity, k=min(max(K - 1, 1), n - 2), which="LA", v0=rng.standard_normal(n), tol=1e-3
+        )
+    except ArpackNoConvergence as stopped:
+        vectors = stopped.eigenvectors
+    if vectors.shape[1] == 0:
+        return random(problem, rng)
+    return _place_labels(_soften(_cluster(vectors, K, rng), K), problem)
+
+
+STARTS: dict[str, Callable[[Problem, np.random.Generator], Rows]] = {
+    "random": random,
+    "labels": labels,
+    "features": features,
+    "spectral": spectral,
+}
+
+
+def choose_starts(problem: Problem, n_init: int | str) -> list[str]:
+    """Return the names of the starts to try: the most promising first.
+
+    "auto" takes one where a sweep is dear, and up to four where it is cheap.
+    """
+    K, n = problem.n_classes, problem.n_nodes
+    has_features = any(term.source == "features" for term in problem.terms)
+    has_links = problem.graph is not None and problem.graph.total > 0 and n > max(K, 3)
+    products = n + (problem.graph.adjacency.nnz if problem.graph else 0)
+    promising = []
+    if problem.labels is not None and (problem.labels >= 0).any():
+        promising.append("labels")
+    if has_links:
+        promising.append("spectral")
+    if has_features and n >= K:
+        promising.append("features")
+    if n_init == "auto":
+        n_init = 4 if products * K <= _CHEAP else 1
+    assert isinstance(n_init, int)
+    return (promising + ["random"] * n_init)[:n_init]
+
+
+def _place_labels(W: Rows, problem: Problem) -> Rows:
+    if problem.labels is not None:
+        known = np.flatnonzero(problem.labels >= 0)
+        W[known] = 0.0
+        W[known, problem.labels[known]] = 1.0
+    return W
+
+
+def _cluster(
+    points: NDArray[np.float64], n_clusters: int, rng: np.random.Generator
+) -> NDArray[np.int32]:
+    seed = int(rng.integers(2**31 - 1))
+    found: NDArray[np.int32] = KMeans(n_clusters, n_init=4, random_state=seed).fit_predict(points)
+    return found
+
+
+def _soften(clusters: NDArray[np.int32], n_classes: int) -> Rows:
+    """Return rows that lean to their cluster but can still be moved."""
+    W = np.full((len(clusters), n_classes), 0.2 / n_classes, dtype=np.float32)
+    W[np.arange(len(clusters)), clusters] += 0.8
+    return W

@@ -1,0 +1,100 @@
+"""One sweep over all rows in fixed batches, each row solved given the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof import kernels, threads
+from nodeproof.graph import Affinity
+from nodeproof.problem import Models, Problem
+
+__all__ = ["Sweeper"]
+
+Array = NDArray[np.float64]
+
+#: rows are solved all at once inside a batch and batch after batch, at most this many
+N_BATCHES = 16
+
+
+class Sweeper:
+    """Holds the arrays that sweeps share, and runs them.
+
+    Rows of a batch are solved from the same state (Jacobi), batches one after the other
+    (Gauss–Seidel). Batches and the order of all sums depend on n alone, so the result does not
+    depend on the number of threads.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        n, K = problem.n_nodes, problem.n_classes
+        self.problem = problem
+        self.batch = -(-n // N_BATCHES)
+        self.costs = np.empty((n, K), dtype=np.float32)
+        self.new = np.empty((self.batch, K), dtype=np.float32)
+        graph = problem.graph
+        if graph is None:
+            self.indptr = np.zeros(n + 1, dtype=np.int32)
+            self.indices = np.zeros(0, dtype=np.int32)
+            self.weights: NDArray[Any] = np.zeros(0, dtype=np.float32)
+            self.eta = np.ones(n)
+        else:
+            self.indptr, self.indices = graph.adjacency.indptr, graph.adjacency.indices
+            self.weights, self.eta = graph.weights, graph.eta
+
+    def charge(self, models: Models) -> None:
+        """Bring the costs up to date with the class models, each row less its minimum."""
+
+        def part(lo: int, hi: int) -> None:
+            costs = self.problem.costs(models, lo, hi)
+            # float32 then keeps what matters: the differences near the best class.
+            self.costs[lo:hi] = costs - costs.min(axis=1, keepdims=True)
+
+        threads.map_rows(part, self.problem.n_nodes)
+
+    def sweep(
+        self,
+        W: NDArray[np.float32],
+        affinity: Affinity | None,
+        log_prior: Array,
+        temperature: float = 1.0,
+        kernel: Callable[..., float] = kernels.sweep_rows,
+    ) -> tuple[float, Array]:
+        """Solve every row once, in place.
+
+        Returns
+        -------
+        change : float
+            Mean over nodes of the largest change in their row.
+        links : ndarray of the affinity's shape
+            Link mass inside classes (or between each two), as seen during the sweep.
+        """
+        n = self.problem.n_nodes
+        if affinity is None:
+            affinity = Affinity(np.zeros((1, 1)), np.zeros((1, 1)))
+        totals = threads.sum_rows(lambda lo, hi: self.eta[lo:hi] @ W[lo:hi], n)
+        links = np.zeros_like(affinity.ell)
+        change = 0.0
+        for first in range(0, n, self.batch):
+            last = min(first + self.batch, n)
+
+            def part(
+                lo: int, hi: int, first: int = first, totals: Array = totals
+            ) -> tuple[float, Array, Array]:
+                moved, mass = np.zeros(W.shape[1]), np.zeros_like(affinity.ell)
+                changed = kernel(
+                    lo, hi, first, self.indptr, self.indices, self.weights, self.eta, W, totals,
+                    self.costs, log_prior, affinity.ell, affinity.ell_t, temperature, self.new,
+                    moved, mass,
+                )  # fmt: skip
+                return changed, moved, mass
+
+            parts = threads.map_rows(part, last, first)
+            W[first:last] = self.new[: last - first]
+            for changed, moved, mass in parts:
+                change += changed
+                totals = totals + moved
+                links += mass
+        return change / n, links

@@ -1,0 +1,140 @@
+"""What a term is: one kind of knowledge about nodes, and one model of it a class."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof import threads
+from nodeproof.sets import ConvexSet
+
+__all__ = ["NodeData", "Term"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NodeData:
+    """What is known of the nodes beside their links.
+
+    Attributes
+    ----------
+    n_classes : int
+        Number of classes K.
+    X : ndarray of shape (n, m), or None
+        Features, finite.
+    y : ndarray of shape (n,), or None
+        Labels 0…K−1, −1 where there is none.
+    """
+
+    n_classes: int
+    X: NDArray[Any] | None = None
+    y: NDArray[np.int64] | None = None
+
+
+class Term(ABC):
+    """One kind of knowledge about nodes, with a model θ_i of it in each class.
+
+    A term can be weighed in two ways. As in the paper, by a loss ``f(z_v; θ)``, convex in θ,
+    that a node pays at its own mixture ``θ_v = Σ_i W_vi θ_i``; or *calibrated*, by the
+    −log-likelihood of the node in each class.
+
+    To add a term, write `bind`, `loss`, `loss_gradient` and `refit` for the first, `estimate`,
+    `cost` and `penalty` for the second. Models are one array of shape (K, \\*model).
+    """
+
+    #: what the term draws on; also picks its weight out of (β_g, β_f, β_l)
+    source: ClassVar[str]
+
+    #: where the models of the loss live; set by `bind`
+    models_set: ConvexSet
+    n_nodes: int
+    n_classes: int
+
+    @abstractmethod
+    def bind(self, nodes: NodeData) -> Self:
+        """Return a copy of this term that holds the data it needs."""
+
+    def _bound(self, n_nodes: int, n_classes: int) -> Self:
+        bound = copy.copy(self)
+        bound.n_nodes, bound.n_classes = n_nodes, n_classes
+        return bound
+
+    # The paper's loss. ------------------------------------------------------------------
+
+    @abstractmethod
+    def loss(self, theta: Array, lo: int, hi: int) -> Array:
+        """Return ``f(z_v; θ_v)`` for the nodes lo…hi, shape (hi − lo,).
+
+        Parameters
+        ----------
+        theta : ndarray of shape (hi − lo, \\*model) or (1, \\*model)
+            One model a node, or one for all of them.
+        """
+
+    @abstractmethod
+    def loss_gradient(self, theta: Array, lo: int, hi: int) -> Array:
+        """Return ``∇_θ f(z_v; θ_v)`` for the nodes lo…hi, shape (hi − lo, \\*model)."""
+
+    @abstractmethod
+    def start_models(self) -> Array:
+        """Return K equal models in the middle of their set, shape (K, \\*model)."""
+
+    @abstractmethod
+    def refit(self, W: NDArray[Any]) -> Array:
+        """Return the members of the set that minimise ``Σ_v W_vi f(z_v; θ_i)``."""
+
+    def value(self, W: NDArray[Any], models: Array) -> float:
+        """Return ``Σ_v f(z_v; Σ_i W_vi θ_i)``."""
+
+        def part(lo: int, hi: int) -> float:
+            return float(self.loss(_mix(W[lo:hi], models), lo, hi).sum())
+
+        return float(np.sum(threads.map_rows(part, self.n_nodes)))
+
+    def gradient_W(self, W: NDArray[Any], models: Array) -> Array:
+        """Return the derivative of the value with respect to W, shape (n, K)."""
+
+        def part(lo: int, hi: int) -> Array:
+            gradient = self.loss_gradient(_mix(W[lo:hi], models), lo, hi)
+            return gradient.reshape(hi - lo, -1) @ models.reshape(self.n_classes, -1).T
+
+        return np.concatenate(threads.map_rows(part, self.n_nodes))
+
+    def gradient_models(self, W: NDArray[Any], models: Array) -> Array:
+        """Return the derivative of the value with respect to the models, (K, \\*model)."""
+
+        def part(lo: int, hi: int) -> Array:
+            gradient = self.loss_gradient(_mix(W[lo:hi], models), lo, hi)
+            return np.asarray(W[lo:hi].T @ gradient.reshape(hi - lo, -1), dtype=np.float64)
+
+        return threads.sum_rows(part, self.n_nodes).reshape(models.shape)
+
+    def vertex_costs(self, models: Array, lo: int, hi: int) -> Array:
+        """Return ``f(z_v; θ_i)`` for the nodes lo…hi and each class, shape (hi − lo, K)."""
+        return np.stack([self.loss(model[None], lo, hi) for model in models], axis=1)
+
+    # The likelihood. --------------------------------------------------------------------
+
+    @abstractmethod
+    def estimate(self, W: NDArray[Any]) -> Array:
+        """Return the class models that are most probable given W, shape (K, \\*model)."""
+
+    @abstractmethod
+    def cost(self, models: Array, lo: int, hi: int) -> Array:
+        """Return the −log-likelihood of the nodes lo…hi in each class, (hi − lo, K)."""
+
+    def penalty(self, models: Array) -> float:
+        """Return the −log-prior under which `estimate` is most probable (0: flat)."""
+        return 0.0
+
+
+def _mix(W: NDArray[Any], models: Array) -> Array:
+    """Return ``Σ_i W_vi θ_i`` for each row, shape (rows, \\*model)."""
+    mixed = W.astype(np.float64, copy=False) @ models.reshape(len(models), -1)
+    return np.asarray(mixed.reshape(len(W), *models.shape[1:]))

@@ -1,0 +1,63 @@
+"""Run a function over fixed ranges of rows, on one thread or on several.
+
+The ranges depend on the number of rows alone and partial results are summed in their order,
+so the bits of a result do not depend on the number of threads. BLAS is kept to one thread
+meanwhile: its own pools would split sums differently, and fight for the same cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+__all__ = ["ROWS", "map_rows", "sum_rows", "using"]
+
+T = TypeVar("T")
+
+#: rows in one range: small enough to share out, large enough not to notice the sharing
+ROWS = 8192
+
+_pool: ContextVar[Executor | None] = ContextVar("nodeproof_pool", default=None)
+
+
+@contextmanager
+def using(n_jobs: int | None) -> Iterator[None]:
+    """Let the functions below run on this many threads (``None``: on every core)."""
+    n_threads = effective_n_jobs(-1 if n_jobs is None else n_jobs)
+    with threadpool_limits(limits=1):
+        if n_threads == 1:
+            yield
+            return
+        with ThreadPoolExecutor(n_threads) as pool:
+            token = _pool.set(pool)
+            try:
+                yield
+            finally:
+                _pool.reset(token)
+
+
+def map_rows(function: Callable[[int, int], T], stop: int, start: int = 0) -> list[T]:
+    """Return ``function(lo, hi)`` for the ranges that cut start…stop, in their order."""
+    ranges = [(lo, min(lo + ROWS, stop)) for lo in range(start, stop, ROWS)]
+    pool = _pool.get()
+    if pool is None or len(ranges) == 1:
+        return [function(lo, hi) for lo, hi in ranges]
+    return list(pool.map(lambda bounds: function(*bounds), ranges))
+
+
+def sum_rows(
+    function: Callable[[int, int], NDArray[np.float64]], stop: int, start: int = 0
+) -> NDArray[np.float64]:
+    """Return the sum of ``function(lo, hi)`` over the ranges that cut start…stop."""
+    total, *rest = map_rows(function, stop, start)
+    for part in rest:
+        total += part
+    return total
