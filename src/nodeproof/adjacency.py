@@ -72,7 +72,7 @@ def check_adjacency(graph: Any, n_nodes: int | None = None) -> sp.csr_array:
         matrix = matrix.copy()
         matrix.setdiag(0)
         matrix.eliminate_zeros()
-    if not kernels.is_symmetric(matrix.indptr, matrix.indices, matrix.data):
+    if not kernels.is_symmetric(matrix.indptr, matrix.indices, unless_all_one(matrix.data)):
         warnings.warn(
             "the graph is directed; it is made symmetric: a link either way counts, weights by "
             "their maximum",
@@ -82,6 +82,11 @@ def check_adjacency(graph: Any, n_nodes: int | None = None) -> sp.csr_array:
         matrix = matrix.maximum(matrix.T).tocsr()
         matrix.sort_indices()
     return matrix
+
+
+def unless_all_one(data: NDArray[Any]) -> NDArray[Any]:
+    """Return the weights for the kernels: none of them where all are one."""
+    return data[:0] if len(data) == 0 or data.min() == data.max() == 1.0 else data
 
 
 def from_edges(

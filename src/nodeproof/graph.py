@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from nodeproof import kernels, threads
-from nodeproof.adjacency import check_adjacency
+from nodeproof.adjacency import check_adjacency, unless_all_one
 from nodeproof.errors import InputError
 
 __all__ = ["Affinity", "Graph", "NullCorrected"]
@@ -25,6 +25,9 @@ Array = NDArray[np.float64]
 # Degrees spread by chance (Poisson) and, in a planted partition, by unequal class sizes. A
 # squared coefficient of variation this far beyond chance means hubs.
 _HUB_DISPERSION = 0.25
+
+# How many links a guess about the contrast of densities is worth.
+_GUESS_LINKS = 20.0
 
 # Keeps estimated densities off 0 and 1, where log-odds are infinite.
 _TINY = 1e-12
@@ -84,13 +87,12 @@ class Graph:
     def __init__(self, graph: Any, null_model: str = "auto", n_nodes: int | None = None) -> None:
         self.adjacency = check_adjacency(graph, n_nodes)
         self.n_nodes: int = self.adjacency.shape[0]
-        data = self.adjacency.data
-        self.weighted = bool(len(data)) and not (data.min() == data.max() == 1.0)
-        self.weights = data if self.weighted else data[:0]
+        self.weights = unless_all_one(self.adjacency.data)
+        self.weighted = len(self.weights) > 0
         self.degrees: Array = np.asarray(self.adjacency.sum(axis=1, dtype=np.float64)).ravel()
         self.total = float(self.degrees.sum())
         # One link of mean weight counts as one observation, whatever the unit of the weights.
-        self.unit = self.total / len(data) if self.weighted else 1.0
+        self.unit = self.total / len(self.weights) if self.weighted else 1.0
         if null_model == "auto":
             null_model = "degree" if self.degree_dispersion() > _HUB_DISPERSION else "uniform"
         if null_model not in ("uniform", "degree"):
@@ -188,10 +190,26 @@ class Affinity:
         return cls(np.array([[2.0 * s]]), np.array([[2.0 * s * t]]))
 
     @classmethod
-    def assumed(cls, graph: Graph) -> Affinity:
-        """Return the pair to begin with: ℓ = log 2, t the mean density."""
-        ell = np.log(2.0) / graph.unit
-        return cls(np.array([[ell]]), np.array([[ell * graph.density]]))
+    def assumed(cls, graph: Graph, labels: NDArray[np.int64] | None = None) -> Affinity:
+        """Return the pair to begin with, from the labelled nodes and a guess.
+
+        The guess is that links are twice as dense inside classes, at the graph's mean density.
+        It weighs as much as ``_GUESS_LINKS`` links each way; links among labelled nodes are
+        counted on top.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n,), optional
+            Given labels, −1 where there is none.
+        """
+        links, pairs = np.zeros(2), np.zeros(2)
+        if labels is not None and (labels >= 0).any():
+            links, pairs = _labelled_mass(graph, labels)
+        guess = graph.density * np.array([np.sqrt(2.0), np.sqrt(0.5)])
+        weight = _GUESS_LINKS * graph.unit / graph.density if graph.density > 0 else 1.0
+        rates = _bounded((links + weight * guess) / (pairs + weight), graph)
+        worth, price = _worth_and_price(rates, graph)
+        return cls(np.array([[worth[0] - worth[1]]]), np.array([[price[0] - price[1]]]))
 
     @classmethod
     def estimate(cls, graph: Graph, links: Array, pairs: Array) -> Affinity:
@@ -248,7 +266,25 @@ def _is_bernoulli(graph: Graph) -> bool:
 def _rates(links: Array, pairs: Array, graph: Graph) -> Array:
     """Return links per pair, drawn lightly (by one pair's worth) to the graph's density."""
     rates = (np.maximum(links, 0.0) + graph.density) / (np.maximum(pairs, 0.0) + 1.0)
+    return _bounded(rates, graph)
+
+
+def _bounded(rates: Array, graph: Graph) -> Array:
     return np.asarray(np.clip(rates, _TINY, 1 - _TINY if _is_bernoulli(graph) else np.inf))
+
+
+def _labelled_mass(graph: Graph, labels: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Return links and pairs among labelled nodes: (of equal labels, of different ones)."""
+    known = np.flatnonzero(labels >= 0)
+    y, eta = labels[known], graph.eta[known]
+    among = graph.adjacency[known][:, known].tocoo()
+    equal = float(among.data[y[among.row] == y[among.col]].sum())
+    pairs_equal = float((np.bincount(y, weights=eta) ** 2).sum() - eta @ eta)
+    pairs_all = float(eta.sum() ** 2 - eta @ eta)
+    return (
+        np.array([equal, float(among.data.sum()) - equal]),
+        np.array([pairs_equal, pairs_all - pairs_equal]),
+    )
 
 
 def _worth_and_price(rates: Array, graph: Graph) -> tuple[Array, Array]:

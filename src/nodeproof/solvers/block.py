@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from nodeproof import kernels, threads
+from nodeproof import threads
 from nodeproof.graph import Affinity
 from nodeproof.problem import Models, Problem
 from nodeproof.solvers.base import Callback, Progress, Result, Status
@@ -47,8 +47,10 @@ class BlockCADO:
     tol : float
         Stop when the rows change by less, on average over the nodes.
     hold : int
-        For at most so many sweeps calibrated weights begin with ``ℓ = log 2`` and a uniform
-        prior. Estimated from rows that have not settled, ℓ would vanish and W stay uniform.
+        For at most so many sweeps, calibrated weights keep the ℓ they began with (log 2, or
+        what links among labelled nodes say) and a uniform prior, unless the estimate is as
+        strong before. Estimated from rows that have not settled, ℓ would vanish and W stay
+        uniform.
     affinities : {"scalar", "matrix"}
         One pair (ℓ, t), or one for each two classes; calibrated weights only.
     n_jobs : int, optional
@@ -115,16 +117,13 @@ class BlockCADO:
     def _descend(
         self, sweeper: Sweeper, W: Rows, callback: Callback | None, run: int, n_runs: int
     ) -> Result:
-        problem, matrix = sweeper.problem, self.affinities == "matrix"
-        graph = problem.graph
-        calibrated = problem.calibrated
-        held = calibrated and self.hold > 0
-        flat = np.zeros(problem.n_classes)
-        models = Models(None, problem.fit_terms(W), flat)
+        problem, graph, matrix = sweeper.problem, sweeper.problem.graph, self.affinities == "matrix"
+        models = Models(None, problem.fit_terms(W), np.zeros(problem.n_classes))
+        held = problem.calibrated and self.hold > 0
+        begin: Affinity | None = None
         if graph:
-            models = replace(
-                models, affinity=Affinity.assumed(graph) if held else problem.fit_models(W).affinity
-            )
+            begin = Affinity.assumed(graph, problem.labels)
+            models = replace(models, affinity=begin if held else problem.fit_models(W).affinity)
         status, history = Status.MAX_ITER, defaultdict[str, list[float]](list)
         iteration = 0
         try:
@@ -134,24 +133,25 @@ class BlockCADO:
                     W, models.affinity, models.log_prior, self.temperature
                 )
                 history["change"].append(change)
-                if graph and models.affinity is not None and not matrix:
+                if models.affinity is not None and not matrix:
                     history["ell"].append(float(models.affinity.ell[0, 0]))
-                settled = change < (self.tol if not held else _SETTLED)
                 if callback and callback(Progress(iteration, run, n_runs, change, W)):
                     status = Status.STOPPED
                     break
-                if settled and not held:
+                if change < self.tol and not held:
                     status = Status.CONVERGED
                     break
-                held = held and not settled and iteration < self.hold
                 models = replace(models, terms=problem.fit_terms(W))
-                if calibrated and not held:
-                    models = replace(models, log_prior=problem.fit_log_prior(W))
-                    if graph:
-                        if matrix and links.shape == (1, 1):
-                            links = graph.link_mass(W, matrix)
-                        affinity = Affinity.estimate(graph, links, graph.pair_mass(W, matrix))
-                        models = replace(models, affinity=affinity)
+                if not problem.calibrated:
+                    continue
+                affinity = None
+                if graph:
+                    if matrix and links.shape == (1, 1):
+                        links = graph.link_mass(W, matrix)
+                    affinity = Affinity.estimate(graph, links, graph.pair_mass(W, matrix))
+                held = held and iteration < self.hold and not _surpassed(begin, affinity)
+                if not held:
+                    models = Models(affinity, models.terms, problem.fit_log_prior(W))
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         models = problem.fit_models(W, matrix)
@@ -159,8 +159,13 @@ class BlockCADO:
         return Result(W, models, value, status, iteration, dict(history))
 
 
-# While ℓ is held, rows that move less than this on average have settled enough to estimate it.
-_SETTLED = 0.02
+def _surpassed(begin: Affinity | None, estimated: Affinity | None) -> bool:
+    """Tell whether the estimated contrast is as strong as the one held, of the same sign."""
+    if begin is None or estimated is None:
+        return begin is None
+    if estimated.ell.shape != (1, 1):
+        return False
+    return bool(estimated.ell[0, 0] / begin.ell[0, 0] >= 1.0)
 
 
 def align_with_labels(result: Result, problem: Problem) -> Result:
@@ -187,19 +192,3 @@ def align_with_labels(result: Result, problem: Problem) -> Result:
 
 def _as_rows(start: NDArray[Any]) -> Rows:
     return np.array(start, dtype=np.float32, order="C")
-
-
-def cavity_marginals(
-    problem: Problem, result: Result, max_iter: int = 50, tol: float = 1e-4
-) -> tuple[Rows, bool]:
-    """x"""
-    sweeper = Sweeper(problem)
-    sweeper.charge(result.models)
-    W = np.array(result.W, dtype=np.float32, order="C")
-    for _ in range(max_iter):
-        change, _ = sweeper.sweep(
-            W, result.models.affinity, result.models.log_prior, kernel=kernels.cavity_rows
-        )
-        if change < tol:
-            return W, True
-    return W, False

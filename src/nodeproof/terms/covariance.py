@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
-from nodeproof import threads
+from nodeproof import kernels, threads
 from nodeproof.errors import InputError
 from nodeproof.sets import SpectralBox
 from nodeproof.terms.base import Array, NodeData, Term
@@ -159,8 +159,9 @@ class Covariance(Term):
 
     def _products(self, lo: int, hi: int) -> Array:
         """Return ``x_i x_j`` for i ≤ j, shape (hi − lo, m(m + 1)/2)."""
-        x = self._rows(lo, hi)
-        return x[:, self.upper[0]] * x[:, self.upper[1]]
+        out = np.empty((hi - lo, len(self.upper[0])))
+        kernels.products(self._rows(lo, hi), out)
+        return out
 
     def _moments(self, W: NDArray[Any]) -> Array:
         """Return ``Σ_v W_vi x_v x_vᵀ``, shape (K, m, m)."""
