@@ -35,7 +35,7 @@ class Models:
     ----------
     affinity : Affinity or None
         The graph's parameters; None without a graph.
-    terms : tuple of ndarray, each of shape (K, \\*model)
+    terms : tuple of ndarray, each of shape (K, ...)
         The class models, in the order of the problem's terms.
     log_prior : ndarray of shape (K,)
         Log proportions of the classes; zeros for fixed weights, which know none.
@@ -143,7 +143,7 @@ class Problem:
         return gradient
 
     def gradient_models(self, W: NDArray[Any], models: Models) -> tuple[Array, ...]:
-        """Return ∂φ/∂θ for each term, each of shape (K, \\*model)."""
+        """Return ∂φ/∂θ for each term, each of shape (K, ...)."""
         betas = self._betas()
         W = np.asarray(W, dtype=np.float64)
         return tuple(
@@ -163,14 +163,19 @@ class Problem:
         matrix : bool
             Estimate K×K affinities instead of one pair.
         """
+        return self._fit_models(W, self._masses(W, matrix))
+
+    def _fit_models(self, W: NDArray[Any], masses: tuple[Array, Array] | None) -> Models:
         if not self.calibrated:
             affinity = Affinity.fixed(self._scale(), self.threshold) if self.graph else None
             return Models(affinity, self.fit_terms(W), np.zeros(self.n_classes))
-        affinity = None
-        if self.graph:
-            links, pairs = self.graph.link_mass(W, matrix), self.graph.pair_mass(W, matrix)
-            affinity = Affinity.estimate(self.graph, links, pairs)
+        affinity = Affinity.estimate(self.graph, *masses) if self.graph and masses else None
         return Models(affinity, self.fit_terms(W), self.fit_log_prior(W))
+
+    def _masses(self, W: NDArray[Any], matrix: bool) -> tuple[Array, Array] | None:
+        if self.graph is None:
+            return None
+        return self.graph.link_mass(W, matrix), self.graph.pair_mass(W, matrix)
 
     def fit_terms(self, W: NDArray[Any]) -> tuple[Array, ...]:
         """Return the class models of every term, given W."""
@@ -178,7 +183,9 @@ class Problem:
 
     def fit_log_prior(self, W: NDArray[Any]) -> Array:
         """Return the log proportions of the classes, one node added to each."""
-        sizes = W.sum(axis=0, dtype=np.float64) + 1.0
+        sizes = 1.0 + threads.sum_rows(
+            lambda lo, hi: W[lo:hi].sum(axis=0, dtype=np.float64), self.n_nodes
+        )
         return np.asarray(np.log(sizes / sizes.sum()))
 
     def costs(self, models: Models, lo: int, hi: int) -> Array:
@@ -197,22 +204,37 @@ class Problem:
 
         On one-hot rows with fixed weights it equals φ.
         """
+        matrix = models.affinity is not None and models.affinity.ell.shape != (1, 1)
+        return self._free_energy(W, models, temperature, self._masses(W, matrix))
 
+    def _free_energy(
+        self,
+        W: NDArray[Any],
+        models: Models,
+        temperature: float,
+        masses: tuple[Array, Array] | None,
+    ) -> float:
         def part(lo: int, hi: int) -> Array:
             rows = W[lo:hi].astype(np.float64)
             charged = self.costs(models, lo, hi) - models.log_prior
             return np.array([np.vdot(rows, charged) + temperature * xlogy(rows, rows).sum()])
 
         total = float(threads.sum_rows(part, self.n_nodes)[0])
-        if self.graph and models.affinity:
-            matrix = models.affinity.ell.shape != (1, 1)
-            links, pairs = self.graph.link_mass(W, matrix), self.graph.pair_mass(W, matrix)
-            total += models.affinity.energy(links, pairs)
+        if masses is not None and models.affinity is not None:
+            total += models.affinity.energy(*masses)
         if self.calibrated:
             total -= float(models.log_prior.sum())
             for term, theta in zip(self.terms, models.terms, strict=True):
                 total += term.penalty(theta)
         return total
+
+    def fit_and_judge(
+        self, W: NDArray[Any], temperature: float = 1.0, matrix: bool = False
+    ) -> tuple[Models, float]:
+        """Return the best models for W and the free energy there, in one pass over the links."""
+        masses = self._masses(W, matrix)
+        models = self._fit_models(W, masses)
+        return models, self._free_energy(W, models, temperature, masses)
 
     @property
     def labels(self) -> NDArray[np.int64] | None:

@@ -74,7 +74,7 @@ class BlockCADO:
     temperature: float = 1.0
     n_init: int | Literal["auto"] = "auto"
     max_iter: int = 300
-    tol: float = 1e-4
+    tol: float = 1e-3
     hold: int = 15
     affinities: Literal["scalar", "matrix"] = "scalar"
     n_jobs: int | None = None
@@ -154,8 +154,7 @@ class BlockCADO:
                     models = Models(affinity, models.terms, problem.fit_log_prior(W))
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-        models = problem.fit_models(W, matrix)
-        value = problem.free_energy(W, models, self.temperature)
+        models, value = problem.fit_and_judge(W, self.temperature, matrix)
         return Result(W, models, value, status, iteration, dict(history))
 
 
@@ -179,6 +178,8 @@ def align_with_labels(result: Result, problem: Problem) -> Result:
     atoms, names = linear_sum_assignment(-agreement)
     order = np.empty(problem.n_classes, dtype=np.int64)
     order[names] = atoms
+    if (order == np.arange(len(order))).all():
+        return result
     models = result.models
     affinity = models.affinity
     if affinity is not None and affinity.ell.shape != (1, 1):

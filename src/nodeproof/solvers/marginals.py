@@ -17,7 +17,7 @@ def cavity_marginals(
     problem: Problem,
     result: Result,
     max_iter: int = 50,
-    tol: float = 1e-4,
+    tol: float = 1e-3,
     n_jobs: int | None = None,
 ) -> NDArray[np.float32]:
     """Return each node's class probabilities, judged without the echo of its own vote.

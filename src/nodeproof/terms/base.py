@@ -45,7 +45,7 @@ class Term(ABC):
     −log-likelihood of the node in each class.
 
     To add a term, write `bind`, `loss`, `loss_gradient` and `refit` for the first, `estimate`,
-    `cost` and `penalty` for the second. Models are one array of shape (K, \\*model).
+    `cost` and `penalty` for the second. Models are one array of shape (K, ...).
     """
 
     #: what the term draws on; also picks its weight out of (β_g, β_f, β_l)
@@ -73,17 +73,17 @@ class Term(ABC):
 
         Parameters
         ----------
-        theta : ndarray of shape (hi − lo, \\*model) or (1, \\*model)
+        theta : ndarray of shape (hi − lo, ...) or (1, ...)
             One model a node, or one for all of them.
         """
 
     @abstractmethod
     def loss_gradient(self, theta: Array, lo: int, hi: int) -> Array:
-        """Return ``∇_θ f(z_v; θ_v)`` for the nodes lo…hi, shape (hi − lo, \\*model)."""
+        """Return ``∇_θ f(z_v; θ_v)`` for the nodes lo…hi, shape (hi − lo, ...)."""
 
     @abstractmethod
     def start_models(self) -> Array:
-        """Return K equal models in the middle of their set, shape (K, \\*model)."""
+        """Return K equal models in the middle of their set, shape (K, ...)."""
 
     @abstractmethod
     def refit(self, W: NDArray[Any]) -> Array:
@@ -107,7 +107,7 @@ class Term(ABC):
         return np.concatenate(threads.map_rows(part, self.n_nodes))
 
     def gradient_models(self, W: NDArray[Any], models: Array) -> Array:
-        """Return the derivative of the value with respect to the models, (K, \\*model)."""
+        """Return the derivative of the value with respect to the models, (K, ...)."""
 
         def part(lo: int, hi: int) -> Array:
             gradient = self.loss_gradient(_mix(W[lo:hi], models), lo, hi)
@@ -123,7 +123,7 @@ class Term(ABC):
 
     @abstractmethod
     def estimate(self, W: NDArray[Any]) -> Array:
-        """Return the class models that are most probable given W, shape (K, \\*model)."""
+        """Return the class models that are most probable given W, shape (K, ...)."""
 
     @abstractmethod
     def cost(self, models: Array, lo: int, hi: int) -> Array:
@@ -135,6 +135,6 @@ class Term(ABC):
 
 
 def _mix(W: NDArray[Any], models: Array) -> Array:
-    """Return ``Σ_i W_vi θ_i`` for each row, shape (rows, \\*model)."""
+    """Return ``Σ_i W_vi θ_i`` for each row, shape (rows, ...)."""
     mixed = W.astype(np.float64, copy=False) @ models.reshape(len(models), -1)
     return np.asarray(mixed.reshape(len(W), *models.shape[1:]))
