@@ -134,10 +134,10 @@ def from_edges(
     fresh[1:] = (low_end[1:] != low_end[:-1]) | (high_end[1:] != high_end[:-1])
     fresh &= low_end != high_end
     low_end, high_end, data = low_end[fresh], high_end[fresh], data[fresh]
-    ends = (np.concatenate([low_end, high_end]), np.concatenate([high_end, low_end]))
-    matrix = sp.coo_array((np.concatenate([data, data]), ends), shape=(n, n)).tocsr()
+    both_ways = (np.concatenate([low_end, high_end]), np.concatenate([high_end, low_end]))
+    matrix = sp.csr_array(sp.coo_array((np.concatenate([data, data]), both_ways), shape=(n, n)))
     matrix.sort_indices()
-    return sp.csr_array(matrix)
+    return matrix
 
 
 def is_pyg_data(graph: Any) -> bool:

@@ -5,7 +5,7 @@ Everything here is computed in float64 from ``(W, models)`` alone; no solver's w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -191,13 +191,18 @@ class Problem:
     def costs(self, models: Models, lo: int, hi: int) -> Array:
         """Return what the terms charge the nodes lo…hi in each class, shape (hi − lo, K)."""
         total = np.zeros((hi - lo, self.n_classes))
+        for _, costs in self.costs_by_term(models, lo, hi):
+            total += costs
+        return total
+
+    def costs_by_term(self, models: Models, lo: int, hi: int) -> Iterator[tuple[Term, Array]]:
+        """Yield each term that has a say, with its costs of shape (hi − lo, K)."""
         betas = None if self.calibrated else self._betas()
         for term, theta in zip(self.terms, models.terms, strict=True):
             if betas is None:
-                total += term.cost(theta, lo, hi)
+                yield term, term.cost(theta, lo, hi)
             elif betas[term.source]:
-                total += betas[term.source] * term.vertex_costs(theta, lo, hi)
-        return total
+                yield term, betas[term.source] * term.vertex_costs(theta, lo, hi)
 
     def free_energy(self, W: NDArray[Any], models: Models, temperature: float = 1.0) -> float:
         """Return F(W), normalisers and priors included, so that any two fits compare.

@@ -301,7 +301,7 @@ def _bernoulli_positions(
 def _triangle_pairs(
     positions: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Turn positions 0, 1, 2, … into the pairs (1, 0), (2, 0), (2, 1), (3, 0), …"""
+    """Turn positions 0, 1, 2, … into the pairs (1, 0), (2, 0), (2, 1), (3, 0) and so on."""
     row = ((1.0 + np.sqrt(1.0 + 8.0 * positions)) / 2.0).astype(np.int64)
     # The square root rounds: step back or forth where it missed.
     row -= row * (row - 1) // 2 > positions

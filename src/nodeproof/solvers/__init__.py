@@ -2,5 +2,6 @@
 
 from nodeproof.solvers.base import Progress, Result, Status
 from nodeproof.solvers.block import BlockCADO
+from nodeproof.solvers.cado import CADO
 
-__all__ = ["BlockCADO", "Progress", "Result", "Status"]
+__all__ = ["CADO", "BlockCADO", "Progress", "Result", "Status"]

@@ -1,0 +1,373 @@
+"""NodeClassifier: validates, chooses, delegates."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from nodeproof.choices import (
+    Choices,
+    choose_null_model,
+    choose_solver,
+    choose_terms,
+    choose_weights,
+)
+from nodeproof.errors import InputError
+from nodeproof.evidence import find_suspects, source_shares
+from nodeproof.graph import Graph
+from nodeproof.inputs import EncodedLabels, check_features, encode_labels, unpack_pyg
+from nodeproof.problem import Problem
+from nodeproof.solvers import Progress, Result, Status
+from nodeproof.solvers.block import BlockCADO
+from nodeproof.solvers.marginals import cavity_marginals
+from nodeproof.terms import NodeData
+
+__all__ = ["NodeClassifier"]
+
+
+class NodeClassifier(ClassifierMixin, BaseEstimator):
+    """Label every node of a graph from its links, its features and a few labels.
+
+    Any of the three may be missing. Labels may be wrong: how often is estimated, and those
+    that look wrong are listed.
+
+    Parameters
+    ----------
+    n_classes : int, optional
+        Number of classes; by default that of the distinct labels.
+    terms : "auto" or list of Term
+        What is made of features and labels; see :mod:`nodeproof.terms`.
+    null_model : {"auto", "uniform", "degree"}
+        How many links chance would give two nodes: equally many, or by their degrees.
+    threshold : "auto" or float
+        Density of links that counts as neutral, for fixed weights ("auto": the paper's 1/2).
+        Calibrated weights estimate it.
+    weights : "auto", "calibrated" or (β_g, β_f, β_l)
+        How the sources are weighed: by their likelihoods, or as in the paper.
+    son : float
+        Weight of the sum-of-norms penalty; only 0 for the solvers there are.
+    solver : "auto", "block", "cado" or a solver object
+        See :mod:`nodeproof.solvers`.
+    temperature : float
+        1 gives probabilities, 0 hard assignments.
+    n_init : int or "auto"
+        Number of starts.
+    max_iter : int
+        Most sweeps of one start.
+    tol : float
+        Stop when rows change by less, on average over the nodes.
+    engine : None
+        Where the work is done; only this machine so far.
+    n_jobs : int, optional
+        Threads; every core by default. The result does not depend on it.
+    random_state : int, RandomState or None
+        Seed: the same one gives the same bits.
+    verbose : bool
+        Print progress to the standard error stream.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n,)
+        The class of every node.
+    proba_ : ndarray of shape (n, K)
+        Class probabilities of every node.
+    classes_ : ndarray of shape (K,)
+        Names of the classes, in the order of the columns of `proba_`.
+    suspects_ : record array with the fields node, given, suggested, p_wrong
+        Labelled nodes whose label is probably wrong, most suspect first.
+    sources_ : dict
+        Shares of "graph", "features" and "labels" in the decisions.
+    choices_ : dict
+        What was chosen where "auto" was asked for, and why.
+    n_iter_ : int
+        Sweeps of the start that was kept.
+    history_ : dict of list
+        How they went.
+    status_ : str
+        How the solver ended.
+    objective_ : float
+        Free energy of the rows that were found (lower is better).
+
+    Examples
+    --------
+    >>> from nodeproof import NodeClassifier
+    >>> from nodeproof.datasets import make_planted
+    >>> data = make_planted(label_accuracy=0.7, random_state=0)
+    >>> clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+    >>> round(float((clf.labels_ == data.y_true).mean()), 3)
+    0.998
+    >>> wrong = (data.y >= 0) & (data.y != data.y_true)
+    >>> len(clf.suspects_), int(wrong[clf.suspects_.node].sum()), int(wrong.sum())
+    (57, 57, 57)
+    """
+
+    def __init__(
+        self,
+        n_classes: int | None = None,
+        *,
+        terms: Any = "auto",
+        null_model: str = "auto",
+        threshold: Any = "auto",
+        weights: Any = "auto",
+        son: float = 0.0,
+        solver: Any = "auto",
+        temperature: float = 1.0,
+        n_init: Any = "auto",
+        max_iter: int = 300,
+        tol: float = 1e-3,
+        engine: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_classes = n_classes
+        self.terms = terms
+        self.null_model = null_model
+        self.threshold = threshold
+        self.weights = weights
+        self.son = son
+        self.solver = solver
+        self.temperature = temperature
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.engine = engine
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self, X: Any = None, y: Any = None, *, graph: Any = None, validation: Any = None
+    ) -> Self:
+        """Label every node.
+
+        Parameters
+        ----------
+        X : array of shape (n, m), optional
+            Features.
+        y : array of shape (n,), optional
+            Integer or string labels; −1 (or None, NaN, an empty string) where unknown.
+        graph : object, optional
+            The links: scipy sparse matrix, square array, networkx or igraph graph, PyTorch
+            Geometric ``Data``, ``edge_index`` of shape (2, E), or table of edges.
+        validation : None
+            Reserved for nodes to choose settings on.
+        """
+        self._check_settings(validation)
+        X, y = unpack_pyg(graph, X, y)
+        if X is None and y is None and graph is None:
+            raise InputError("fit needs features, labels or a graph: X, y and graph are all None")
+        X = self._check_features(X, reset=True)
+        labels = encode_labels(y, self.n_classes)
+        network = self._check_graph(graph, X, labels)
+        K = self._check_sizes(X, labels, network)
+
+        choices: Choices = {}
+        bound = choose_terms(self.terms, X, labels.codes, K, choices)
+        if network is not None:
+            choose_null_model(network, self.null_model, choices)
+        weights, threshold = choose_weights(self.weights, self.threshold, self.solver, choices)
+        solver = choose_solver(
+            self.solver,
+            choices,
+            temperature=self.temperature,
+            n_init=self.n_init,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            n_jobs=self.n_jobs,
+            random_state=_seed(self.random_state),
+        )
+        problem = Problem(network, bound, K, weights, threshold)
+        result = solver.solve(problem, callback=_print_progress if self.verbose else None)
+        self._keep(problem, result, solver, labels, choices)
+        return self
+
+    def predict(self, X: Any = None, *, graph: Any = None) -> NDArray[Any]:
+        """Return `labels_`, or the labels of new nodes by their features.
+
+        Parameters
+        ----------
+        X : array of shape (n_new, m), optional
+            Features of nodes that were not fitted.
+        graph : None
+            Reserved for their links.
+        """
+        codes = self.predict_proba(X, graph=graph).argmax(axis=1)
+        return np.asarray(self.classes_[codes])
+
+    def predict_proba(self, X: Any = None, *, graph: Any = None) -> NDArray[np.float64]:
+        """Return `proba_`, or the class probabilities of new nodes by their features.
+
+        Returns
+        -------
+        ndarray of shape (n or n_new, K)
+        """
+        check_is_fitted(self)
+        if graph is not None:
+            raise InputError("links of new nodes are not supported yet: graph must be None")
+        if X is None:
+            return self.proba_
+        pairs = zip(self.terms_, self.models_.terms, strict=True)
+        feature_terms = [(term, theta) for term, theta in pairs if term.source == "features"]
+        if not feature_terms:
+            raise InputError(
+                "this model was fitted without features: it cannot judge new nodes by X"
+            )
+        X = self._check_features(X, reset=False)
+        if self.fitted_on_graph_:
+            warnings.warn(
+                "predict(X) judges new nodes by their features alone; the fitted nodes, links and "
+                "all, are in predict() without X",
+                UserWarning,
+                stacklevel=2,
+            )
+        scores = np.tile(self.models_.log_prior, (len(X), 1))
+        for term, theta in feature_terms:
+            scores -= term.bind(NodeData(len(self.classes_), X)).cost(theta, 0, len(X))
+        return np.asarray(softmax(scores, axis=1))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted model to one file, without pickle."""
+        from nodeproof.io.model import save_model
+
+        check_is_fitted(self)
+        save_model(self, path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a model that `save` has written; its predictions are the same, bit for bit."""
+        from nodeproof.io.model import load_model
+
+        return load_model(cls, path)
+
+    def _check_settings(self, validation: Any) -> None:
+        if validation is not None:
+            raise InputError("validation= is not supported yet: leave it out")
+        if self.son != 0:
+            raise InputError(
+                f"no solver here handles the sum of norms yet: son must be 0, got {self.son}"
+            )
+        if self.engine is not None:
+            raise InputError(f"engine must be None (this machine), got {self.engine!r}")
+        for name, least in (("temperature", 0.0), ("tol", 0.0), ("max_iter", 1)):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float | np.number) and least <= value < np.inf):
+                raise InputError(f"{name} must be a number ≥ {least}, got {value!r}")
+        if self.n_init != "auto" and not (
+            isinstance(self.n_init, int | np.integer) and self.n_init >= 1
+        ):
+            raise InputError(f"n_init must be 'auto' or a positive integer, got {self.n_init!r}")
+
+    def _check_features(self, X: Any, reset: bool) -> NDArray[Any] | None:
+        if X is None:
+            return None
+        checked: NDArray[Any] = validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            order="C",
+        )
+        check_features(checked, getattr(self, "feature_names_in_", None))
+        return checked
+
+    def _check_graph(
+        self, graph: Any, X: NDArray[Any] | None, labels: EncodedLabels
+    ) -> Graph | None:
+        if graph is None:
+            return None
+        rows = X if X is not None else labels.codes
+        return Graph(graph, self.null_model, None if rows is None else len(rows))
+
+    def _check_sizes(
+        self, X: NDArray[Any] | None, labels: EncodedLabels, graph: Graph | None
+    ) -> int:
+        K, codes = len(labels.classes), labels.codes
+        if K == 0:
+            raise InputError(
+                "NodeClassifier requires y to be passed, but the target y is None or holds no "
+                "label: without labels the number of classes is unknown, so give n_classes"
+            )
+        if X is None and graph is None and codes is None:
+            raise InputError("y holds no label, and there are neither features nor a graph")
+        sizes = [len(rows) for rows in (X, codes) if rows is not None]
+        if graph is not None:
+            sizes.append(graph.n_nodes)
+        if len(set(sizes)) > 1:
+            raise InputError(f"X, y and graph must speak of the same nodes; got sizes {sizes}")
+        if sizes[0] < K:
+            raise InputError(
+                f"n_classes={K} is more than the {sizes[0]} nodes: a class would be empty"
+            )
+        return K
+
+    def _keep(
+        self,
+        problem: Problem,
+        result: Result,
+        solver: Any,
+        labels: EncodedLabels,
+        choices: Choices,
+    ) -> None:
+        rows = result.W
+        if problem.calibrated and isinstance(solver, BlockCADO) and solver.temperature == 1.0:
+            rows = cavity_marginals(problem, result, tol=solver.tol, n_jobs=self.n_jobs)
+        proba = rows.astype(np.float64)
+        proba /= proba.sum(axis=1, keepdims=True)
+        codes = proba.argmax(axis=1)
+        self.classes_ = labels.classes
+        self.proba_ = proba
+        self.labels_ = self.classes_[codes]
+        self.suspects_ = find_suspects(proba, labels.codes, self.classes_)
+        self.sources_ = source_shares(problem, result.W, result.models)
+        self.choices_ = choices
+        self.n_iter_ = result.n_iter
+        self.history_ = result.history
+        self.status_ = str(result.status)
+        self.objective_ = result.value
+        self.models_ = result.models
+        self.terms_ = problem.terms
+        self.fitted_on_graph_ = problem.graph is not None
+        self._warn(result, np.bincount(codes, minlength=problem.n_classes))
+
+    def _warn(self, result: Result, sizes: NDArray[np.int64]) -> None:
+        if result.status in (Status.MAX_ITER, Status.INTERRUPTED):
+            warnings.warn(
+                f"the fit {result.status} after {result.n_iter} sweeps without settling; raise "
+                "max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        empty = self.classes_[sizes == 0]
+        if len(empty):
+            warnings.warn(
+                f"no node was assigned to {len(empty)} of {len(sizes)} classes: "
+                + ", ".join(map(str, empty[:5])),
+                UserWarning,
+                stacklevel=4,
+            )
+
+
+def _seed(random_state: Any) -> int | None:
+    if random_state is None or isinstance(random_state, int | np.integer):
+        return None if random_state is None else int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _print_progress(progress: Progress) -> None:
+    print(
+        f"start {progress.run}/{progress.n_runs}  sweep {progress.iteration:3d}  "
+        f"change {progress.change:.2e}",
+        file=sys.stderr,
+    )

@@ -1,0 +1,112 @@
+"""What the sources say of each node, and which given labels look wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof.problem import Models, Problem
+
+__all__ = ["find_suspects", "node_evidence", "source_shares"]
+
+Array = NDArray[np.float64]
+
+# Shares are averages over nodes; so many stretches of so many nodes are enough.
+_STRETCHES, _STRETCH = 20, 1000
+
+
+def find_suspects(
+    proba: Array, codes: NDArray[np.int64] | None, classes: NDArray[Any]
+) -> NDArray[Any]:
+    """Return the labelled nodes whose label is more likely wrong than right, worst first.
+
+    Parameters
+    ----------
+    proba : ndarray of shape (n, K)
+        Class probabilities, with all labels taken into account.
+    codes : ndarray of shape (n,), or None
+        Given labels as class numbers, −1 where there is none.
+    classes : ndarray of shape (K,)
+        Names of the classes.
+
+    Returns
+    -------
+    numpy record array with the fields node, given, suggested, p_wrong
+    """
+    fields = [
+        ("node", np.int64),
+        ("given", classes.dtype),
+        ("suggested", classes.dtype),
+        ("p_wrong", np.float64),
+    ]
+    if codes is None:
+        return np.recarray(0, dtype=fields)
+    known = np.flatnonzero(codes >= 0)
+    p_wrong = np.clip(1.0 - proba[known, codes[known]], 0.0, 1.0)
+    order = np.argsort(-p_wrong, kind="stable")
+    order = order[p_wrong[order] > 0.5]
+    suspects = np.recarray(len(order), dtype=fields)
+    nodes = known[order]
+    suspects.node = nodes
+    suspects.given = classes[codes[nodes]]
+    suspects.suggested = classes[proba[nodes].argmax(axis=1)]
+    suspects.p_wrong = p_wrong[order]
+    return suspects
+
+
+def node_evidence(
+    problem: Problem, W: NDArray[Any], models: Models, lo: int, hi: int
+) -> dict[str, Array]:
+    """Return what each source adds to the score of each class, in nats, for nodes lo…hi.
+
+    Returns
+    -------
+    dict of ndarray of shape (hi − lo, K)
+        By source: "graph", "features", "labels".
+    """
+    evidence: dict[str, Array] = {}
+    graph, affinity = problem.graph, models.affinity
+    if graph is not None and affinity is not None:
+        eta = graph.eta[lo:hi, None]
+        links = np.asarray(graph.adjacency[lo:hi] @ W, dtype=np.float64)
+        pairs = eta * (graph.null_totals(W) - eta * W[lo:hi])
+        if affinity.ell.shape == (1, 1):
+            evidence["graph"] = affinity.ell[0, 0] * links - affinity.ell_t[0, 0] * pairs
+        else:
+            evidence["graph"] = links @ affinity.ell - pairs @ affinity.ell_t
+    for term, costs in problem.costs_by_term(models, lo, hi):
+        evidence[term.source] = evidence.get(term.source, 0.0) - costs
+    return evidence
+
+
+def source_shares(problem: Problem, W: NDArray[Any], models: Models) -> dict[str, float]:
+    """Return how much each source contributed to the decisions; the shares sum to one.
+
+    A node's decision is its best class against the second best. What a source adds to that
+    margin is averaged over the nodes (over evenly spaced stretches of a large graph).
+    """
+    n = problem.n_nodes
+    if problem.n_classes == 1:
+        return {}
+    margins: dict[str, float] = {}
+    for lo, hi in _stretches(n):
+        evidence = node_evidence(problem, W, models, lo, hi)
+        total = np.sum(list(evidence.values()), axis=0)
+        second, first = np.argsort(total, axis=1)[:, -2:].T
+        rows = np.arange(hi - lo)
+        for source, scores in evidence.items():
+            margin = float((scores[rows, first] - scores[rows, second]).sum())
+            margins[source] = margins.get(source, 0.0) + margin
+    helpful = {source: max(margin, 0.0) for source, margin in margins.items()}
+    whole = sum(helpful.values())
+    return {source: margin / whole if whole else 0.0 for source, margin in helpful.items()}
+
+
+def _stretches(n: int) -> list[tuple[int, int]]:
+    """Return ranges that cover all nodes, or `_STRETCHES` evenly spaced ones of a large graph."""
+    if n <= _STRETCHES * _STRETCH:
+        return [(0, n)]
+    starts = np.linspace(0, n - _STRETCH, _STRETCHES).astype(int).tolist()
+    return [(lo, lo + _STRETCH) for lo in starts]
