@@ -162,7 +162,9 @@ def _to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
     if hasattr(graph, "columns") or hasattr(graph, "column_names") or isinstance(graph, Mapping):
         return _from_table(graph, n_nodes)
     array = np.asarray(graph)
-    if array.ndim == 2 and array.shape[0] == 2 and array.shape[1] != 2:
+    # A 2×2 array of integers is two links if there are more than two nodes, else a matrix.
+    links = array.shape[1:] != (2,) or (array.dtype.kind in "iu" and n_nodes not in (None, 2))
+    if array.ndim == 2 and len(array) == 2 and links:
         return _from_edge_index(array, None, n_nodes)
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise InputError(

@@ -28,6 +28,7 @@ from nodeproof.graph import Graph
 from nodeproof.inputs import EncodedLabels, check_features, encode_labels, unpack_pyg
 from nodeproof.problem import Problem
 from nodeproof.solvers import Progress, Result, Status
+from nodeproof.solvers.base import Callback
 from nodeproof.solvers.block import BlockCADO
 from nodeproof.solvers.marginals import cavity_marginals
 from nodeproof.terms import NodeData
@@ -72,8 +73,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         Threads; every core by default. The result does not depend on it.
     random_state : int, RandomState or None
         Seed: the same one gives the same bits.
-    verbose : bool
-        Print progress to the standard error stream.
+    verbose : bool or callable
+        Print progress to the standard error stream, or call this after every sweep with a
+        :class:`nodeproof.solvers.Progress`.
 
     Attributes
     ----------
@@ -128,7 +130,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         engine: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
-        verbose: bool = False,
+        verbose: Any = False,
     ) -> None:
         self.n_classes = n_classes
         self.terms = terms
@@ -188,7 +190,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             random_state=_seed(self.random_state),
         )
         problem = Problem(network, bound, K, weights, threshold)
-        result = solver.solve(problem, callback=_print_progress if self.verbose else None)
+        result = solver.solve(problem, callback=_reporter(self.verbose))
         self._keep(problem, result, solver, labels, choices)
         return self
 
@@ -338,6 +340,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self.objective_ = result.value
         self.models_ = result.models
         self.terms_ = problem.terms
+        self._given = labels.codes
         self.fitted_on_graph_ = problem.graph is not None
         self._warn(result, np.bincount(codes, minlength=problem.n_classes))
 
@@ -363,6 +366,13 @@ def _seed(random_state: Any) -> int | None:
     if random_state is None or isinstance(random_state, int | np.integer):
         return None if random_state is None else int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _reporter(verbose: Any) -> Callback | None:
+    if callable(verbose):
+        reporter: Callback = verbose
+        return reporter
+    return _print_progress if verbose else None
 
 
 def _print_progress(progress: Progress) -> None:

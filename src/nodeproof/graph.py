@@ -128,7 +128,7 @@ class Graph:
 
     def link_mass(self, W: NDArray[Any], matrix: bool = False) -> Array:
         """Return ``Σ_{u≠v} A_uv W_ui W_vj``: its trace, shape (1, 1), or all of it, (K, K)."""
-        A = self.adjacency
+        A, W = self.adjacency, np.ascontiguousarray(W)
 
         def part(lo: int, hi: int) -> Array:
             mass = np.zeros((W.shape[1],) * 2 if matrix else (1, 1))

@@ -188,7 +188,7 @@ def align_with_labels(result: Result, problem: Problem) -> Result:
     models = Models(
         affinity, tuple(theta[order] for theta in models.terms), models.log_prior[order]
     )
-    return replace(result, W=result.W[:, order], models=models)
+    return replace(result, W=np.ascontiguousarray(result.W[:, order]), models=models)
 
 
 def _as_rows(start: NDArray[Any]) -> Rows:

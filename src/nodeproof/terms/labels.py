@@ -24,7 +24,9 @@ class Labels(Term):
     Parameters
     ----------
     smoothing : float
-        Labels of each kind that every class is taken to have had already.
+        Labels of each kind that every class is taken to have had already. Less trusts few
+        labels more; measured over clean and wrong labels, 0.3 lost nothing against 1 and
+        suspected fewer labels that were right.
 
     Examples
     --------
@@ -32,13 +34,13 @@ class Labels(Term):
     >>> from nodeproof.terms import Labels, NodeData
     >>> term = Labels().bind(NodeData(n_classes=2, y=np.array([0, 0, 1, -1])))
     >>> term.estimate(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
-    array([[0.75      , 0.25      ],
-           [0.33333333, 0.66666667]])
+    array([[0.88461538, 0.11538462],
+           [0.1875    , 0.8125    ]])
     """
 
     source: ClassVar[str] = "labels"
 
-    def __init__(self, smoothing: float = 1.0) -> None:
+    def __init__(self, smoothing: float = 0.3) -> None:
         self.smoothing = smoothing
 
     def __repr__(self) -> str:

@@ -1,0 +1,5 @@
+"""`python -m nodeproof`."""
+
+from nodeproof.cli import main
+
+main()

@@ -1,0 +1,97 @@
+"""The command line: options only; what a command does is in the module of its name."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nodeproof import __version__
+from nodeproof.errors import InputError, MissingExtraError
+
+__all__ = ["cli", "main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="nodeproof")
+def cli() -> None:
+    """Label every node of a graph from its links, its features and a few labels."""
+
+
+@cli.command()
+@click.option("--out", type=click.Path(path_type=Path), default=Path("demo"), show_default=True,
+              help="Folder for the picture and the figures.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the data.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def demo(out: Path, seed: int, as_json: bool) -> None:
+    """Planted data, six combinations of sources, each beside the best possible."""
+    from nodeproof.cli.demo import run_demo
+
+    run_demo(out, seed, as_json)
+
+
+@cli.command()
+@click.argument("edges", type=click.Path(path_type=Path))
+@click.option("--features", type=click.Path(path_type=Path), help="Table: node, then features.")
+@click.option("--labels", type=click.Path(path_type=Path), help="Table: node, label.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("nodeproof-out"),
+              show_default=True, help="Folder for predictions, summary and model.")  # fmt: skip
+@click.option("--classes", type=click.IntRange(min=1), help="Number of classes, if not by labels.")
+@click.option("--header/--no-header", default=None, help="Files have a header line, or have not.")
+@click.option("--source", help="Column of EDGES with one end: a name, or a position from 0.")
+@click.option("--target", help="Column of EDGES with the other end.")
+@click.option("--weight", help="Column of EDGES with the weight.")
+@click.option("--node", help="Column of the other files with the node.")
+@click.option("--label", help="Column of the labels file with the label.")
+@click.option("--unknown", multiple=True, metavar="TOKEN", help="Label that means unknown.")
+@click.option("--strict", is_flag=True, help="Refuse nodes that have no link.")
+@click.option("--null-model", type=click.Choice(["auto", "uniform", "degree"]), default="auto",
+              show_default=True, help="What chance would link.")  # fmt: skip
+@click.option("--weights", default="auto", show_default=True, metavar="auto|G,F,L",
+              help="Fixed weights of graph, features and labels, as in the paper.")  # fmt: skip
+@click.option("--threshold", type=float, help="Neutral density of links, for fixed weights.")
+@click.option("--temperature", type=click.FloatRange(min=0), default=1.0, show_default=True,
+              help="1 gives probabilities, 0 hard assignments.")  # fmt: skip
+@click.option("--n-init", type=click.IntRange(min=1), help="Number of starts.")
+@click.option("--max-iter", type=click.IntRange(min=1), default=300, show_default=True,
+              help="Most sweeps of a start.")  # fmt: skip
+@click.option("--jobs", type=int, help="Threads; every core by default.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the starts.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
+def fit(edges: Path, **options: Any) -> None:
+    """Label every node of the graph in EDGES.
+
+    Files are CSV, TSV, Parquet or .npz. Nodes are the union of all files. Writes
+    predictions.csv, summary.json and model.npz.
+    """
+    from nodeproof.cli.fit import run_fit
+
+    run_fit(edges, **options)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; bad input ends with one line and exit code 2."""
+    try:
+        status = cli.main(arguments, prog_name="nodeproof", standalone_mode=False)
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except (InputError, MissingExtraError) as error:
+        _fail(str(error))
+    except BrokenPipeError:
+        sys.exit(1)
+    except OSError as error:
+        _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
+    except MemoryError as error:
+        _fail(f"not enough memory: {error}")
+    except (KeyboardInterrupt, click.Abort):
+        _fail("interrupted", code=130)
+    else:
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def _fail(message: str, code: int = 2) -> None:
+    # One line, whatever the message holds: it may quote a file.
+    click.echo("nodeproof: " + " ".join(message.split()), err=True)
+    sys.exit(code)

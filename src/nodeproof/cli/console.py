@@ -1,0 +1,71 @@
+"""What commands share: consoles, a progress line, notes instead of Python warnings."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+
+from nodeproof.solvers import Progress
+
+__all__ = ["ProgressLine", "errors", "note", "notes_from_warnings", "screen"]
+
+#: results go to the standard output, everything else to the standard error stream
+screen = Console()
+errors = Console(stderr=True)
+
+# Work that ends sooner needs no progress line.
+_PATIENCE = 2.0
+
+
+def note(text: str) -> None:
+    """Print one line about the data or the fit."""
+    errors.print(f"[dim]note:[/dim] {escape(text)}", soft_wrap=True)
+
+
+@contextmanager
+def notes_from_warnings(collected: list[str]) -> Iterator[None]:
+    """Collect the texts of warnings raised inside, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield
+        finally:
+            for warning in caught:
+                if str(warning.message) not in collected:
+                    collected.append(str(warning.message))
+
+
+class ProgressLine:
+    """A solver's callback: a live line on the terminal once a fit takes longer than two seconds."""
+
+    def __init__(self, enabled: bool) -> None:
+        self.enabled = enabled
+        self.began = time.monotonic()
+        self.line: Status | None = None
+
+    def __enter__(self) -> ProgressLine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.line is not None:
+            self.line.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        """Show how far the solver is."""
+        seconds = time.monotonic() - self.began
+        if not self.enabled or seconds < _PATIENCE:
+            return
+        text = (
+            f"start {progress.run} of {progress.n_runs}, sweep {progress.iteration}, "
+            f"rows change by {progress.change:.1e} ({seconds:.0f} s; Ctrl-C stops and writes)"
+        )
+        if self.line is None:
+            self.line = errors.status(text)
+            self.line.start()
+        self.line.update(text)

@@ -1,0 +1,168 @@
+"""`nodeproof fit`: files in, predictions, summary and model out."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+from rich.table import Table
+
+from nodeproof import NodeClassifier, __version__
+from nodeproof.cli.console import ProgressLine, note, notes_from_warnings, screen
+from nodeproof.errors import InputError
+from nodeproof.io import Tables, atomic_folder, read_tables
+from nodeproof.solvers import Status
+
+__all__ = ["run_fit"]
+
+
+def run_fit(
+    edges: Path,
+    *,
+    features: Path | None,
+    labels: Path | None,
+    out: Path,
+    classes: int | None,
+    header: bool | None,
+    source: str | None,
+    target: str | None,
+    weight: str | None,
+    node: str | None,
+    label: str | None,
+    unknown: tuple[str, ...],
+    strict: bool,
+    null_model: str,
+    weights: str,
+    threshold: float | None,
+    temperature: float,
+    n_init: int | None,
+    max_iter: int,
+    jobs: int | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Read the files, fit, and write three files to the folder ``out``."""
+    began = time.perf_counter()
+    _check_folder(out)
+    tables = read_tables(
+        edges, features, labels, header=header, source=source, target=target, weight=weight,
+        node=node, label=label, strict=strict, **({"unknown": unknown} if unknown else {}),
+    )  # fmt: skip
+    notes = list(tables.notes)
+    with ProgressLine(enabled=not as_json) as progress, notes_from_warnings(notes):
+        clf = NodeClassifier(
+            n_classes=classes,
+            null_model=null_model,
+            weights=_parse_weights(weights),
+            threshold="auto" if threshold is None else threshold,
+            temperature=temperature,
+            n_init=n_init or "auto",
+            max_iter=max_iter,
+            n_jobs=jobs,
+            random_state=seed,
+            verbose=progress,
+        )
+        clf.fit(tables.X, tables.y, graph=tables.graph)
+    clf.node_ids_ = tables.ids
+    summary = _summarise(clf, tables, notes, seed, time.perf_counter() - began)
+    with atomic_folder(out) as temporary:
+        _write_predictions(clf, tables, temporary / "predictions.csv")
+        (temporary / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+        clf.save(temporary / "model.npz")
+    if as_json:
+        print(json.dumps(summary, indent=2))
+    else:
+        for line in notes:
+            note(line)
+        _show(summary, out)
+    if clf.status_ == Status.INTERRUPTED:
+        sys.exit(130)
+
+
+def _check_folder(out: Path) -> None:
+    """Fail before the work, not after it, where the results could not be written."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out} is a file; give a folder")
+    if not out.resolve().parent.is_dir():
+        raise InputError(f"--out {out}: the folder {out.resolve().parent} does not exist")
+
+
+def _parse_weights(text: str) -> str | tuple[float, ...]:
+    if text in ("auto", "calibrated"):
+        return text
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(
+            f"--weights takes auto, calibrated or three numbers such as 1,2.5,13; got {text!r}"
+        ) from None
+
+
+def _write_predictions(clf: NodeClassifier, tables: Tables, path: Path) -> None:
+    n = len(clf.labels_)
+    suspect = np.zeros(n, dtype=bool)
+    suspect[clf.suspects_.node] = True
+    given = np.full(n, "", dtype=object)
+    if clf._given is not None:
+        known = np.flatnonzero(clf._given >= 0)
+        given[known] = clf.classes_[clf._given[known]].astype(str)
+    table = pa.table(
+        {
+            "node": pa.array(tables.ids),
+            "label": pa.array(clf.labels_),
+            "probability": clf.proba_.max(axis=1).round(6),
+            "given_label": pa.array(given, type=pa.string()),
+            "suspect": pa.array(suspect),
+        }
+    )
+    pyarrow.csv.write_csv(table, path)
+
+
+def _summarise(
+    clf: NodeClassifier, tables: Tables, notes: list[str], seed: int, seconds: float
+) -> dict[str, Any]:
+    names, sizes = np.unique(clf.labels_, return_counts=True)
+    return {
+        "nodeproof": __version__,
+        "nodes": len(clf.labels_),
+        "links": tables.graph.nnz // 2,
+        "features": 0 if tables.X is None else tables.X.shape[1],
+        "labels": 0 if clf._given is None else int((clf._given >= 0).sum()),
+        "classes": {str(name): int(size) for name, size in zip(names, sizes, strict=True)},
+        "mean_probability": round(float(clf.proba_.max(axis=1).mean()), 6),
+        "suspects": len(clf.suspects_),
+        "sources": {key: round(share, 4) for key, share in clf.sources_.items()},
+        "choices": clf.choices_,
+        "status": clf.status_,
+        "sweeps": clf.n_iter_,
+        "objective": clf.objective_,
+        "notes": notes,
+        "seed": seed,
+        "seconds": round(seconds, 3),
+    }
+
+
+def _show(summary: dict[str, Any], out: Path) -> None:
+    table = Table(title=f"{summary['nodes']} nodes, {summary['links']} links", show_header=False)
+    sources = ", ".join(f"{name} {share:.0%}" for name, share in summary["sources"].items())
+    sizes = list(summary["classes"].items())
+    shown = ", ".join(f"{name}: {size}" for name, size in sizes[:8])
+    rows = {
+        "classes": shown + (f", … ({len(sizes)} in all)" if len(sizes) > 8 else ""),
+        "given labels": f"{summary['labels']}, of which {summary['suspects']} look wrong",
+        "decided by": sources or "–",
+        "mean probability": f"{summary['mean_probability']:.3f}",
+        "fit": f"{summary['status']} after {summary['sweeps']} sweeps, {summary['seconds']} s",
+        "written": ", ".join(
+            str(out / n) for n in ("predictions.csv", "summary.json", "model.npz")
+        ),
+    }
+    for key, value in rows.items():
+        table.add_row(key, value)
+    screen.print(table)

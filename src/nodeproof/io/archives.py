@@ -1,0 +1,209 @@
+"""NumPy archives (``.npz``): graphs, features and labels whose row i is about node i."""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from nodeproof.adjacency import check_adjacency
+from nodeproof.errors import InputError
+from nodeproof.io.files import count_of, reading
+from nodeproof.io.keys import Keys
+
+__all__ = ["GraphArchive", "read_feature_archive", "read_graph_archive", "read_label_archive"]
+
+_MOST_CELLS = 50_000_000
+_SPARSE_FEATURES = ("x_data", "x_indices", "x_indptr", "x_shape")
+
+
+@dataclass(frozen=True)
+class GraphArchive:
+    """What an archive with a graph holds.
+
+    Attributes
+    ----------
+    keys : Keys
+        The nodes 0…n−1.
+    graph : scipy.sparse.csr_array of shape (n, n)
+        Symmetric, without self loops.
+    X : ndarray of shape (n, m) or None
+        Features.
+    y : ndarray of shape (n,) or None
+        Labels as text, empty where unknown.
+    notes : list of str
+        What the user should know.
+    """
+
+    keys: Keys
+    graph: sp.csr_array
+    X: NDArray[np.float64] | None
+    y: NDArray[np.str_] | None
+    notes: list[str]
+
+
+def read_graph_archive(path: Path) -> GraphArchive:
+    """Read a graph, and perhaps features and labels, from an archive.
+
+    The archive is what `scipy.sparse.save_npz` writes, or has the arrays ``adj_indptr`` and
+    ``adj_indices`` and perhaps ``adj_data``, ``n``, ``x`` (or ``x_data``, ``x_indices``,
+    ``x_indptr``, ``x_shape``), ``y`` (−1: unknown) and ``train_mask``, outside which labels
+    stay hidden.
+    """
+    arrays = _load(path)
+    with reading(path):
+        if {"format", "shape", "data"} <= set(arrays):
+            return _checked_graph(path, sp.csr_array(sp.load_npz(path)), None, None)
+        if not {"adj_indptr", "adj_indices"} <= set(arrays):
+            raise InputError(
+                f"{path} holds no graph: expected a file of scipy.sparse.save_npz, or the arrays "
+                f"adj_indptr and adj_indices; found {', '.join(arrays) or 'nothing'}"
+            )
+        matrix = _adjacency(path, arrays)
+        n = matrix.shape[0]
+        X = _features(path, arrays)
+        y = _as_labels(path, arrays["y"]) if "y" in arrays else None
+        for key, rows in (("x", X), ("y", y), ("train_mask", arrays.get("train_mask"))):
+            if rows is not None and len(rows) != n:
+                raise InputError(f"{path}: {key} has {len(rows)} rows for {n} nodes")
+        archive = _checked_graph(path, matrix, X, y)
+    if y is not None:
+        _hide_labels(path, arrays.get("train_mask"), y, archive.notes)
+    return archive
+
+
+def read_feature_archive(path: Path) -> NDArray[np.float64]:
+    """Read features of shape (n, m): the array ``x`` or ``X``, or the only 2-D array."""
+    arrays = _load(path)
+    with reading(path):
+        X = _features(path, arrays)
+        if X is None:
+            X = _as_features(path, _only(path, arrays, 2, "x"))
+    return X
+
+
+def read_label_archive(path: Path) -> NDArray[np.str_]:
+    """Read labels of shape (n,) as text: the array ``y``, or the only 1-D array."""
+    arrays = _load(path)
+    return _as_labels(path, arrays["y"] if "y" in arrays else _only(path, arrays, 1, "y"))
+
+
+def _load(path: Path) -> dict[str, NDArray[Any]]:
+    with reading(path):
+        path.stat()  # is_zipfile() does not tell a missing file from a broken one
+        if not zipfile.is_zipfile(path):
+            raise InputError(
+                f"cannot read {path}: it is not a complete NumPy archive; write it with "
+                "numpy.savez or scipy.sparse.save_npz"
+            )
+        with np.load(path, allow_pickle=False) as archive:
+            return {key: archive[key] for key in archive.files}
+
+
+def _adjacency(path: Path, arrays: dict[str, NDArray[Any]]) -> sp.csr_array:
+    indptr, indices = arrays["adj_indptr"], arrays["adj_indices"]
+    n = len(indptr) - 1
+    if "n" in arrays and int(arrays["n"]) != n:
+        raise InputError(f"{path}: n is {int(arrays['n'])}, but adj_indptr has {n} rows")
+    data = arrays.get("adj_data")
+    if data is None:
+        data = np.ones(len(indices), dtype=np.float32)
+    matrix = sp.csr_array((data, indices, indptr), shape=(n, n))
+    matrix.check_format(full_check=True)
+    return matrix
+
+
+def _checked_graph(
+    path: Path, matrix: sp.csr_array, X: NDArray[np.float64] | None, y: NDArray[np.str_] | None
+) -> GraphArchive:
+    notes = []
+    if matrix.shape[0] == matrix.shape[1] and (loops := int(np.count_nonzero(matrix.diagonal()))):
+        notes.append(f"{count_of(loops, 'self loop')} in {path.name} dropped")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            graph = check_adjacency(matrix)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    notes += [f"{path.name}: {warning.message}" for warning in caught]
+    return GraphArchive(Keys.of_positions(path, graph.shape[0]), graph, X, y, notes)
+
+
+def _features(path: Path, arrays: dict[str, NDArray[Any]]) -> NDArray[np.float64] | None:
+    for key in ("x", "X"):
+        if key in arrays:
+            return _as_features(path, arrays[key])
+    if not set(_SPARSE_FEATURES) <= set(arrays):
+        return None
+    data, indices, indptr, shape = (arrays[key] for key in _SPARSE_FEATURES)
+    rows, columns = map(int, shape)
+    if rows * columns > _MOST_CELLS:
+        raise InputError(
+            f"{path}: features of {rows:,} rows and {columns:,} columns are too many for a dense "
+            f"matrix ({_MOST_CELLS:,} cells at most); reduce the columns, e.g. with TruncatedSVD"
+        )
+    matrix = sp.csr_array((data, indices, indptr), shape=(rows, columns))
+    matrix.check_format(full_check=True)
+    return _as_features(path, matrix.toarray())
+
+
+def _as_features(path: Path, array: NDArray[Any]) -> NDArray[np.float64]:
+    if array.ndim != 2 or array.dtype.kind not in "biuf":
+        raise InputError(
+            f"{path}: features must be numbers of shape (n, m), got {array.dtype} of shape "
+            f"{array.shape}"
+        )
+    X = array.astype(np.float64)
+    finite = np.isfinite(X)
+    if not finite.all():
+        row, column = map(int, np.argwhere(~finite)[0])
+        raise InputError(
+            f"{path}, row {row}, column {column} (from 0): expected a finite number, "
+            f"got {X[row, column]}"
+        )
+    return X
+
+
+def _as_labels(path: Path, array: NDArray[Any]) -> NDArray[np.str_]:
+    kind = array.dtype.kind
+    whole = kind == "f" and bool((np.isnan(array) | (array == np.round(array))).all())
+    if array.ndim != 1 or not (kind in "iubU" or whole):
+        raise InputError(
+            f"{path}: labels must be integers or text of shape (n,), got {array.dtype} of shape "
+            f"{array.shape}"
+        )
+    if kind == "U":
+        return array.astype(np.str_)
+    known = ~np.isnan(array) & (array != -1) if kind == "f" else array != -1
+    texts = np.where(known, array, 0).astype(np.int64).astype(np.str_)
+    return np.where(known, texts, "")
+
+
+def _only(path: Path, arrays: dict[str, NDArray[Any]], ndim: int, key: str) -> NDArray[Any]:
+    found = [array for array in arrays.values() if array.ndim == ndim]
+    if len(found) != 1:
+        raise InputError(
+            f"{path}: expected an array {key!r} or exactly one {ndim}-D array, found "
+            f"{', '.join(f'{k} {a.shape}' for k, a in arrays.items()) or 'nothing'}"
+        )
+    return found[0]
+
+
+def _hide_labels(
+    path: Path, mask: NDArray[Any] | None, y: NDArray[np.str_], notes: list[str]
+) -> None:
+    if mask is None:
+        notes.append(f"{path.name} has labels but no train_mask; all its labels are used")
+        return
+    if mask.ndim != 1 or mask.dtype.kind not in "biu":
+        raise InputError(
+            f"{path}: train_mask must be true or false for each node, got {mask.dtype} of shape "
+            f"{mask.shape}"
+        )
+    y[~mask.astype(bool)] = ""

@@ -1,0 +1,187 @@
+"""Saved models: one `.npz` file, no pickle.
+
+Layout, version 1. ``meta`` holds JSON in UTF-8 as bytes: the format's name and version, the
+version of nodeproof that wrote it, the parameters of the classifier, its terms, and what it
+reports (choices, sources, history, status). Beside it lie plain arrays:
+
+==================  =======================  ===================================================
+``classes``         (K,)                     names of the classes
+``proba``           (n, K) float64           class probabilities
+``given``           (n,) int64, maybe empty  given labels as class numbers, −1 where unknown
+``log_prior``       (K,) float64             log proportions of the classes
+``ell``, ``ell_t``  (1, 1) or (K, K)         affinities, if there was a graph
+``term_0``, …       (K, ...) float64         class models, term by term
+``feature_names``   (m,) str                 if the features had names
+``node_ids``        (n,)                     if the nodes had names
+==================  =======================  ===================================================
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import zipfile
+import zlib
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof import __version__
+from nodeproof.errors import InputError
+from nodeproof.evidence import find_suspects
+from nodeproof.graph import Affinity
+from nodeproof.io.atomic import atomic_path
+from nodeproof.problem import Models
+from nodeproof.solvers import CADO, BlockCADO
+from nodeproof.terms import Covariance, Labels
+
+if TYPE_CHECKING:
+    from nodeproof.estimator import NodeClassifier
+
+C = TypeVar("C", bound="NodeClassifier")
+
+__all__ = ["FORMAT_VERSION", "load_model", "save_model"]
+
+FORMAT = "nodeproof-model"
+FORMAT_VERSION = 1
+
+#: what may appear in a file by name, with the attributes that make it up
+_KNOWN: dict[str, tuple[type, tuple[str, ...]]] = {
+    "Covariance": (Covariance, ("lo", "hi", "shrinkage", "intercept")),
+    "Labels": (Labels, ("smoothing",)),
+    "BlockCADO": (BlockCADO, tuple(field.name for field in dataclasses.fields(BlockCADO))),
+    "CADO": (CADO, tuple(field.name for field in dataclasses.fields(CADO))),
+}
+
+_REPORTED = ("choices_", "sources_", "history_", "status_", "n_iter_", "objective_")
+
+
+def save_model(clf: NodeClassifier, path: str | PathLike[str]) -> None:
+    """Write a fitted classifier to ``path``; the file appears only when it is complete."""
+    meta = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "nodeproof": __version__,
+        "params": {name: _encode(value) for name, value in clf.get_params(deep=False).items()},
+        "terms": [_encode(term) for term in clf.terms_],
+        "fitted_on_graph": clf.fitted_on_graph_,
+        "n_features_in": getattr(clf, "n_features_in_", None),
+        "reported": {name: getattr(clf, name) for name in _REPORTED},
+    }
+    arrays = {
+        "meta": np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8),
+        "classes": clf.classes_,
+        "proba": clf.proba_,
+        "given": np.empty(0, np.int64) if clf._given is None else clf._given,
+        "log_prior": clf.models_.log_prior,
+    }
+    if clf.models_.affinity is not None:
+        arrays["ell"], arrays["ell_t"] = clf.models_.affinity.ell, clf.models_.affinity.ell_t
+    for k, models in enumerate(clf.models_.terms):
+        arrays[f"term_{k}"] = models
+    if hasattr(clf, "feature_names_in_"):
+        arrays["feature_names"] = clf.feature_names_in_.astype(str)
+    if hasattr(clf, "node_ids_"):
+        arrays["node_ids"] = clf.node_ids_
+    with atomic_path(path) as temporary, Path(temporary).open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def load_model(cls: type[C], path: str | PathLike[str]) -> C:
+    """Read a classifier that :func:`save_model` has written."""
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"there is no model file {path}")
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            meta = _read_meta(archive, path)
+            arrays = {name: archive[name] for name in archive.files if name != "meta"}
+        return _rebuild(cls, meta, arrays)
+    except InputError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, KeyError, TypeError,
+            AttributeError, IndexError) as error:  # fmt: skip
+        raise InputError(f"{path} is damaged, or not a nodeproof model: {error}") from None
+
+
+def _read_meta(archive: Any, path: str | PathLike[str]) -> dict[str, Any]:
+    if not hasattr(archive, "files") or "meta" not in archive.files:
+        raise InputError(f"{path} is not a nodeproof model: it has no header")
+    meta = json.loads(archive["meta"].tobytes().decode())
+    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
+        raise InputError(f"{path} is not a nodeproof model: its header is of another format")
+    version = meta.get("version")
+    if not isinstance(version, int) or version < 1:
+        raise InputError(f"{path} is damaged: its format version is {version!r}")
+    if version > FORMAT_VERSION:
+        raise InputError(
+            f"{path} was written by nodeproof {meta.get('nodeproof')} in format {version}; this "
+            f"is nodeproof {__version__}, which reads up to format {FORMAT_VERSION}: upgrade it"
+        )
+    return meta
+
+
+def _rebuild(cls: type[C], meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> C:
+    clf = cls(**{name: _decode(value) for name, value in meta["params"].items()})
+    classes, proba, given = arrays["classes"], arrays["proba"], arrays["given"]
+    terms = tuple(_decode(spec) for spec in meta["terms"])
+    models = tuple(arrays[f"term_{k}"] for k in range(len(terms)))
+    n, K = proba.shape
+    _agree(classes.shape == (K,), "class names and probabilities")
+    _agree(len(given) in (0, n), "labels and probabilities")
+    _agree(arrays["log_prior"].shape == (K,), "class proportions and probabilities")
+    _agree(all(len(theta) == K for theta in models), "class models and probabilities")
+    affinity = Affinity(arrays["ell"], arrays["ell_t"]) if "ell" in arrays else None
+    clf.classes_, clf.proba_ = classes, proba
+    clf.labels_ = classes[proba.argmax(axis=1)]
+    clf.models_ = Models(affinity, models, arrays["log_prior"])
+    clf.terms_ = terms
+    clf.fitted_on_graph_ = bool(meta["fitted_on_graph"])
+    clf._given = given if len(given) else None
+    clf.suspects_ = find_suspects(proba, clf._given, classes)
+    if meta["n_features_in"] is not None:
+        clf.n_features_in_ = meta["n_features_in"]
+    if "feature_names" in arrays:
+        clf.feature_names_in_ = arrays["feature_names"].astype(object)
+    if "node_ids" in arrays:
+        _agree(len(arrays["node_ids"]) == n, "node names and probabilities")
+        clf.node_ids_ = arrays["node_ids"]
+    for name in _REPORTED:
+        setattr(clf, name, meta["reported"][name])
+    return clf
+
+
+def _agree(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(f"{what} do not fit together")
+
+
+def _encode(value: Any) -> Any:
+    """Return a parameter as JSON can hold it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_encode(item) for item in value]
+    name = type(value).__name__
+    if name in _KNOWN and type(value) is _KNOWN[name][0]:
+        return {"class": name, **{key: _encode(getattr(value, key)) for key in _KNOWN[name][1]}}
+    if isinstance(value, np.random.RandomState | np.random.Generator):
+        return None  # a stream that has moved on cannot be repeated
+    raise InputError(
+        f"cannot save {value!r}: a model file holds nodeproof's own terms and solvers only"
+    )
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, dict):
+        settings = dict(value)
+        name = settings.pop("class")
+        if name not in _KNOWN:
+            raise ValueError(f"unknown part {name!r}")
+        return _KNOWN[name][0](**settings)
+    return [_decode(item) for item in value] if isinstance(value, list) else value

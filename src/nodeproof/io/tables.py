@@ -1,0 +1,261 @@
+"""Read edges, features and labels from a user's files into one node set."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from nodeproof.errors import InputError
+from nodeproof.io.archives import (
+    GraphArchive,
+    read_feature_archive,
+    read_graph_archive,
+    read_label_archive,
+)
+from nodeproof.io.columns import Column
+from nodeproof.io.files import TableFile, count_of, file_kind
+from nodeproof.io.keys import Keys, one_node_set
+from nodeproof.io.links import Links, build_graph, read_links
+from nodeproof.io.parquet import ParquetFile
+from nodeproof.io.rows import FeatureRows, LabelRows, read_features, read_labels, some
+from nodeproof.io.text import TextFile
+
+__all__ = ["UNKNOWN", "Tables", "read_tables"]
+
+PathLike = str | os.PathLike[str]
+
+# What stands for "no label" in people's files.
+UNKNOWN = ("", "?", "-1", "NA", "N/A", "<NA>", "nan", "NaN", "None", "null", "NULL")
+
+
+@dataclass(frozen=True, repr=False)
+class Tables:
+    """What a user's files say, for one set of n nodes.
+
+    Attributes
+    ----------
+    ids : ndarray of shape (n,)
+        Node ids, sorted: int64 if every id in every file is an integer, otherwise text.
+    graph : scipy.sparse.csr_array of shape (n, n)
+        Symmetric, without self loops; row i is the node ``ids[i]``.
+    X : ndarray of shape (n, m) or None
+        Features.
+    feature_names : list of m str or None
+        Their names.
+    y : ndarray of shape (n,) or None
+        Labels as text, empty where unknown.
+    notes : list of str
+        What the user should know, one line each.
+    """
+
+    ids: NDArray[Any]
+    graph: sp.csr_array
+    X: NDArray[np.float64] | None = None
+    feature_names: list[str] | None = None
+    y: NDArray[np.str_] | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        features = "None" if self.X is None else str(self.X.shape[1])
+        labels = "None" if self.y is None else str(int((self.y != "").sum()))
+        return (
+            f"Tables(n={len(self.ids)}, edges={self.graph.nnz // 2}, n_features={features}, "
+            f"labels={labels}, notes={len(self.notes)})"
+        )
+
+
+def read_tables(
+    edges: PathLike,
+    features: PathLike | None = None,
+    labels: PathLike | None = None,
+    *,
+    header: bool | None = None,
+    source: Column = None,
+    target: Column = None,
+    weight: Column = None,
+    node: Column = None,
+    label: Column = None,
+    unknown: Collection[str] = UNKNOWN,
+    strict: bool = False,
+) -> Tables:
+    r"""Read edges, and perhaps features and labels, for the union of their nodes.
+
+    Files are delimited text (``.csv``, ``.tsv``, ``.txt``, ``.edges``, each also with
+    ``.gz``), ``.parquet`` or ``.npz``; see `TextFile` and `read_graph_archive` for what they
+    may hold. The order of lines does not change the result.
+
+    Parameters
+    ----------
+    edges : path
+        One link a line: two ids and perhaps a weight. An ``.npz`` may hold features and labels
+        too; those of the other files come before them.
+    features : path, optional
+        One node a line: its id and m numbers. Every node needs a row.
+    labels : path, optional
+        One node a line: its id and its label. Nodes without one have no label.
+    header : bool, optional
+        Whether the first line of every text file names its columns. None: find out, see
+        `edges_have_header`, `features_have_header` and `labels_have_header`; a column asked for
+        by name says so as well.
+    source, target, weight : str or int, optional
+        Columns of the edges file, by name or by position from 0 (digits are a position unless
+        a column has that name). Default: columns with well-known names ("source", "target",
+        "weight", …), otherwise the first two; without a header a third column of numbers is
+        the weight.
+    node : str or int, optional
+        Column of the ids in the features and labels files. Default: "node" or "id", otherwise
+        the first.
+    label : str or int, optional
+        Column of the labels. Default: "label" or "class", otherwise the first beside the ids.
+    unknown : collection of str
+        What stands for an unknown label; an empty one always does.
+    strict : bool
+        Whether a node that no link mentions is an error rather than a note.
+
+    Returns
+    -------
+    Tables
+
+    Raises
+    ------
+    InputError
+        If anything is wrong; the message names the file and, where there is one, the line.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from nodeproof.io import read_tables
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     edges, labels = Path(folder, "edges.csv"), Path(folder, "labels.csv")
+    ...     _ = edges.write_text("ann,bob\nbob,eve\n")
+    ...     _ = labels.write_text("node,label\nann,red\neve,?\njoe,blue\n")
+    ...     tables = read_tables(edges, labels=labels)
+    >>> tables
+    Tables(n=4, edges=2, n_features=None, labels=2, notes=1)
+    >>> tables.ids.tolist(), tables.y.tolist()
+    (['ann', 'bob', 'eve', 'joe'], ['red', '', '', 'blue'])
+    >>> tables.notes
+    ['1 node in labels.csv but in no link: isolated']
+    """
+    known_as_unknown = {"", unknown} if isinstance(unknown, str) else {"", *unknown}
+    links = _read_edges(Path(edges), header, source, target, weight)
+    feature_rows = _feature_rows(features, links, header, node)
+    label_rows = _label_rows(labels, links, header, node, label, known_as_unknown)
+    rows = [part for part in (feature_rows, label_rows) if part is not None]
+    notes = [note for part in (links, *rows) for note in part.notes]
+
+    files = [links.keys, *(part.keys for part in rows)]
+    ids, nodes = one_node_set(files)
+    if isinstance(links, GraphArchive):
+        graph = links.graph
+        _check_positions(files, len(ids))
+    else:
+        graph, graph_notes = build_graph(links, nodes[0], len(ids))
+        notes += graph_notes + _isolated(files, nodes, ids, strict)
+    tables = Tables(ids, graph, notes=notes)
+    if feature_rows is not None:
+        X = feature_rows.placed(nodes[1], ids)
+        tables = replace(tables, X=X, feature_names=feature_rows.names)
+    if label_rows is not None:
+        y = label_rows.placed(nodes[-1], len(ids), known_as_unknown)
+        if not (y != "").any():
+            notes.append("no node has a known label")
+        tables = replace(tables, y=y)
+    return tables
+
+
+def _open_table(path: Path) -> TableFile:
+    file: TableFile = TextFile(path) if file_kind(path) == "text" else ParquetFile(path)
+    if len(file.names) < 2:
+        raise InputError(
+            f"{path} needs at least two columns, found one; columns may be separated by tab, "
+            "comma, semicolon or space"
+        )
+    return file
+
+
+def _read_edges(
+    path: Path, header: bool | None, source: Column, target: Column, weight: Column
+) -> Links | GraphArchive:
+    if file_kind(path) != "npz":
+        return read_links(_open_table(path), header, source, target, weight)
+    if not source is target is weight is None:
+        raise InputError(f"{path} has no columns: leave out source, target and weight")
+    return read_graph_archive(path)
+
+
+def _feature_rows(
+    features: PathLike | None, links: Links | GraphArchive, header: bool | None, node: Column
+) -> FeatureRows | None:
+    embedded = links.X if isinstance(links, GraphArchive) else None
+    if features is None:
+        return None if embedded is None else FeatureRows.of_array(links.keys.path, embedded)
+    path = Path(features)
+    if embedded is not None:
+        links.notes.append(f"the features in {links.keys.path.name} give way to {path.name}")
+    if file_kind(path) == "npz":
+        return FeatureRows.of_array(path, read_feature_archive(path))
+    return read_features(_open_table(path), links.keys, header, node)
+
+
+def _label_rows(
+    labels: PathLike | None,
+    links: Links | GraphArchive,
+    header: bool | None,
+    node: Column,
+    label: Column,
+    unknown: set[str],
+) -> LabelRows | None:
+    embedded = links.y if isinstance(links, GraphArchive) else None
+    if labels is None:
+        return None if embedded is None else LabelRows.of_array(links.keys.path, embedded)
+    path = Path(labels)
+    if embedded is not None:
+        links.notes.append(f"the labels in {links.keys.path.name} give way to {path.name}")
+    if file_kind(path) == "npz":
+        return LabelRows.of_array(path, read_label_archive(path))
+    return read_labels(_open_table(path), links.keys, header, node, label, unknown)
+
+
+def _check_positions(files: list[Keys], n_found: int) -> None:
+    """Refuse ids that are no rows of the graph, in whichever file."""
+    graph, *others = files
+    n = len(graph.distinct)
+    if n_found == n:
+        return
+    for keys in others:
+        numbers = keys.integers()
+        outside = np.zeros(0, bool) if numbers is None else (numbers < 0) | (numbers >= n)
+        if outside.any():
+            code = int(np.argmax(outside))
+            raise InputError(
+                f"{keys.where(code)}: there is no node {keys.distinct[code]}; the nodes of "
+                f"{graph.path} are 0…{n - 1}"
+            )
+
+
+def _isolated(
+    files: list[Keys], nodes: list[NDArray[Any]], ids: NDArray[Any], strict: bool
+) -> list[str]:
+    """Return a note on nodes that no link mentions; with ``strict`` they are an error."""
+    alone = np.ones(len(ids), dtype=bool)
+    alone[nodes[0]] = False
+    if not alone.any():
+        return []
+    pairs = zip(files[1:], nodes[1:], strict=True)
+    where = " and ".join(keys.path.name for keys, rows in pairs if alone[rows].any())
+    found = f"{count_of(alone.sum(), 'node')} in {where} but in no link"
+    if strict:
+        raise InputError(
+            f"{found} of {files[0].path}: {some(ids[alone])}; add links, remove these nodes, or "
+            "allow isolated ones (strict=False)"
+        )
+    return [f"{found}: isolated"]

@@ -1,0 +1,356 @@
+"""NodeClassifier, as its users meet it."""
+
+from __future__ import annotations
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from nodeproof import NodeClassifier
+from nodeproof.datasets import make_planted
+from nodeproof.errors import InputError
+from nodeproof.metrics import expected_calibration_error, matched_accuracy
+from nodeproof.solvers import CADO, BlockCADO
+from nodeproof.terms import Covariance, Labels
+
+EXPECTED_FAILURES = {
+    "check_classifiers_classes": (
+        "trains on the classes −1 and 1, but −1 means unknown here; scikit-learn exempts its own "
+        "semi-supervised estimators by name"
+    ),
+}
+
+
+@parametrize_with_checks(
+    [NodeClassifier(random_state=0)], expected_failed_checks=lambda _: EXPECTED_FAILURES
+)
+def test_scikit_learn_conventions_hold(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_planted(random_state=0)
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+
+
+@pytest.mark.parametrize("sources", ["G", "F", "GF", "GL", "FL", "GFL"])
+def test_any_source_may_be_missing(data, sources):
+    clf = NodeClassifier(n_classes=3, random_state=0).fit(
+        data.X if "F" in sources else None,
+        data.y if "L" in sources else None,
+        graph=data.graph if "G" in sources else None,
+    )
+    hidden = data.y < 0
+    if "L" in sources:
+        accuracy = (clf.labels_ == data.y_true)[hidden].mean()
+    else:
+        accuracy = matched_accuracy(data.y_true[hidden], clf.labels_[hidden])
+    assert accuracy > data.genie_accuracy(sources) - 0.03
+    assert set(clf.sources_) == {
+        name for name, letter in zip(("graph", "features", "labels"), "GFL", strict=True)
+        if letter in sources
+    }  # fmt: skip
+
+
+def test_labels_alone_give_every_other_node_the_proportions():
+    clf = NodeClassifier(random_state=0).fit(y=np.array([0, 0, 0, 1, -1, -1]))
+    assert clf.labels_[:4].tolist() == [0, 0, 0, 1]
+    assert clf.proba_[4, 0] > clf.proba_[4, 1] > 0
+
+
+def test_every_node_gets_a_label_and_probabilities(data, fitted):
+    assert fitted.labels_.shape == (900,)
+    assert fitted.proba_.shape == (900, 3)
+    np.testing.assert_allclose(fitted.proba_.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(fitted.predict(), fitted.labels_)
+    np.testing.assert_array_equal(fitted.predict_proba(), fitted.proba_)
+    assert sum(fitted.sources_.values()) == pytest.approx(1.0)
+    assert fitted.status_ == "converged"
+
+
+def test_choices_say_what_and_why(fitted):
+    assert set(fitted.choices_) == {"terms", "null_model", "weights", "solver"}
+    assert all(set(choice) == {"value", "why"} for choice in fitted.choices_.values())
+    assert fitted.choices_["null_model"]["value"] == "uniform"
+
+
+def test_names_of_classes_may_be_strings(data, fitted):
+    names = np.array(["red", "green", "<script>"])
+    y = np.where(data.y >= 0, names[data.y], "")
+    clf = NodeClassifier(random_state=0).fit(data.X, y, graph=data.graph)
+    assert clf.classes_.tolist() == ["<script>", "green", "red"]
+    # Only the names differ: the order of the classes is another one.
+    agreement = (clf.labels_ == names[fitted.labels_]).mean()
+    assert agreement > 0.99
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        np.array(["a", "b", "", "-1"]),
+        np.array(["a", "b", None, float("nan")], dtype=object),
+        ["a", "b", -1, None],
+    ],
+)
+def test_unknown_labels_may_be_written_in_several_ways(unknown):
+    graph = np.array([[0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0]])
+    clf = NodeClassifier(random_state=0).fit(y=unknown, graph=graph)
+    assert clf.classes_.tolist() == ["a", "b"]
+    assert clf._given.tolist() == [0, 1, -1, -1]
+
+
+def test_integer_labels_keep_their_names_and_dtype():
+    y = np.array([10, 20, -1, -1], dtype=np.int16)
+    clf = NodeClassifier(random_state=0).fit(y=y, graph=np.array([[0, 1], [2, 3]]).T)
+    assert clf.classes_.dtype == np.int16
+    assert set(clf.labels_.tolist()) <= {10, 20}
+
+
+def test_classes_without_a_label_get_names_of_their_own(data):
+    y = np.where(data.y == 2, -1, data.y)
+    clf = NodeClassifier(n_classes=3, random_state=0).fit(data.X, y, graph=data.graph)
+    assert clf.classes_.tolist() == [0, 1, 2]
+    assert (clf.labels_ == data.y_true).mean() > 0.99
+    words = np.array(["x", "y", ""])[y]
+    named = NodeClassifier(n_classes=3, random_state=0).fit(data.X, words, graph=data.graph)
+    assert named.classes_.tolist() == ["x", "y", "unnamed 1"]
+
+
+def test_wrong_labels_are_found():
+    data = make_planted(label_accuracy=0.7, random_state=1)
+    clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+    wrong = (data.y >= 0) & (data.y != data.y_true)
+    suspects = clf.suspects_
+    assert suspects.dtype.names == ("node", "given", "suggested", "p_wrong")
+    assert wrong[suspects.node].mean() >= 0.95
+    assert wrong[suspects.node].sum() >= 0.95 * wrong.sum()
+    assert (np.diff(suspects.p_wrong) <= 0).all()
+    np.testing.assert_array_equal(suspects.given, data.y[suspects.node])
+    assert (suspects.suggested == data.y_true[suspects.node]).mean() > 0.95
+
+
+def test_right_labels_are_not_suspected(fitted):
+    assert len(fitted.suspects_) == 0
+
+
+def test_probabilities_mean_something():
+    errors = []
+    for seed in range(3):
+        data = make_planted(p=0.07, omega=0.3, label_ratio=0.05, random_state=seed)
+        clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+        hidden = data.y < 0
+        errors.append(expected_calibration_error(data.y_true[hidden], clf.proba_[hidden]))
+    assert np.mean(errors) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("settings", "allowed"),
+    [
+        ({}, 0.3),
+        ({"p": 0.07, "omega": 0.3, "label_ratio": 0.05}, 2.5),
+        ({"p": 0.08, "omega": 0.3, "label_ratio": 0.0}, 2.0),
+        ({"label_accuracy": 0.7}, 0.3),
+        ({"cluster_size": [600, 200, 100], "omega": 0.1, "label_ratio": 0.1}, 0.5),
+    ],
+)
+def test_accuracy_is_close_to_the_genie(settings, allowed):
+    """Five seeds here; benchmarks/planted.py prints all settings over twenty."""
+    points = []
+    for seed in range(5):
+        data = make_planted(random_state=seed, **settings)
+        clf = NodeClassifier(n_classes=3, random_state=seed).fit(
+            data.X, data.y, graph=data.graph
+        )
+        hidden = data.y < 0
+        found = clf.labels_[hidden]
+        truth = data.y_true[hidden]
+        accuracy = matched_accuracy(truth, found) if hidden.all() else (found == truth).mean()
+        points.append(100 * (data.genie_accuracy() - accuracy))
+    assert np.mean(points) <= allowed
+
+
+@pytest.mark.parametrize("scale", [False, True])
+def test_features_with_class_means_are_told_apart(scale):
+    X, z = make_blobs(300, centers=3, n_features=4, random_state=0)
+    X = StandardScaler().fit_transform(X) if scale else X
+    y = np.full(300, -1)
+    for i in range(3):
+        y[np.flatnonzero(z == i)[:3]] = i
+    clf = NodeClassifier(random_state=0).fit(X, y)
+    assert (clf.labels_ == z).mean() > 0.97
+    assert "intercept=True" in clf.choices_["terms"]["value"][0]
+
+
+def test_new_nodes_are_judged_by_their_features(data):
+    clf = NodeClassifier(random_state=0).fit(data.X, data.y)
+    fresh = data.X[:50]
+    proba = clf.predict_proba(fresh)
+    assert proba.shape == (50, 3)
+    assert (clf.predict(fresh) == data.y_true[:50]).mean() > 0.95
+
+
+def test_judging_by_features_alone_is_said(fitted, data):
+    with pytest.warns(UserWarning, match="features alone"):
+        fitted.predict(data.X[:5])
+
+
+def test_a_pyg_data_counts_only_its_training_labels(data):
+    mask = data.y >= 0
+    pyg = SimpleNamespace(
+        edge_index=np.vstack(data.graph.nonzero()), num_nodes=900, x=data.X, y=data.y_true
+    )
+    with pytest.raises(InputError, match="train_mask"):
+        NodeClassifier().fit(graph=pyg)
+    pyg.train_mask = mask
+    clf = NodeClassifier(random_state=0).fit(graph=pyg)
+    assert (clf._given >= 0).sum() == mask.sum()
+    assert (clf.labels_ == data.y_true).mean() > 0.99
+
+
+def test_the_published_algorithm_and_the_papers_weights_are_at_hand(data):
+    block = NodeClassifier(weights=(1, 2.5, 13), temperature=0, random_state=0)
+    block.fit(data.X, data.y, graph=data.graph)
+    assert (block.labels_ == data.y_true).mean() > 0.97
+    published = NodeClassifier(solver="cado", random_state=0)
+    published.fit(data.X, data.y, graph=data.graph)
+    assert published.choices_["weights"]["value"] == (1.0, 2.5, 13.0)
+    assert (published.labels_ == data.y_true)[data.y < 0].mean() < 0.5
+
+
+def test_terms_and_solvers_may_be_objects(data):
+    clf = NodeClassifier(
+        terms=[Covariance(shrinkage=2.0), Labels(smoothing=0.5)],
+        solver=BlockCADO(n_init=1, random_state=0),
+    ).fit(data.X, data.y, graph=data.graph)
+    assert (clf.labels_ == data.y_true).mean() > 0.99
+    assert clone(clf).get_params()["terms"] is not None
+
+
+def test_a_fit_that_does_not_settle_warns(data):
+    hard = make_planted(p=0.07, omega=0.3, label_ratio=0.05, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        NodeClassifier(max_iter=2, random_state=0).fit(hard.X, hard.y, graph=hard.graph)
+
+
+def test_a_class_without_nodes_is_reported(data):
+    # Two identical cliques, no features: a fifth class has nothing to hold.
+    block = np.kron(np.eye(2), np.ones((20, 20)))
+    y = np.full(40, -1)
+    y[[0, 20]] = 0, 1
+    with pytest.warns(UserWarning, match="no node was assigned"):
+        NodeClassifier(n_classes=5, random_state=0).fit(y=y, graph=block)
+
+
+def test_the_same_seed_gives_the_same_bits(data):
+    runs = [
+        NodeClassifier(random_state=7, n_jobs=jobs).fit(data.X, data.y, graph=data.graph).proba_
+        for jobs in (1, 2)
+    ]
+    np.testing.assert_array_equal(*runs)
+
+
+def test_verbose_goes_to_the_error_stream(data, capsys):
+    NodeClassifier(verbose=True, n_init=1, random_state=0).fit(data.X, data.y)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "sweep" in printed.err
+
+
+def test_predict_before_fit_is_refused():
+    with pytest.raises(NotFittedError):
+        NodeClassifier().predict()
+
+
+BAD_INPUT = {
+    "nothing": ({}, {}, "all None"),
+    "nan": ({}, {"X": [[0.0], [np.nan]], "y": [0, 1]}, "NaN at row 1, column 0"),
+    "inf": ({}, {"X": [[0.0], [np.inf]], "y": [0, 1]}, "infinity at row 1, column 0"),
+    "lengths": ({}, {"X": [[0.0], [1.0]], "y": [0, 1, 1]}, r"sizes \[2, 3\]"),
+    "graph size": ({}, {"y": [0, 1, 1], "graph": np.eye(2)}, "2 nodes but .* 3 rows"),
+    "label range": ({}, {"X": [[0.0], [1.0]], "y": [0, -2]}, "node 1 is -2"),
+    "too many labels": (
+        {"n_classes": 2},
+        {"X": [[0.0], [1.0], [2.0]], "y": [0, 1, 5]},
+        "name 3 classes .* n_classes=2",
+    ),
+    "no labels": ({}, {"X": [[0.0], [1.0]]}, "give n_classes"),
+    "labels all unknown": ({}, {"X": [[0.0], [1.0]], "y": [-1, -1]}, "give n_classes"),
+    "nothing known": ({"n_classes": 2}, {"y": [-1, -1]}, "neither features nor a graph"),
+    "empty graph": ({"n_classes": 1}, {"graph": np.zeros((0, 0))}, "no nodes"),
+    "class without nodes": ({"n_classes": 3}, {"X": [[0.0], [1.0]]}, "more than the 2 nodes"),
+    "negative weight": (
+        {"n_classes": 1},
+        {"graph": np.array([[0, -1], [-1, 0]])},
+        r"\(0, 1\) is negative",
+    ),
+    "n_classes": ({"n_classes": 0}, {"X": [[0.0]]}, "positive integer"),
+    "weights": ({"weights": (1, 2)}, {"X": [[0.0]], "y": [0]}, "three numbers"),
+    "weights name": ({"weights": "best"}, {"X": [[0.0]], "y": [0]}, "'best'"),
+    "threshold": ({"threshold": 0.1}, {"X": [[0.0]], "y": [0]}, "leave it at 'auto'"),
+    "solver": ({"solver": "magic"}, {"X": [[0.0]], "y": [0]}, "'magic'"),
+    "cado calibrated": (
+        {"solver": CADO(), "weights": "calibrated"},
+        {"X": [[0.0]], "y": [0]},
+        "needs fixed weights",
+    ),
+    "terms": ({"terms": "magic"}, {"X": [[0.0]], "y": [0]}, "'magic'"),
+    "term": ({"terms": ["labels"]}, {"X": [[0.0]], "y": [0]}, "'labels' in it"),
+    "null model": ({"null_model": "x"}, {"y": [0, 1], "graph": np.ones((2, 2))}, "null_model"),
+    "temperature": ({"temperature": -1}, {"X": [[0.0]], "y": [0]}, "temperature"),
+    "max_iter": ({"max_iter": 0}, {"X": [[0.0]], "y": [0]}, "max_iter"),
+    "n_init": ({"n_init": 0}, {"X": [[0.0]], "y": [0]}, "n_init"),
+    "son": ({"son": 1.0}, {"X": [[0.0]], "y": [0]}, "son must be 0"),
+    "engine": ({"engine": "dask"}, {"X": [[0.0]], "y": [0]}, "engine"),
+    "validation": ({}, {"X": [[0.0]], "y": [0], "validation": [0]}, "validation"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_refused_in_a_clear_word(case):
+    settings, arguments, message = BAD_INPUT[case]
+    with pytest.raises(InputError, match=message):
+        NodeClassifier(**settings).fit(**arguments)
+
+
+def test_inputs_are_not_changed(data):
+    X, y, graph = data.X.copy(), data.y.copy(), data.graph.copy()
+    NodeClassifier(random_state=0).fit(X, y, graph=graph)
+    np.testing.assert_array_equal(X, data.X)
+    np.testing.assert_array_equal(y, data.y)
+    assert (graph != data.graph).nnz == 0
+
+
+@pytest.mark.parametrize("K", [1, 2])
+def test_tiny_inputs_work(K):
+    clf = NodeClassifier(n_classes=K, random_state=0).fit(graph=np.array([[0, 1], [1, 0]]))
+    assert len(clf.labels_) == 2
+
+
+def test_isolated_nodes_and_constant_features_work(data):
+    X = np.column_stack([data.X, np.ones(900), np.zeros(900), data.X[:, 0]])
+    graph = data.graph.tolil()
+    graph[:30] = 0
+    graph[:, :30] = 0
+    clf = NodeClassifier(random_state=0).fit(X, data.y, graph=graph.tocsr())
+    assert np.isfinite(clf.proba_).all()
+    assert (clf.labels_ == data.y_true).mean() > 0.98
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-6, 1e6, 1e30])
+def test_the_unit_of_the_features_does_not_matter(data, fitted, scale):
+    clf = NodeClassifier(random_state=0).fit(data.X * scale, data.y, graph=data.graph)
+    assert (clf.labels_ == fitted.labels_).mean() > 0.995
