@@ -1,4 +1,4 @@
-"""`nodeproof demo`: the paper's default data, six combinations of sources, the bound."""
+"""`nodeproof demo`: planted data, six combinations of sources, the bound, a picture."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.table import Table
 from sklearn.cluster import SpectralClustering
 
@@ -18,6 +19,12 @@ from nodeproof.io import atomic_path
 from nodeproof.metrics import matched_accuracy
 
 __all__ = ["run_demo"]
+
+#: name and arguments of the data
+DATA: dict[str, dict[str, float]] = {
+    "the paper's default": {},
+    "a harder one": {"p": 0.07, "omega": 0.3, "label_ratio": 0.05},
+}
 
 #: the paper's six configurations: name, sources
 CONFIGURATIONS = [
@@ -31,28 +38,45 @@ CONFIGURATIONS = [
 
 
 def run_demo(out: Path, seed: int, as_json: bool) -> None:
-    """Fit the six configurations on planted data; print a table, draw a picture."""
-    data = make_planted(random_state=seed)
-    rows = [_spectral(data, seed)]
-    fitted: dict[str, NodeClassifier] = {}
-    for name, sources in CONFIGURATIONS:
-        fitted[sources] = _fit(data, sources, seed)
-        rows.append(_row(name, "nodeproof", data, sources, fitted[sources].labels_))
-    figures = {"nodeproof": __version__, "data": repr(data), "seed": seed, "results": rows}
+    """Fit the six configurations on planted data; print tables, draw a picture."""
+    drawn = {name: make_planted(random_state=seed, **asked) for name, asked in DATA.items()}
+    results = {name: _compare(data, seed) for name, data in drawn.items()}
+    figures = {
+        "nodeproof": __version__,
+        "seed": seed,
+        "data": {name: {"drawn": repr(data), **DATA[name]} for name, data in drawn.items()},
+        "results": results,
+    }
     out.mkdir(parents=True, exist_ok=True)
     with atomic_path(out / "demo.json") as temporary:
         temporary.write_text(json.dumps(figures, indent=2) + "\n")
     try:
-        picture: Path | None = _draw(data, rows, fitted["GFL"], out / "demo.png")
+        default = drawn["the paper's default"]
+        found = _fit(default, "GFL", seed).labels_
+        picture: Path | None = _draw(default, found, results, out / "demo.png")
     except MissingExtraError as missing:
         picture = None
         note(f"no picture: {missing}")
     if as_json:
         print(json.dumps({**figures, "picture": str(picture) if picture else None}, indent=2))
         return
-    screen.print(_table(data, rows))
+    for name, data in drawn.items():
+        screen.print(_table(name, data, results[name]))
+    screen.print("best possible: told the true parameters and every other node's class")
     if picture:
         screen.print(f"picture: {picture}")
+
+
+def _compare(data: Planted, seed: int) -> list[dict[str, Any]]:
+    """Return accuracy and bound of spectral clustering and of the six configurations."""
+    spectral = SpectralClustering(
+        data.params["n_clusters"], affinity="precomputed", random_state=seed
+    ).fit_predict(data.graph)
+    rows = [_row("Graph", "spectral clustering", data, "G", spectral)]
+    for name, sources in CONFIGURATIONS:
+        found = _fit(data, sources, seed).labels_
+        rows.append(_row(name, "nodeproof", data, sources, found))
+    return rows
 
 
 def _fit(data: Planted, sources: str, seed: int) -> NodeClassifier:
@@ -64,13 +88,9 @@ def _fit(data: Planted, sources: str, seed: int) -> NodeClassifier:
     )
 
 
-def _spectral(data: Planted, seed: int) -> dict[str, Any]:
-    K = data.params["n_clusters"]
-    clustering = SpectralClustering(K, affinity="precomputed", random_state=seed)
-    return _row("Graph", "spectral clustering", data, "G", clustering.fit_predict(data.graph))
-
-
-def _row(name: str, method: str, data: Planted, sources: str, found: np.ndarray) -> dict[str, Any]:
+def _row(
+    name: str, method: str, data: Planted, sources: str, found: NDArray[Any]
+) -> dict[str, Any]:
     hidden = data.y < 0
     if "L" in sources:
         accuracy = float((found[hidden] == data.y_true[hidden]).mean())
@@ -80,13 +100,16 @@ def _row(name: str, method: str, data: Planted, sources: str, found: np.ndarray)
     return {"sources": name, "method": method, "accuracy": accuracy, "bound": bound}
 
 
-def _table(data: Planted, rows: list[dict[str, Any]]) -> Table:
-    n, K = len(data.y), data.params["n_clusters"]
-    table = Table(
-        title=f"{n} nodes in {K} classes, {data.graph.nnz // 2} links, "
-        f"{int((data.y >= 0).sum())} labels: accuracy on the nodes without a label",
-        caption="best possible: told the true parameters and every other node's class",
+def _describe(data: Planted) -> str:
+    asked = data.params
+    return (
+        f"p = {asked['p']:g}, q = {asked['q']:g}, ω = {asked['omega']:g}, "
+        f"{int((data.y >= 0).sum())} of {len(data.y)} labels"
     )
+
+
+def _table(name: str, data: Planted, rows: list[dict[str, Any]]) -> Table:
+    table = Table(title=f"{name}: {_describe(data)}", min_width=72)
     for column in ("sources", "method"):
         table.add_column(column)
     for column in ("accuracy", "best possible"):
@@ -98,7 +121,9 @@ def _table(data: Planted, rows: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _draw(data: Planted, rows: list[dict[str, Any]], clf: NodeClassifier, path: Path) -> Path:
+def _draw(
+    default: Planted, found: NDArray[Any], results: dict[str, list[dict[str, Any]]], path: Path
+) -> Path:
     try:
         import matplotlib as mpl
     except ImportError:
@@ -106,38 +131,47 @@ def _draw(data: Planted, rows: list[dict[str, Any]], clf: NodeClassifier, path: 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, (bars, matrix) = plt.subplots(
-        1, 2, figsize=(11, 4.6), width_ratios=(1.35, 1), layout="constrained"
+    figure, axes = plt.subplots(
+        1, 3, figsize=(13, 4.4), width_ratios=(1, 1, 0.95), layout="constrained"
     )
-    names = [
-        row["sources"] + ("\n(spectral clustering)" if row["method"] != "nodeproof" else "")
-        for row in rows
-    ]
-    place = np.arange(len(rows))[::-1]
-    colours = ["#9aa5b1" if row["method"] != "nodeproof" else "#2f6f9f" for row in rows]
-    bars.barh(place, [row["accuracy"] for row in rows], color=colours, height=0.62)
-    for y, row in zip(place, rows, strict=True):
-        bars.plot([row["bound"]] * 2, [y - 0.38, y + 0.38], color="black", lw=2)
-        bars.text(0.015, y, f"{row['accuracy']:.3f}", color="white", va="center", fontsize=9)
-    bars.plot([], [], color="black", lw=2, label="best possible (genie)")
-    bars.axvline(1 / data.params["n_clusters"], color="#b04a3a", ls=":", label="chance")
-    bars.set(yticks=place, xlim=(0, 1.03), xlabel="accuracy on the nodes without a label")
-    bars.set_yticklabels(names)
-    bars.set_title("What each source gives, and all of them together")
-    bars.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False)
-    bars.spines[["top", "right"]].set_visible(False)
-
-    order = np.argsort(clf.labels_, kind="stable")
-    links = data.graph[order][:, order].tocoo()
-    matrix.scatter(links.col, links.row, s=0.35, lw=0, color="#2f6f9f", rasterized=True)
-    for edge in np.cumsum(np.bincount(clf.labels_))[:-1]:
-        matrix.axhline(edge, color="#b04a3a", lw=1)
-        matrix.axvline(edge, color="#b04a3a", lw=1)
-    matrix.set(
-        xlim=(0, len(order)), ylim=(len(order), 0), aspect="equal", xticks=[], yticks=[],
-        title="The links, nodes sorted by the class found",
-    )  # fmt: skip
+    for k, (name, rows) in enumerate(results.items()):
+        _draw_bars(axes[k], name, rows, named=k == 0)
+    axes[0].legend(loc="upper left", bbox_to_anchor=(-0.02, -0.14), ncols=2, frameon=False)
+    _draw_links(axes[2], default, found)
     with atomic_path(path) as temporary:
         figure.savefig(temporary, dpi=150)
     plt.close(figure)
     return path
+
+
+def _draw_bars(axes: Any, title: str, rows: list[dict[str, Any]], named: bool) -> None:
+    place = np.arange(len(rows))[::-1]
+    ours = [row["method"] == "nodeproof" for row in rows]
+    colours = ["#2f6f9f" if own else "#8794a3" for own in ours]
+    axes.barh(place, [row["accuracy"] for row in rows], color=colours, height=0.62)
+    for y, row in zip(place, rows, strict=True):
+        axes.plot([row["bound"]] * 2, [y - 0.38, y + 0.38], color="black", lw=2.5)
+        axes.text(0.02, y, f"{row['accuracy']:.3f}", color="white", va="center", fontsize=9)
+    axes.plot([], [], color="black", lw=2.5, label="best possible (genie)")
+    axes.axvline(1 / 3, color="#b04a3a", ls=":", label="chance")
+    axes.set(yticks=place, xlim=(0, 1.03), xlabel="accuracy on the nodes without a label")
+    names = [
+        row["sources"] + ("" if own else "\n(spectral clustering)")
+        for row, own in zip(rows, ours, strict=True)
+    ]
+    axes.set_yticklabels(names if named else [])
+    axes.set_title(title)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_links(axes: Any, data: Planted, found: NDArray[Any]) -> None:
+    order = np.argsort(found, kind="stable")
+    links = data.graph[order][:, order].tocoo()
+    axes.scatter(links.col, links.row, s=0.35, lw=0, color="#2f6f9f", rasterized=True)
+    for edge in np.cumsum(np.bincount(found))[:-1]:
+        axes.axhline(edge, color="#b04a3a", lw=1)
+        axes.axvline(edge, color="#b04a3a", lw=1)
+    axes.set(
+        xlim=(0, len(order)), ylim=(len(order), 0), aspect="equal", xticks=[], yticks=[],
+        title="the default's links, sorted by class found",
+    )  # fmt: skip

@@ -9,6 +9,9 @@ from nodeproof.io.files import TableFile
 from nodeproof.io.text import is_number
 
 __all__ = [
+    "LABELS",
+    "NODES",
+    "Column",
     "edges_have_header",
     "features_have_header",
     "find_column",

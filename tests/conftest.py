@@ -1,0 +1,54 @@
+"""Small data and numerical derivatives that several test files share."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from nodeproof.datasets import Planted, make_planted
+
+
+@pytest.fixture(scope="session")
+def planted() -> Planted:
+    """Three classes of 20 nodes; everything says something, nothing says it all."""
+    return make_planted(
+        cluster_size=20,
+        p=0.4,
+        q=0.1,
+        n_features=3,
+        n_noise=1,
+        omega=0.4,
+        label_ratio=0.3,
+        label_accuracy=0.8,
+        random_state=0,
+    )
+
+
+@pytest.fixture(scope="session")
+def random_graph() -> Callable[..., sp.csr_array]:
+    """Return a maker of symmetric graphs without self loops, weighted or not."""
+
+    def make(n: int, density: float = 0.4, weighted: bool = False, seed: int = 0) -> sp.csr_array:
+        rng = np.random.default_rng(seed)
+        upper = np.triu(rng.random((n, n)) < density, 1).astype(np.float64)
+        if weighted:
+            upper *= rng.uniform(0.2, 3.0, size=(n, n))
+        return sp.csr_array(upper + upper.T)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def slope() -> Callable[..., float]:
+    """Return the central difference of a function along a direction."""
+
+    def central(
+        function: Callable[[Any], float], point: Any, direction: Any, step: float = 1e-5
+    ) -> float:
+        ahead = function(point + step * direction)
+        behind = function(point - step * direction)
+        return (ahead - behind) / (2.0 * step)
+
+    return central

@@ -1,0 +1,144 @@
+"""Outputs are whole or not there."""
+
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nodeproof.errors import InputError
+from nodeproof.io import atomic_folder, atomic_path
+
+
+def listing(folder: Path) -> list[str]:
+    return sorted(found.relative_to(folder).as_posix() for found in folder.rglob("*"))
+
+
+def test_a_file_appears_only_when_it_is_complete(tmp_path: Path) -> None:
+    with atomic_path(tmp_path / "out.csv") as temporary:
+        temporary.write_text("whole")
+        assert temporary.parent == tmp_path
+        assert not (tmp_path / "out.csv").exists()
+    assert (tmp_path / "out.csv").read_text() == "whole"
+    assert listing(tmp_path) == ["out.csv"]
+
+
+@pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt, SystemExit])
+def test_after_a_failure_the_old_file_is_as_it_was(
+    tmp_path: Path, failure: type[BaseException]
+) -> None:
+    path = tmp_path / "out.csv"
+    path.write_text("old")
+
+    def fail_halfway() -> None:
+        with atomic_path(path) as temporary:
+            temporary.write_text("half of the n")
+            raise failure
+
+    with pytest.raises(failure):
+        fail_halfway()
+    assert path.read_text() == "old"
+    assert listing(tmp_path) == ["out.csv"]
+
+
+def test_a_block_that_fails_before_writing_keeps_its_error(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), atomic_path(tmp_path / "out.csv"):
+        _ = 1 / 0
+    assert listing(tmp_path) == []
+
+
+def test_savez_finds_the_suffix_it_wants(tmp_path: Path) -> None:
+    with atomic_path(tmp_path / "model.npz") as temporary:
+        np.savez(temporary, x=np.arange(3))
+    assert listing(tmp_path) == ["model.npz"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_a_new_file_has_the_permissions_that_open_gives(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        with atomic_path(tmp_path / "out") as temporary:
+            temporary.write_text("x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o666 & ~mask
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+def test_an_overwritten_file_keeps_its_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_text("old")
+    path.chmod(0o640)
+    with atomic_path(path) as temporary:
+        temporary.write_text("new")
+    assert path.read_text() == "new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with atomic_path(tmp_path / "link") as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "new"
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with (
+        pytest.raises(InputError, match="nowhere does not exist"),
+        atomic_path(tmp_path / "nowhere" / "out.csv"),
+    ):
+        pass
+
+
+def test_a_folder_is_no_file_and_a_file_is_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="it is a folder"), atomic_path(tmp_path):
+        pass
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="it is a file"), atomic_folder(tmp_path / "file"):
+        pass
+
+
+def test_a_new_folder_appears_with_all_its_files(tmp_path: Path) -> None:
+    with atomic_folder(tmp_path / "out") as temporary:
+        (temporary / "a").write_text("1")
+        (temporary / "sub").mkdir()
+        (temporary / "sub" / "b").write_text("2")
+        assert not (tmp_path / "out").exists()
+    assert listing(tmp_path) == ["out", "out/a", "out/sub", "out/sub/b"]
+
+
+def test_other_files_of_the_folder_stay(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "a").write_text("old")
+    (out / "mine").write_text("mine")
+    with atomic_folder(out) as temporary:
+        (temporary / "a").write_text("new")
+        (temporary / "sub").mkdir()
+        (temporary / "sub" / "b").write_text("2")
+    assert (out / "a").read_text() == "new"
+    assert listing(tmp_path) == ["out", "out/a", "out/mine", "out/sub", "out/sub/b"]
+
+
+@pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt])
+def test_after_a_failure_no_file_of_the_folder_has_changed(
+    tmp_path: Path, failure: type[BaseException]
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "a").write_text("old")
+
+    def fail_halfway() -> None:
+        with atomic_folder(out) as temporary:
+            (temporary / "a").write_text("new")
+            raise failure
+
+    with pytest.raises(failure):
+        fail_halfway()
+    assert (out / "a").read_text() == "old"
+    assert listing(tmp_path) == ["out", "out/a"]

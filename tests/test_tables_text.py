@@ -1,0 +1,277 @@
+"""Delimited text in all its forms: headers, delimiters, line ends, and lines at fault."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nodeproof.io import read_tables
+from table_helpers import Write, links_of, refusal, write
+
+__all__ = ["write"]
+
+
+# Is there a header?
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ("source,target\na,b\n", ["a", "b"]),
+        ("SRC,Dst\na,b\n", ["a", "b"]),
+        ("paper,cites\n1,2\n", [1, 2]),
+        ("paper,cites,strength\na,b,2\n", ["a", "b"]),
+        ("u,v\nv,w\n", ["u", "v", "w"]),  # ids, as the second line shows
+        ("ann,bob\nbob,eve\n", ["ann", "bob", "eve"]),
+        ("ann,bob\n", ["ann", "bob"]),
+        ("ann,1\n2,3\n", ["1", "2", "3", "ann"]),
+        ("1,2\n2,3\n", [1, 2, 3]),
+    ],
+)
+def test_a_header_of_edges_is_recognised(write: Write, content: str, found: list[str]) -> None:
+    assert read_tables(write("e.csv", content)).ids.tolist() == found
+
+
+def test_a_header_can_be_forced_either_way(write: Write) -> None:
+    edges = write("e.csv", "paper,cites\na,b\n")
+    assert read_tables(edges, header=True).ids.tolist() == ["a", "b"]
+    edges = write("e.csv", "source,target\na,b\n")
+    assert read_tables(edges, header=False).ids.tolist() == ["a", "b", "source", "target"]
+
+
+def test_a_first_line_that_may_be_a_header_is_told(write: Write) -> None:
+    edges = write("e.csv", "paper,cites\na,b\nb,c\n")
+    (note,) = read_tables(edges).notes
+    assert "the first line of e.csv is read as a link between 'paper' and 'cites'" in note
+    assert "header=True" in note
+    assert read_tables(edges, header=True).notes == []
+    assert read_tables(edges, header=False).notes == []
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ("paper,x,y\na,1,2\nb,3,4\n", ["x", "y"]),
+        (",0,1\na,1,2\nb,3,4\n", ["0", "1"]),  # as pandas writes a matrix
+        ("id,0,1\na,1,2\nb,3,4\n", ["0", "1"]),
+        ("a,1,2\nb,3,4\n", ["column 1", "column 2"]),
+    ],
+)
+def test_a_header_of_features_is_recognised(write: Write, content: str, names: list[str]) -> None:
+    tables = read_tables(write("e.csv", "a,b\n"), write("f.csv", content))
+    assert tables.feature_names == names
+    assert tables.X is not None
+    assert tables.X.tolist() == [[1, 2], [3, 4]]
+
+
+def test_a_node_may_be_called_id(write: Write) -> None:
+    tables = read_tables(
+        write("e.csv", "id,b\n"), write("f.csv", "id,1\nb,2\n"), write("l.csv", "id,y\nb,y\n")
+    )
+    assert tables.ids.tolist() == ["b", "id"]
+    assert tables.X is not None
+    assert tables.X.tolist() == [[2], [1]]
+    assert tables.y is not None
+    assert tables.y.tolist() == ["y", "y"]
+
+
+def test_a_first_row_of_features_with_a_hole_is_no_header(write: Write) -> None:
+    features = write("f.csv", "a,1,\nb,3,4\n")
+    message = refusal(write("e.csv", "a,b\n"), features)
+    assert message.startswith(f"{features}, line 1, column 'column 2'")
+    assert "header=True" in message
+
+
+@pytest.mark.parametrize(
+    ("content", "found", "n_notes"),
+    [
+        ("node,label\na,red\nb,blue\n", ["red", "blue"], 0),
+        ("ID,topic\na,red\nb,blue\n", ["red", "blue"], 0),
+        ("paper,topic\na,red\nb,blue\n", ["red", "blue"], 1),  # a guess, and told
+        ("a,red\nb,blue\n", ["red", "blue"], 0),
+        ("c,red\na,red\nb,blue\n", ["red", "blue", "red"], 1),  # an isolated node
+        ("c,7\na,red\nb,blue\n", ["red", "blue", "7"], 1),
+        ("c,?\na,red\nb,blue\n", ["red", "blue", ""], 1),
+    ],
+)
+def test_a_header_of_labels_is_recognised(
+    write: Write, content: str, found: list[str], n_notes: int
+) -> None:
+    tables = read_tables(write("e.csv", "a,b\n"), labels=write("l.csv", content))
+    assert tables.y is not None
+    assert tables.y.tolist() == found
+    assert len(tables.notes) == n_notes
+
+
+def test_a_guessed_header_of_labels_is_told(write: Write) -> None:
+    labels = write("l.csv", "paper,topic\na,red\nb,blue\n")
+    (note,) = read_tables(write("e.csv", "a,b\n"), labels=labels).notes
+    assert "the first line of l.csv (paper, topic) is read as the names" in note
+    assert "header=False" in note
+
+
+# Forms of text
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("e.csv", "a,b,2\nb,c,3\n"),
+        ("e.csv", "a;b;2\nb;c;3\n"),
+        ("e.tsv", "a\tb\t2\nb\tc\t3\n"),
+        ("e.txt", "a b 2\nb c 3"),
+        ("e.edges", "  a   b 2  \n\tb\tc 3\n \t \n"),
+        ("e.txt", '"a"   "b"  2\nb c 3\n'),
+        ("E.CSV", '"a","b",2\nb,"c",3\n'),
+        ("e.csv", "a,b,2\r\nb,c,3\r\n"),
+        ("e.csv", "a,b,2\rb,c,3\r"),
+        ("e.csv", "\ufeffa,b,2\nb,c,3\n"),
+        ("e.csv", "\ufeff# comment\r\n\r\n  \r\na,b,2\r\n#x\r\nb,c,3"),
+        ("e.csv", "a,b,2,\nb,c,3,\n"),
+    ],
+)
+def test_text_is_read_in_any_common_form(write: Write, name: str, content: str) -> None:
+    assert links_of(read_tables(write(name, content))) == {("a", "b"): 2.0, ("b", "c"): 3.0}
+
+
+@pytest.mark.parametrize("name", ["e.csv.gz", "e.TSV.GZ"])
+def test_packed_text_is_read(write: Write, name: str) -> None:
+    tables = read_tables(write(name, gzip.compress(b"a\tb\nb\tc\n")))
+    assert tables.ids.tolist() == ["a", "b", "c"]
+
+
+def test_numbers_between_tabs_and_spaces_are_fields(write: Write) -> None:
+    assert links_of(read_tables(write("e.txt", "1  2\t0.5\n2 3\t1\n"))) == {
+        (1, 2): 0.5,
+        (2, 3): 1.0,
+    }
+
+
+def test_names_between_tabs_may_hold_spaces_and_commas(write: Write) -> None:
+    tables = read_tables(write("e.txt", "Ann Lee\tRay, Bob\nRay, Bob\tEve\n"))
+    assert tables.ids.tolist() == ["Ann Lee", "Eve", "Ray, Bob"]
+
+
+def test_skipped_comments_are_told(write: Write) -> None:
+    (note,) = read_tables(write("e.csv", "a,b\n#python,b\nb,c\n")).notes
+    assert note.startswith("1 line of e.csv skipped as a comment")
+
+
+def test_a_line_may_be_longer_than_a_block(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodeproof.io.text._LEAST_BLOCK", 64)
+    row = ",".join(["0.125"] * 1000)
+    tables = read_tables(write("e.csv", "a,b\n"), write("f.csv", f"a,{row}\nb,{row}\n"))
+    assert tables.X is not None
+    assert tables.X.shape == (2, 1000)
+
+
+# What is wrong, and where
+
+
+def test_a_bad_line_is_named(write: Write) -> None:
+    edges = write("e.csv", "# c\nsource,target\r\n\r\na,b\n   \nb,c,d\nc,d\n")
+    assert refusal(edges) == (
+        f"{edges}, line 6: expected 2 fields as in the first row, found 3: 'b,c,d'"
+    )
+
+
+def test_a_bad_line_far_down_is_named(write: Write) -> None:
+    good = [f"{i},{i + 1}" for i in range(300_000)]
+    edges = write("e.csv", "\n".join(["s,t", *good[:200_000], "#", "", "7", *good[200_000:]]))
+    assert refusal(edges).startswith(f"{edges}, line 200004: expected 2 fields")
+
+
+def test_a_header_of_another_width_is_named(write: Write) -> None:
+    features = write("f.csv", "node,x\na,1,2\nb,3,4\n")
+    message = refusal(write("e.csv", "a,b\n"), features)
+    assert message.startswith(f"{features}, line 2: expected 2 fields")
+
+
+def test_a_long_bad_line_is_cut_short(write: Write) -> None:
+    assert len(refusal(write("e.csv", "a,b\n" + "x," * 10_000))) < 400
+
+
+@pytest.mark.parametrize(
+    ("weight", "problem"),
+    [
+        ("-1", "the weight is negative: -1"),
+        ("nan", "got 'nan'"),
+        ("inf", "got 'inf'"),
+        ("", "got nothing"),
+        ("much", "got 'much'"),
+    ],
+)
+def test_a_bad_weight_is_named(write: Write, weight: str, problem: str) -> None:
+    edges = write("e.csv", f"source,target,weight\n\na,b,1\nb,c,{weight}\n")
+    message = refusal(edges)
+    assert message.startswith(f"{edges}, line 4")
+    assert problem in message
+
+
+@pytest.mark.parametrize("line", [",b", "b,", '"",b', "b,  "])
+def test_an_empty_id_is_named(write: Write, line: str) -> None:
+    edges = write("e.csv", f"#\na,b\nb,c\n{line}\nc,d\n")
+    assert refusal(edges) == f"{edges}, line 4: the node id is empty"
+
+
+def test_an_empty_id_of_a_label_is_named(write: Write) -> None:
+    labels = write("l.csv", "node,label\na,red\n,blue\n")
+    message = refusal(write("e.csv", "a,b\n"), labels=labels)
+    assert message == f"{labels}, line 3: the node id is empty"
+
+
+@pytest.mark.parametrize(
+    "content", ["", "\n\n", "# only\n# comments\n", "source,target\n", "u,v\n\n#\n"]
+)
+def test_an_empty_file_is_an_error(write: Write, content: str) -> None:
+    edges = write("e.csv", content)
+    assert refusal(edges).startswith(f"{edges} is empty")
+
+
+def test_a_missing_file_is_named(write: Write, tmp_path: Path) -> None:
+    for name in ("no.csv", "no.csv.gz", "no.parquet", "no.npz"):
+        assert refusal(tmp_path / name) == f"{tmp_path / name} does not exist; check the path"
+    edges = write("e.csv", "a,b\n")
+    assert str(tmp_path / "no.csv") in refusal(edges, labels=tmp_path / "no.csv")
+
+
+def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").mkdir()
+    assert refusal(tmp_path / "e.csv").startswith(f"cannot read {tmp_path / 'e.csv'}")
+
+
+def test_an_unknown_suffix_is_an_error_that_lists_the_known_ones(write: Write) -> None:
+    message = refusal(write("e.xlsx", "a,b\n"))
+    assert "e.xlsx" in message
+    assert ".parquet" in message
+
+
+def test_one_column_is_not_enough(write: Write) -> None:
+    edges = write("e.csv", "a\nb\n")
+    assert refusal(edges).startswith(f"{edges} needs at least two columns")
+
+
+@pytest.mark.parametrize("lines_before", [2, 5000])
+def test_text_that_is_not_utf8_is_named(write: Write, lines_before: int) -> None:
+    edges = write("e.csv", b"a,b\n" * lines_before + "é,b\n".encode("latin-1"))
+    assert refusal(edges).startswith(f"{edges}, line {lines_before + 1}: not valid UTF-8")
+
+
+def test_utf16_is_not_utf8(write: Write) -> None:
+    edges = write("e.csv", "a,b\n".encode("utf-16"))
+    assert refusal(edges).startswith(f"{edges} is not UTF-8 text")
+
+
+@pytest.mark.parametrize("lines_before", [2, 5000])
+def test_a_quoted_line_end_is_named(write: Write, lines_before: int) -> None:
+    edges = write("e.csv", "a,b\n" * lines_before + '"c\nd",b\ne,f\n')
+    assert refusal(edges) == (
+        f"{edges}, line {lines_before + 1}: a quoted field must end on the line where it begins"
+    )
+
+
+@pytest.mark.parametrize("broken", [lambda data: data[:-12], lambda data: b"text" + data])
+def test_a_broken_gz_is_an_error(write: Write, broken: Callable[[bytes], bytes]) -> None:
+    edges = write("e.csv.gz", broken(gzip.compress(b"a,b\nb,c\n" * 100)))
+    assert refusal(edges).startswith(f"cannot read {edges}")
