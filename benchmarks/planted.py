@@ -28,7 +28,7 @@ from nodeproof.graph import Affinity, Graph
 from nodeproof.metrics import expected_calibration_error
 from nodeproof.problem import Models
 from nodeproof.solvers import Result, Status
-from nodeproof.solvers.marginals import cavity_marginals
+from nodeproof.solvers.marginals import marginals
 
 #: name, arguments of make_planted, most points that the mean may lie below the genie
 SETTINGS: list[tuple[str, dict[str, Any], float]] = [
@@ -107,8 +107,9 @@ def told_parameters(data: Planted) -> np.ndarray:
     )
     rows = 0.8 * np.eye(K)[data.y_true] + 0.2 / K
     start = Result(rows, models, 0.0, Status.CONVERGED, 0, {})
-    marginals = cavity_marginals(problem, start, max_iter=200, n_jobs=1).astype(float)
-    return marginals / marginals.sum(axis=1, keepdims=True)
+    rows = marginals(problem, start, max_iter=200, n_jobs=1)
+    rows = np.asarray(start.W if rows is None else rows, dtype=float)
+    return rows / rows.sum(axis=1, keepdims=True)
 
 
 def _match(truth: np.ndarray, found: np.ndarray, n_classes: int) -> np.ndarray:

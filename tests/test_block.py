@@ -15,7 +15,7 @@ from nodeproof.metrics import matched_accuracy
 from nodeproof.problem import PAPER_WEIGHTS, Models
 from nodeproof.solvers import BlockCADO, Status
 from nodeproof.solvers.block import align_with_labels
-from nodeproof.solvers.marginals import cavity_marginals
+from nodeproof.solvers.marginals import marginals
 from nodeproof.solvers.starts import STARTS, choose_starts
 from nodeproof.terms import Covariance, Labels, NodeData
 
@@ -227,12 +227,12 @@ def test_threads_do_not_change_the_bits(monkeypatch):
     results = []
     for n_jobs in (1, 2, 3):
         result = BlockCADO(n_jobs=n_jobs, random_state=0).solve(problem)
-        marginals = cavity_marginals(problem, result, n_jobs=n_jobs)
-        results.append((result.W, result.value, marginals))
-    for W, value, marginals in results[1:]:
+        rows = marginals(problem, result, n_jobs=n_jobs)
+        results.append((result.W, result.value, rows))
+    for W, value, rows in results[1:]:
         np.testing.assert_array_equal(W, results[0][0])
         assert value == results[0][1]
-        np.testing.assert_array_equal(marginals, results[0][2])
+        np.testing.assert_array_equal(rows, results[0][2])
 
 
 _PRINT_BITS = """
@@ -272,16 +272,16 @@ def test_marginals_are_better_calibrated_than_the_rows():
         right = W[np.arange(len(W)), data.y_true][hidden]
         return -np.log(np.maximum(right, 1e-12)).mean()
 
-    marginals = cavity_marginals(problem, result)
-    assert log_loss(marginals) < log_loss(result.W)
+    rows = marginals(problem, result)
+    assert log_loss(rows) < log_loss(result.W)
     truth = data.y_true[hidden]
-    assert expected_calibration_error(truth, marginals[hidden]) < expected_calibration_error(
+    assert expected_calibration_error(truth, rows[hidden]) < expected_calibration_error(
         truth, result.W[hidden]
     )
 
 
-def test_marginals_that_do_not_settle_leave_the_rows_as_they_were():
+def test_marginals_that_do_not_settle_are_not_given():
     data = datasets.make_planted(p=0.08, omega=0.5, label_ratio=0.02, random_state=0)
     problem = make_problem(data)
     result = BlockCADO(random_state=0).solve(problem)
-    np.testing.assert_array_equal(cavity_marginals(problem, result, max_iter=1, tol=0), result.W)
+    assert marginals(problem, result, max_iter=1, tol=0) is None

@@ -83,7 +83,7 @@ def test_every_node_gets_a_label_and_probabilities(data, fitted):
 
 
 def test_choices_say_what_and_why(fitted):
-    assert set(fitted.choices_) == {"terms", "null_model", "weights", "solver"}
+    assert set(fitted.choices_) == {"terms", "null_model", "weights", "solver", "probabilities"}
     assert all(set(choice) == {"value", "why"} for choice in fitted.choices_.values())
     assert fitted.choices_["null_model"]["value"] == "uniform"
 

@@ -10,11 +10,19 @@ from sklearn.feature_selection import f_classif
 
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.problem import PAPER_WEIGHTS
-from nodeproof.solvers import CADO, BlockCADO
+from nodeproof.problem import PAPER_WEIGHTS, Problem
+from nodeproof.solvers import CADO, BlockCADO, Result
+from nodeproof.solvers.marginals import affordable, marginals
 from nodeproof.terms import Covariance, Labels, NodeData, Term
 
-__all__ = ["Choices", "choose_null_model", "choose_solver", "choose_terms", "choose_weights"]
+__all__ = [
+    "Choices",
+    "choose_null_model",
+    "choose_probabilities",
+    "choose_solver",
+    "choose_terms",
+    "choose_weights",
+]
 
 #: by what was chosen: its value and why
 Choices = dict[str, dict[str, Any]]
@@ -142,3 +150,24 @@ def choose_solver(solver: Any, choices: Choices, **settings: Any) -> Any:
     why = "the default" if solver == "auto" else "given"
     choices["solver"] = {"value": type(chosen).__name__, "why": why}
     return chosen
+
+
+def choose_probabilities(
+    problem: Problem, result: Result, solver: Any, choices: Choices
+) -> NDArray[Any]:
+    """Return the rows to report: by belief propagation where it applies and settles."""
+    rows: NDArray[Any] | None = None
+    if not problem.calibrated or getattr(solver, "temperature", None) != 1.0:
+        why = "weights are not likelihoods, or the temperature is not 1"
+    elif problem.graph is None:
+        why = "without links they are exact given the class models"
+    elif not affordable(problem):
+        why = "belief propagation would need more memory than the graph"
+    else:
+        rows = marginals(problem, result, tol=solver.tol, n_jobs=solver.n_jobs)
+        why = (
+            "belief propagation did not settle" if rows is None else "nodes do not hear their echo"
+        )
+    value = "the solver's rows" if rows is None else "belief propagation"
+    choices["probabilities"] = {"value": value, "why": why}
+    return result.W if rows is None else rows

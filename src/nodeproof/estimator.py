@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from nodeproof.choices import (
     Choices,
     choose_null_model,
+    choose_probabilities,
     choose_solver,
     choose_terms,
     choose_weights,
@@ -29,8 +30,6 @@ from nodeproof.inputs import EncodedLabels, check_features, encode_labels, unpac
 from nodeproof.problem import Problem
 from nodeproof.solvers import Progress, Result, Status
 from nodeproof.solvers.base import Callback
-from nodeproof.solvers.block import BlockCADO
-from nodeproof.solvers.marginals import cavity_marginals
 from nodeproof.terms import NodeData
 
 __all__ = ["NodeClassifier"]
@@ -322,10 +321,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         labels: EncodedLabels,
         choices: Choices,
     ) -> None:
-        rows = result.W
-        if problem.calibrated and isinstance(solver, BlockCADO) and solver.temperature == 1.0:
-            rows = cavity_marginals(problem, result, tol=solver.tol, n_jobs=self.n_jobs)
-        proba = rows.astype(np.float64)
+        proba = choose_probabilities(problem, result, solver, choices).astype(np.float64)
         proba /= proba.sum(axis=1, keepdims=True)
         codes = proba.argmax(axis=1)
         self.classes_ = labels.classes

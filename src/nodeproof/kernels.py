@@ -11,12 +11,14 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 __all__ = [
-    "cavity_rows",
+    "belief_rows",
     "count_loops_and_zeros",
     "first_bad_weight",
     "is_symmetric",
     "link_mass",
+    "message_rows",
     "products",
+    "reverse_links",
     "sweep_rows",
 ]
 
@@ -163,6 +165,17 @@ def _null_score(v, eta, totals, W, ell_t, score):
 
 
 @njit(cache=True, nogil=True)
+def _moved(v, W, row, eta, moved):
+    """Add η_v (row − W_v) to `moved`; return the largest |row_i − W_vi|."""
+    largest = 0.0
+    for i in range(W.shape[1]):
+        step = np.float64(row[i]) - W[v, i]
+        moved[i] += eta[v] * step
+        largest = max(largest, abs(step))
+    return largest
+
+
+@njit(cache=True, nogil=True)
 def sweep_rows(
     lo, hi, first, indptr, indices, weights, eta, W, totals, costs, log_prior, ell, ell_t,
     temperature, new, moved, mass,
@@ -193,12 +206,7 @@ def sweep_rows(
             score[i] += log_prior[i] - costs[v, i]
         row = new[v - first]
         _softmax(score, temperature, row)
-        largest = 0.0
-        for i in range(K):
-            step = np.float64(row[i]) - W[v, i]
-            moved[i] += eta[v] * step
-            largest = max(largest, abs(step))
-        change += largest
+        change += _moved(v, W, row, eta, moved)
         if scalar:
             inside = 0.0
             for i in range(K):
@@ -220,40 +228,37 @@ def _bounded_exp(ell, weight, gain):
 
 
 @njit(cache=True, nogil=True)
-def _told(v, W, gain, told):
-    """Write 1 / Σ_i gain_ij W_vi to `told`: what v's own row says to a neighbour, inverted."""
-    K = W.shape[1]
-    for j in range(K):
-        if gain.shape[0] == 1:
-            heard = 1.0 + (gain[0, 0] - 1.0) * W[v, j]
-        else:
-            heard = 0.0
-            for i in range(K):
-                heard += gain[i, j] * W[v, i]
-        told[j] = 1.0 / max(heard, _SMALL)
+def _factor(message, gain, factor):
+    """Write Σ_j gain_ij message_j to `factor`; a 1×1 gain is that of equal classes, else 1."""
+    K = factor.shape[0]
+    if gain.shape[0] == 1:
+        for i in range(K):
+            factor[i] = max(1.0 + (gain[0, 0] - 1.0) * message[i], _SMALL)
+    else:
+        for i in range(K):
+            total = 0.0
+            for j in range(K):
+                total += gain[i, j] * message[j]
+            factor[i] = max(total, _SMALL)
 
 
 @njit(cache=True, nogil=True)
-def cavity_rows(
-    lo, hi, first, indptr, indices, weights, eta, W, totals, costs, log_prior, ell, ell_t,
-    temperature, new, moved, mass,
+def belief_rows(
+    lo, hi, first, indptr, weights, eta, W, totals, costs, log_prior, ell, ell_t, messages, new,
+    moved,
 ):  # fmt: skip
-    """Like `sweep_rows`, but each neighbour is asked without the echo of v itself.
+    """Solve rows lo…hi by belief propagation on the links; write row v to ``new[v − first]``.
 
-    A neighbour u has listened to v: its row is first freed of what v told it
-    (``W_uj / Σ_i e^ℓ_ij W_vi``), then tells v ``log Σ_j e^ℓ_ij (freed W_u)_j``: one step of
-    belief propagation on the links. Pairs without a link are treated as in `sweep_rows`.
-    Needs T = 1 (`temperature` is not used).
+    ``messages[e]`` is what the far end of link e of row v believes without v, shape (nnz, K).
+    A link multiplies by ``Σ_j e^ℓ_ij messages[e, j]``; pairs without a link count as in
+    `sweep_rows`. Adds to ``moved[i]`` the change of Σ η_v W_vi, returns Σ_v max_i |ΔW_vi|.
     """
     K = W.shape[1]
-    told = np.empty(K)
-    freed = np.empty(K)
+    factor = np.empty(K)
     product = np.empty(K)
     score = np.empty(K)
     change = 0.0
-    scalar = ell.shape[0] == 1
     weighted = len(weights) > 0
-    flat = W.reshape(-1)
     gain = np.empty_like(ell)
     _bounded_exp(ell, 1.0, gain)
     # So many factors can be multiplied before a logarithm must be taken.
@@ -262,28 +267,12 @@ def cavity_rows(
         score[:] = 0.0
         product[:] = 1.0
         pending = 0
-        if not weighted:
-            _told(v, W, gain, told)
         for e in range(indptr[v], indptr[v + 1]):
-            _ask_ahead(e, indices, flat, np.uintp(K))
-            u = np.uintp(indices[e])
             if weighted:
                 _bounded_exp(ell, weights[e], gain)
-                _told(v, W, gain, told)
-            total = _SMALL
-            for j in range(K):
-                freed[j] = told[j] * W[u, j]
-                total += freed[j]
-            if scalar:
-                rest = (gain[0, 0] - 1.0) / total
-                for i in range(K):
-                    product[i] *= max(1.0 + rest * freed[i], _SMALL)
-            else:
-                for i in range(K):
-                    factor = 0.0
-                    for j in range(K):
-                        factor += gain[i, j] * freed[j]
-                    product[i] *= max(factor / total, _SMALL)
+            _factor(messages[e], gain, factor)
+            for i in range(K):
+                product[i] *= factor[i]
             pending += 1
             if pending >= room:
                 pending = 0
@@ -297,13 +286,47 @@ def cavity_rows(
             score[i] += log_prior[i] - costs[v, i]
         row = new[v - first]
         _softmax(score, 1.0, row)
-        largest = 0.0
-        for i in range(K):
-            step = np.float64(row[i]) - W[v, i]
-            moved[i] += eta[v] * step
-            largest = max(largest, abs(step))
-        change += largest
+        change += _moved(v, W, row, eta, moved)
     return change
+
+
+@njit(cache=True, nogil=True)
+def message_rows(lo, hi, first, first_link, indptr, weights, ell, messages, new, out):
+    """Write what each row lo…hi believes without the far end of link e to ``out[e − first_link]``.
+
+    That is its belief ``new[v − first]`` less the factor which the link brought, normalised.
+    """
+    K = messages.shape[1]
+    factor = np.empty(K)
+    weighted = len(weights) > 0
+    gain = np.empty_like(ell)
+    _bounded_exp(ell, 1.0, gain)
+    for v in range(lo, hi):
+        row = new[v - first]
+        for e in range(indptr[v], indptr[v + 1]):
+            if weighted:
+                _bounded_exp(ell, weights[e], gain)
+            _factor(messages[e], gain, factor)
+            total = _SMALL
+            for i in range(K):
+                factor[i] = row[i] / factor[i]
+                total += factor[i]
+            for i in range(K):
+                out[e - first_link, i] = factor[i] / total
+
+
+@njit(cache=True, nogil=True)
+def reverse_links(indptr, indices):
+    """Return, for each link of a symmetric CSR matrix with sorted rows, where its twin lies."""
+    n = len(indptr) - 1
+    pointer = indptr[:n].copy()
+    twin = np.empty(len(indices), dtype=indptr.dtype)
+    for v in range(n):
+        for e in range(indptr[v], indptr[v + 1]):
+            u = indices[e]
+            twin[e] = pointer[u]
+            pointer[u] += 1
+    return twin
 
 
 @njit(cache=True, nogil=True)

@@ -1,4 +1,4 @@
-"""Probabilities without echo: a few sweeps of belief propagation from where a solver ended."""
+"""Probabilities without echo: belief propagation from where a solver ended."""
 
 from __future__ import annotations
 
@@ -6,48 +6,94 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import kernels, threads
-from nodeproof.problem import Problem
+from nodeproof.problem import Models, Problem
 from nodeproof.solvers.base import Result
 from nodeproof.solvers.sweep import Sweeper
 
-__all__ = ["cavity_marginals"]
+__all__ = ["affordable", "marginals"]
+
+Rows = NDArray[np.float32]
+
+# One message a link and direction: beyond this many numbers they would dwarf the graph.
+_MOST_MESSAGES = 40_000_000
 
 
-def cavity_marginals(
+def affordable(problem: Problem) -> bool:
+    """Tell whether there is a graph, and few enough messages on it."""
+    graph = problem.graph
+    return graph is not None and graph.adjacency.nnz * problem.n_classes <= _MOST_MESSAGES
+
+
+def marginals(
     problem: Problem,
     result: Result,
     max_iter: int = 50,
     tol: float = 1e-3,
     n_jobs: int | None = None,
-) -> NDArray[np.float32]:
-    """Return each node's class probabilities, judged without the echo of its own vote.
+) -> Rows | None:
+    """Return each node's class probabilities by belief propagation, the models as they are.
 
     Rows that minimise the free energy are too sure of themselves: a node hears from its
-    neighbours what it has told them. Here each neighbour is asked without that share (the
-    cavity of belief propagation), the models staying as they are. Where this does not settle
-    within `max_iter` sweeps, the rows are returned as the solver left them.
+    neighbours what it has told them. Here each neighbour tells what it believes *without* that
+    node (exact on trees); pairs without a link count as in the free energy.
 
     Parameters
     ----------
     problem : Problem
-        With calibrated weights: others are not likelihoods.
+        With a graph and calibrated weights: others are not likelihoods.
     result : Result
         Of a solver at temperature 1.
 
     Returns
     -------
-    ndarray of shape (n, K)
+    ndarray of shape (n, K), or None where it has not settled within `max_iter` rounds
     """
-    if problem.graph is None or result.models.affinity is None:
-        return np.asarray(result.W, dtype=np.float32)
     W = np.array(result.W, dtype=np.float32, order="C")
     with threads.using(n_jobs):
         sweeper = Sweeper(problem)
         sweeper.charge(result.models)
+        twins = kernels.reverse_links(sweeper.indptr, sweeper.indices)
+        messages = W[sweeper.indices]
         for _ in range(max_iter):
-            change, _ = sweeper.sweep(
-                W, result.models.affinity, result.models.log_prior, kernel=kernels.cavity_rows
-            )
-            if change < tol:
+            if _round(sweeper, W, result.models, messages, twins) < tol:
                 return W
-    return np.asarray(result.W, dtype=np.float32)
+    return None
+
+
+def _round(
+    sweeper: Sweeper, W: Rows, models: Models, messages: Rows, twins: NDArray[np.int64]
+) -> float:
+    """Solve every row once, batch by batch, and send its messages; return the mean change."""
+    affinity, indptr, weights = models.affinity, sweeper.indptr, sweeper.weights
+    assert affinity is not None
+    n, K = W.shape
+    totals = threads.sum_rows(lambda lo, hi: sweeper.eta[lo:hi] @ W[lo:hi], n)
+    change = 0.0
+    for first, last in sweeper.batches():
+        first_link, last_link = indptr[first], indptr[last]
+        out = np.empty((last_link - first_link, K), dtype=np.float32)
+
+        def believe(
+            lo: int, hi: int, first: int = first, totals: NDArray[np.float64] = totals
+        ) -> tuple[float, NDArray[np.float64]]:
+            moved = np.zeros(K)
+            changed = kernels.belief_rows(
+                lo, hi, first, indptr, weights, sweeper.eta, W, totals, sweeper.costs,
+                models.log_prior, affinity.ell, affinity.ell_t, messages, sweeper.new, moved,
+            )  # fmt: skip
+            return changed, moved
+
+        def tell(
+            lo: int, hi: int, first: int = first, first_link: int = first_link, out: Rows = out
+        ) -> None:
+            kernels.message_rows(
+                lo, hi, first, first_link, indptr, weights, affinity.ell, messages, sweeper.new, out
+            )
+
+        for changed, moved in threads.map_rows(believe, last, first):
+            change += changed
+            totals = totals + moved
+        threads.map_rows(tell, last, first)
+        W[first:last] = sweeper.new[: last - first]
+        messages[twins[first_link:last_link]] = out
+    return change / n

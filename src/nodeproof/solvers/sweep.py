@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,12 @@ class Sweeper:
             self.indptr, self.indices = graph.adjacency.indptr, graph.adjacency.indices
             self.weights, self.eta = graph.weights, graph.eta
 
+    def batches(self) -> Iterator[tuple[int, int]]:
+        """Yield the ranges of rows that are solved from the same state."""
+        n = self.problem.n_nodes
+        for first in range(0, n, self.batch):
+            yield first, min(first + self.batch, n)
+
     def charge(self, models: Models) -> None:
         """Bring the costs up to date with the class models, each row less its minimum."""
 
@@ -60,7 +66,6 @@ class Sweeper:
         affinity: Affinity | None,
         log_prior: Array,
         temperature: float = 1.0,
-        kernel: Callable[..., float] = kernels.sweep_rows,
     ) -> tuple[float, Array]:
         """Solve every row once, in place.
 
@@ -77,14 +82,13 @@ class Sweeper:
         totals = threads.sum_rows(lambda lo, hi: self.eta[lo:hi] @ W[lo:hi], n)
         links = np.zeros_like(affinity.ell)
         change = 0.0
-        for first in range(0, n, self.batch):
-            last = min(first + self.batch, n)
+        for first, last in self.batches():
 
             def part(
                 lo: int, hi: int, first: int = first, totals: Array = totals
             ) -> tuple[float, Array, Array]:
                 moved, mass = np.zeros(W.shape[1]), np.zeros_like(affinity.ell)
-                changed = kernel(
+                changed = kernels.sweep_rows(
                     lo, hi, first, self.indptr, self.indices, self.weights, self.eta, W, totals,
                     self.costs, log_prior, affinity.ell, affinity.ell_t, temperature, self.new,
                     moved, mass,
