@@ -285,3 +285,17 @@ def test_marginals_that_do_not_settle_are_not_given():
     problem = make_problem(data)
     result = BlockCADO(random_state=0).solve(problem)
     assert marginals(problem, result, max_iter=1, tol=0) is None
+
+
+def test_a_graph_without_links_is_no_obstacle():
+    data = datasets.make_planted(p=0.0, q=0.0, cluster_size=60, random_state=0)
+    result = BlockCADO(random_state=0).solve(make_problem(data))
+    assert result.status is Status.CONVERGED
+    assert (result.W.argmax(axis=1) == data.y_true).mean() > 0.9
+
+
+def test_fixed_weights_have_one_affinity_whatever_is_asked_for():
+    data = datasets.make_planted(cluster_size=60, random_state=0)
+    problem = make_problem(data, weights=PAPER_WEIGHTS)
+    result = BlockCADO(affinities="matrix", random_state=0).solve(problem)
+    assert result.models.affinity.ell.shape == (1, 1)

@@ -172,9 +172,7 @@ def test_accuracy_is_close_to_the_genie(settings, allowed):
     points = []
     for seed in range(5):
         data = make_planted(random_state=seed, **settings)
-        clf = NodeClassifier(n_classes=3, random_state=seed).fit(
-            data.X, data.y, graph=data.graph
-        )
+        clf = NodeClassifier(n_classes=3, random_state=seed).fit(data.X, data.y, graph=data.graph)
         hidden = data.y < 0
         found = clf.labels_[hidden]
         truth = data.y_true[hidden]

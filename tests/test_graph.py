@@ -215,6 +215,7 @@ class DenseLikelihood:
         self.coin = null_model == "uniform" and not weighted
         self.density = A.sum() / self.N.sum()
         self.unit = A.sum() / np.count_nonzero(A) if weighted else 1.0
+        self.one_pair = self.unit if null_model == "degree" else 1.0
 
     def _of(self, links, pairs, rates):
         """Return −log P for so many links among so many pairs, each at its rate."""
@@ -223,7 +224,7 @@ class DenseLikelihood:
         return (pairs * rates - links * np.log(rates)) / self.unit
 
     def prior(self, rates: np.ndarray) -> float:
-        return 0.5 * float(self._of(self.density, 1.0, rates).sum())
+        return 0.5 * float(self._of(self.one_pair * self.density, self.one_pair, rates).sum())
 
     def __call__(self, W: np.ndarray, rates: np.ndarray) -> float:
         total = 0.0
@@ -321,7 +322,8 @@ def closed_form_rates(likelihood: DenseLikelihood, W: np.ndarray, matrix: bool) 
     if not matrix:
         links = np.array([np.trace(links), links.sum() - np.trace(links)])
         pairs = np.array([np.trace(pairs), pairs.sum() - np.trace(pairs)])
-    return (links + likelihood.density) / (pairs + 1.0)
+    one = likelihood.one_pair
+    return (links + one * likelihood.density) / (pairs + one)
 
 
 def test_the_dense_likelihood_of_these_tests_is_the_textbooks(random_graph):
@@ -373,18 +375,7 @@ def test_links_among_many_labelled_nodes_outweigh_the_guess(null_model):
         assert begin.ell[0, 0] == pytest.approx(told.ell[0, 0], rel=0.1)
 
 
-@pytest.mark.parametrize(
-    "null_model",
-    [
-        "uniform",
-        pytest.param(
-            "degree",
-            marks=pytest.mark.xfail(
-                strict=True, reason="the prior's one pair is not in units of the weights"
-            ),
-        ),
-    ],
-)
+@both_nulls
 @pytest.mark.parametrize("factor", [100.0, 1e-3])
 @pytest.mark.parametrize("matrix", [False, True], ids=["scalar", "matrix"])
 def test_the_unit_of_the_weights_does_not_matter(random_graph, null_model, factor, matrix):

@@ -238,7 +238,7 @@ BAD_ARGUMENTS = [
     ({"cluster_size": [5, 5]}, "cluster_size lists 2 sizes for n_clusters=3"),
     ({"cluster_size": 0}, "every class needs at least one node, got cluster_size=0"),
     ({"cluster_size": [5, -1, 5]}, "every class needs at least one node"),
-    ({"cluster_size": 2.5}, "got cluster_size=2.5"),
+    ({"cluster_size": 2.5}, "must be an integer or a list of them, got 2.5"),
     ({"p": 1.5}, "p must lie in 0…1, got 1.5"),
     ({"q": -0.1}, "q must lie in 0…1, got -0.1"),
     ({"p": np.nan}, "p must lie in 0…1, got nan"),

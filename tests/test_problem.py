@@ -276,13 +276,11 @@ def test_nothing_at_all_is_refused():
         Problem(None, [], K)
 
 
-@pytest.mark.xfail(strict=True, reason="terms bound to another number of classes are taken")
 def test_terms_of_another_number_of_classes_are_refused(planted):
     with pytest.raises(InputError):
         Problem(None, bound_terms(planted), K + 1)
 
 
-@pytest.mark.xfail(strict=True, reason="zip's own error, and only when φ is asked for")
 def test_two_weights_are_refused(planted):
     with pytest.raises(InputError):
         Problem(None, bound_terms(planted), K, (1.0, 2.0)).fit_models(draw_rows(60))

@@ -56,6 +56,8 @@ def check_adjacency(graph: Any, n_nodes: int | None = None) -> sp.csr_array:
         )
     if rows == 0:
         raise InputError("the graph is empty: it has no nodes")
+    if matrix.dtype.kind not in "biuf":
+        raise InputError(f"weights of links must be real numbers, got {matrix.dtype}")
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float64 if matrix.dtype.itemsize > 2 else np.float32)
     if not matrix.has_canonical_format:
@@ -73,15 +75,19 @@ def check_adjacency(graph: Any, n_nodes: int | None = None) -> sp.csr_array:
         matrix.setdiag(0)
         matrix.eliminate_zeros()
     if not kernels.is_symmetric(matrix.indptr, matrix.indices, unless_all_one(matrix.data)):
-        warnings.warn(
-            "the graph is directed; it is made symmetric: a link either way counts, weights by "
-            "their maximum",
-            UserWarning,
-            stacklevel=3,
-        )
+        _warn_directed()
         matrix = matrix.maximum(matrix.T).tocsr()
         matrix.sort_indices()
     return matrix
+
+
+def _warn_directed() -> None:
+    warnings.warn(
+        "the graph is directed; it is made symmetric: a link either way counts, weights by their "
+        "maximum",
+        UserWarning,
+        stacklevel=4,
+    )
 
 
 def unless_all_one(data: NDArray[Any]) -> NDArray[Any]:
@@ -106,6 +112,9 @@ def from_edges(
     n_nodes : int or None
         Number of nodes; ``None``: one more than the largest position.
     """
+    lengths = [len(column) for column in (source, target, weight) if column is not None]
+    if len(set(lengths)) > 1:
+        raise InputError(f"the columns of an edge table differ in length: {lengths}")
     for name, ends in (("source", source), ("target", target)):
         if not np.issubdtype(ends.dtype, np.integer):
             raise InputError(
@@ -172,7 +181,7 @@ def _to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
             "scipy sparse matrix, a square array, an edge_index of shape (2, E), a networkx or "
             "igraph graph, or a table with the columns source and target"
         )
-    return sp.csr_array(array)
+    return sp.csr_array(array.astype(np.float32) if array.dtype == np.float16 else array)
 
 
 def _from_edge_index(
@@ -182,12 +191,16 @@ def _from_edge_index(
 
 
 def _from_networkx(graph: Any) -> sp.csr_array:
+    if graph.is_directed():
+        _warn_directed()
     position = {node: row for row, node in enumerate(graph.nodes)}
     edges = [(position[u], position[v], d.get("weight", 1.0)) for u, v, d in graph.edges(data=True)]
     return _from_triples(edges, len(position))
 
 
 def _from_igraph(graph: Any) -> sp.csr_array:
+    if graph.is_directed():
+        _warn_directed()
     weighted = "weight" in graph.es.attributes()
     weights = graph.es["weight"] if weighted else [1.0] * graph.ecount()
     edges = [(u, v, w) for (u, v), w in zip(graph.get_edgelist(), weights, strict=True)]

@@ -19,7 +19,7 @@ _STRETCHES, _STRETCH = 20, 1000
 
 def find_suspects(
     proba: Array, codes: NDArray[np.int64] | None, classes: NDArray[Any]
-) -> NDArray[Any]:
+) -> np.recarray[Any, Any]:
     """Return the labelled nodes whose label is more likely wrong than right, worst first.
 
     Parameters

@@ -265,8 +265,14 @@ def _is_bernoulli(graph: Graph) -> bool:
 
 def _rates(links: Array, pairs: Array, graph: Graph) -> Array:
     """Return links per pair, drawn lightly (by one pair's worth) to the graph's density."""
-    rates = (np.maximum(links, 0.0) + graph.density) / (np.maximum(pairs, 0.0) + 1.0)
+    one = _one_pair(graph)
+    rates = (np.maximum(links, 0.0) + one * graph.density) / (np.maximum(pairs, 0.0) + one)
     return _bounded(rates, graph)
+
+
+def _one_pair(graph: Graph) -> float:
+    """Return what one pair is worth: under the degree null model, pairs are in weights."""
+    return graph.unit if graph.null_model == "degree" else 1.0
 
 
 def _bounded(rates: Array, graph: Graph) -> Array:
@@ -296,4 +302,4 @@ def _worth_and_price(rates: Array, graph: Graph) -> tuple[Array, Array]:
 
 def _rate_penalty(worth: Array, price: Array, graph: Graph) -> float:
     """Return the −log-prior that draws the rates to the graph's density (see `_rates`)."""
-    return 0.5 * float((price - graph.density * worth).sum())
+    return 0.5 * _one_pair(graph) * float((price - graph.density * worth).sum())

@@ -98,6 +98,13 @@ class Problem:
                 if not sizes
                 else f"graph and terms must speak of the same nodes; got sizes {sorted(sizes)}"
             )
+        for term in terms:
+            if term.n_classes != n_classes:
+                raise InputError(f"{term!r} has {term.n_classes} classes, the problem {n_classes}")
+        if weights != "calibrated" and (isinstance(weights, str) or len(weights) != 3):
+            raise InputError(
+                f"weights must be 'calibrated' or three numbers (β_g, β_f, β_l), got {weights!r}"
+            )
         self.graph, self.terms = graph, tuple(terms)
         self.n_nodes, self.n_classes = sizes.pop(), n_classes
         self.weights, self.threshold = weights, threshold
@@ -163,7 +170,7 @@ class Problem:
         matrix : bool
             Estimate K×K affinities instead of one pair.
         """
-        return self._fit_models(W, self._masses(W, matrix))
+        return self._fit_models(W, self._masses(W, matrix and self.calibrated))
 
     def _fit_models(self, W: NDArray[Any], masses: tuple[Array, Array] | None) -> Models:
         if not self.calibrated:
@@ -237,7 +244,7 @@ class Problem:
         self, W: NDArray[Any], temperature: float = 1.0, matrix: bool = False
     ) -> tuple[Models, float]:
         """Return the best models for W and the free energy there, in one pass over the links."""
-        masses = self._masses(W, matrix)
+        masses = self._masses(W, matrix and self.calibrated)
         models = self._fit_models(W, masses)
         return models, self._free_energy(W, models, temperature, masses)
 

@@ -49,7 +49,8 @@ class ConvexSet(ABC):
     def _points(self, array: ArrayLike) -> Array:
         points = np.asarray(array, dtype=np.float64)
         sizes = set(points.shape[points.ndim - self.point_ndim :])
-        if points.ndim < self.point_ndim or len(sizes) != 1 or self.dim not in (None, *sizes):
+        unfit = points.ndim < self.point_ndim or len(sizes) != 1 or 0 in sizes
+        if unfit or self.dim not in (None, *sizes):
             wanted = ", ".join([str(self.dim or "dim")] * self.point_ndim)
             raise InputError(
                 f"{self!r} takes arrays of shape (..., {wanted}); got shape {points.shape}"
@@ -91,6 +92,8 @@ class Simplex(ConvexSet):
     def project(self, point: ArrayLike) -> Array:
         """Return the nearest probability vector: clip after the one right shift."""
         points = self._points(point)
+        # A common shift changes nothing, and this one keeps the 1 visible beside large entries.
+        points = points - points.max(axis=-1, keepdims=True)
         sorted_down = -np.sort(-points, axis=-1)
         excess = np.cumsum(sorted_down, axis=-1) - 1.0
         counts = np.arange(1, points.shape[-1] + 1)
@@ -148,10 +151,12 @@ class SpectralBox(ConvexSet):
     def violation(self, point: ArrayLike) -> Array:
         """Return the largest asymmetry or eigenvalue overshoot, at least zero."""
         points = self._points(point)
+        finite = np.asarray(np.isfinite(points).all(axis=(-1, -2)))
+        points = np.where(finite[..., None, None], points, 0.0)
         asymmetry = np.abs(points - np.swapaxes(points, -1, -2)).max(axis=(-1, -2))
         values = np.linalg.eigvalsh(_symmetric_part(points))
         overshoot = np.maximum(self.lo - values[..., 0], values[..., -1] - self.hi)
-        return np.asarray(np.maximum(asymmetry, overshoot).clip(min=0.0))
+        return np.where(finite, np.maximum(asymmetry, overshoot).clip(min=0.0), np.inf)
 
     def center(self, dim: int) -> Array:
         """Return the identity at the middle of the interval, shape ``(dim, dim)``."""

@@ -326,9 +326,6 @@ def test_a_covariance_with_intercept_costs_the_gaussian_with_the_class_mean():
         np.testing.assert_allclose(costs[:, i], expected, rtol=1e-6)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the ridge is 1e-9 of the raw second moment, not of the variance"
-)
 def test_with_an_intercept_it_does_not_matter_where_features_are_centred():
     nodes, W = draw_nodes(30), draw_rows(30)
     term = Covariance(intercept=True).bind(nodes)

@@ -21,7 +21,7 @@ from nodeproof.metrics import matched_accuracy
 __all__ = ["run_demo"]
 
 #: name and arguments of the data
-DATA: dict[str, dict[str, float]] = {
+DATA: dict[str, dict[str, Any]] = {
     "the paper's default": {},
     "a harder one": {"p": 0.07, "omega": 0.3, "label_ratio": 0.05},
 }

@@ -54,6 +54,8 @@ def run_fit(
         edges, features, labels, header=header, source=source, target=target, weight=weight,
         node=node, label=label, strict=strict, **({"unknown": unknown} if unknown else {}),
     )  # fmt: skip
+    if classes is None and (tables.y is None or not (tables.y != "").any()):
+        raise InputError("there are no labels: give --labels FILE, or --classes K")
     notes = list(tables.notes)
     with ProgressLine(enabled=not as_json) as progress, notes_from_warnings(notes):
         clf = NodeClassifier(

@@ -164,6 +164,8 @@ def make_planted(
     """
     sizes = _check_sizes(n_clusters, cluster_size)
     _check_probabilities(p=p, q=q, label_ratio=label_ratio, label_accuracy=label_accuracy)
+    if n_features < 1:
+        raise InputError(f"n_features must be at least 1, got {n_features}")
     if not 0 <= n_noise <= n_features:
         raise InputError(f"n_noise must lie in 0…n_features={n_features}, got {n_noise}")
     if not (omega > 0 and sigma > 0 and np.isfinite([omega, sigma]).all()):
@@ -219,7 +221,9 @@ def _check_sizes(n_clusters: int, cluster_size: int | Sequence[int]) -> NDArray[
             f"cluster_size lists {len(sizes)} sizes for n_clusters={n_clusters}; give one number "
             f"or {n_clusters} of them"
         )
-    if not np.issubdtype(sizes.dtype, np.integer) or (sizes < 1).any():
+    if not np.issubdtype(sizes.dtype, np.integer):
+        raise InputError(f"cluster_size must be an integer or a list of them, got {cluster_size}")
+    if (sizes < 1).any():
         raise InputError(f"every class needs at least one node, got cluster_size={cluster_size}")
     return sizes.astype(np.int64)
 

@@ -65,7 +65,7 @@ def save_model(clf: NodeClassifier, path: str | PathLike[str]) -> None:
         "format": FORMAT,
         "version": FORMAT_VERSION,
         "nodeproof": __version__,
-        "params": {name: _encode(value) for name, value in clf.get_params(deep=False).items()},
+        "params": _encode_params(clf),
         "terms": [_encode(term) for term in clf.terms_],
         "fitted_on_graph": clf.fitted_on_graph_,
         "n_features_in": getattr(clf, "n_features_in_", None),
@@ -157,6 +157,12 @@ def _rebuild(cls: type[C], meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
 def _agree(holds: bool, what: str) -> None:
     if not holds:
         raise ValueError(f"{what} do not fit together")
+
+
+def _encode_params(clf: NodeClassifier) -> dict[str, Any]:
+    params = clf.get_params(deep=False)
+    params["verbose"] = bool(params["verbose"])  # may be a callback, which is not part of a model
+    return {name: _encode(value) for name, value in params.items()}
 
 
 def _encode(value: Any) -> Any:

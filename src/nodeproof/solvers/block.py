@@ -117,7 +117,8 @@ class BlockCADO:
     def _descend(
         self, sweeper: Sweeper, W: Rows, callback: Callback | None, run: int, n_runs: int
     ) -> Result:
-        problem, graph, matrix = sweeper.problem, sweeper.problem.graph, self.affinities == "matrix"
+        problem, graph = sweeper.problem, sweeper.problem.graph
+        matrix = self.affinities == "matrix" and problem.calibrated
         models = Models(None, problem.fit_terms(W), np.zeros(problem.n_classes))
         held = problem.calibrated and self.hold > 0
         begin: Affinity | None = None
@@ -164,7 +165,8 @@ def _surpassed(begin: Affinity | None, estimated: Affinity | None) -> bool:
         return begin is None
     if estimated.ell.shape != (1, 1):
         return False
-    return bool(estimated.ell[0, 0] / begin.ell[0, 0] >= 1.0)
+    held, now = begin.ell[0, 0], estimated.ell[0, 0]
+    return bool(held * now >= held * held)
 
 
 def align_with_labels(result: Result, problem: Problem) -> Result:

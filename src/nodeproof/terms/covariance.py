@@ -83,12 +83,9 @@ class Covariance(Term):
         bound.dim = m + self.intercept
         bound.upper = np.triu_indices(bound.dim)
         moment = bound._moments(np.full((n, 1), 1.0))[0] / n
-        # Columns that are zero or repeat each other must not make the matrix singular.
-        scale = np.diag(moment)
-        ridge = np.where(scale > 0, 1e-9 * scale, 1.0)
-        bound.ridge = ridge
         bound.pooled = moment
-        top = float(np.linalg.eigvalsh(moment + np.diag(ridge))[-1])
+        bound.ridge = bound._ridge()
+        top = float(np.linalg.eigvalsh(moment + np.diag(bound.ridge))[-1])
         lo = 0.01 * np.sqrt(top) if self.lo is None else self.lo
         hi = np.sqrt(nodes.n_classes * top) if self.hi is None else self.hi
         if lo <= 0:
@@ -147,6 +144,22 @@ class Covariance(Term):
         _, log_dets = np.linalg.slogdet(models)
         traces = np.trace(np.linalg.solve(models, self.pooled[None]), axis1=1, axis2=2)
         return 0.5 * self.shrinkage * float((log_dets + traces).sum())
+
+    def _ridge(self) -> Array:
+        """Return what keeps columns that are constant or repeat from making R singular, (m,).
+
+        It is small beside the variance of a column, and above the rounding of its moment. The
+        constant feature gets none: it would be multiplied by the square of the means.
+        """
+        moment = np.diag(self.pooled)
+        variance = moment.copy()
+        if self.intercept:
+            variance = np.maximum(moment - self.pooled[-1] ** 2, 0.0)
+        ridge = np.maximum(1e-9 * variance, 1e-14 * moment)
+        ridge[ridge == 0.0] = 1.0
+        if self.intercept:
+            ridge[-1] = 0.0
+        return ridge
 
     def _root(self, moments: Array) -> Array:
         values, vectors = np.linalg.eigh(moments)

@@ -48,6 +48,8 @@ class Labels(Term):
 
     def bind(self, nodes: NodeData) -> Self:
         """Return a copy that holds the labels."""
+        if not self.smoothing > 0:
+            raise InputError(f"Labels needs smoothing > 0, got {self.smoothing}")
         if nodes.y is None:
             raise InputError("Labels needs labels: y is missing")
         K, y = nodes.n_classes, nodes.y

@@ -1,0 +1,189 @@
+"""Saved models: the same predictions bit for bit, and a clear word on what is no model."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nodeproof import NodeClassifier
+from nodeproof.datasets import make_planted
+from nodeproof.errors import InputError
+from nodeproof.io.model import FORMAT_VERSION
+from nodeproof.solvers import BlockCADO
+from nodeproof.terms import Covariance, Labels
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_planted(cluster_size=60, p=0.2, label_accuracy=0.8, random_state=0)
+
+
+def fit(data, **settings):
+    names = np.array(["red", "blue", "<script>"])
+    y = np.where(data.y >= 0, names[data.y], "")
+    return NodeClassifier(random_state=0, **settings).fit(data.X, y, graph=data.graph)
+
+
+@pytest.fixture
+def saved(data, tmp_path):
+    path = tmp_path / "model.npz"
+    fit(data).save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"weights": (1.0, 2.5, 13.0), "temperature": 0.0},
+        {"terms": [Covariance(shrinkage=2.0, intercept=True), Labels(smoothing=0.5)]},
+        {"solver": BlockCADO(affinities="matrix", random_state=1)},
+        {"random_state": None} | {"verbose": False},
+    ],
+    ids=["default", "paper", "terms", "matrix", "no seed"],
+)
+@pytest.mark.filterwarnings("ignore:predict")
+def test_a_loaded_model_predicts_the_same_bits(data, tmp_path, settings):
+    if "random_state" in settings:
+        clf = NodeClassifier(**settings).fit(data.X, data.y, graph=data.graph)
+    else:
+        clf = fit(data, **settings)
+    clf.save(tmp_path / "m.npz")
+    again = NodeClassifier.load(tmp_path / "m.npz")
+    np.testing.assert_array_equal(again.predict(), clf.predict())
+    np.testing.assert_array_equal(again.proba_, clf.proba_)
+    np.testing.assert_array_equal(again.predict_proba(data.X), clf.predict_proba(data.X))
+    np.testing.assert_array_equal(again.suspects_, clf.suspects_)
+    assert again.sources_ == clf.sources_
+    assert again.choices_ == json.loads(json.dumps(clf.choices_))
+    assert (again.n_iter_, again.status_, again.objective_, again.history_) == (
+        clf.n_iter_, clf.status_, clf.objective_, clf.history_,
+    )  # fmt: skip
+    assert repr(again.get_params()["terms"]) == repr(clf.get_params()["terms"])
+
+
+def test_a_model_without_features_or_graph_is_saved_too(data, tmp_path):
+    for number, arguments in enumerate(({"graph": data.graph}, {"X": data.X})):
+        clf = NodeClassifier(n_classes=3, random_state=0).fit(**arguments)
+        clf.save(tmp_path / f"{number}.npz")
+        again = NodeClassifier.load(tmp_path / f"{number}.npz")
+        np.testing.assert_array_equal(again.labels_, clf.labels_)
+        assert len(again.suspects_) == 0
+
+
+def test_names_of_features_are_kept(data, tmp_path):
+    table = pd.DataFrame(data.X, columns=[f"x{k}" for k in range(6)])
+    clf = NodeClassifier(random_state=0).fit(table, data.y)
+    clf.save(tmp_path / "m.npz")
+    again = NodeClassifier.load(tmp_path / "m.npz")
+    np.testing.assert_array_equal(again.predict(table), clf.predict(table))
+    with pytest.raises(ValueError, match="feature names"):
+        again.predict(table.rename(columns={"x0": "other"}))
+
+
+def test_a_loaded_model_can_be_saved_again(saved, tmp_path):
+    NodeClassifier.load(saved).save(tmp_path / "again.npz")
+    assert NodeClassifier.load(tmp_path / "again.npz").labels_.shape == (180,)
+
+
+def test_nothing_in_the_file_is_pickled(saved):
+    with np.load(saved, allow_pickle=False) as archive:
+        assert all(archive[name].dtype.kind != "O" for name in archive.files)
+
+
+def test_saving_replaces_an_older_file_only_when_complete(data, saved):
+    before = saved.read_bytes()
+    clf = fit(data)
+    clf.terms = [object()]
+    with pytest.raises(InputError, match="own terms and solvers only"):
+        clf.save(saved)
+    assert saved.read_bytes() == before
+    assert [path.name for path in saved.parent.iterdir()] == ["model.npz"]
+
+
+def rewrite(path, change):
+    """Change the arrays of a model file."""
+    with np.load(path, allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    meta = json.loads(arrays["meta"].tobytes())
+    change(meta, arrays)
+    arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
+    np.savez(path, **arrays)
+
+
+def test_a_newer_file_is_refused_with_what_to_do(saved):
+    rewrite(saved, lambda meta, arrays: meta.update(version=FORMAT_VERSION + 1, nodeproof="9.9"))
+    with pytest.raises(InputError, match=r"nodeproof 9\.9 in format 2.*upgrade"):
+        NodeClassifier.load(saved)
+
+
+DAMAGE = {
+    "another format": lambda meta, arrays: meta.update(format="other"),
+    "no version": lambda meta, arrays: meta.pop("version"),
+    "no parameters": lambda meta, arrays: meta.pop("params"),
+    "unknown parameter": lambda meta, arrays: meta["params"].update(nonsense=1),
+    "unknown part": lambda meta, arrays: meta.update(terms=[{"class": "os.system"}] * 2),
+    "a class too many": lambda meta, arrays: arrays.update(classes=np.arange(4)),
+    "no probabilities": lambda meta, arrays: arrays.pop("proba"),
+    "flat probabilities": lambda meta, arrays: arrays.update(proba=np.ones(5)),
+    "labels for other nodes": lambda meta, arrays: arrays.update(given=np.zeros(7, int)),
+    "a label too large": lambda meta, arrays: arrays.update(given=np.full(180, 99)),
+    "a model missing": lambda meta, arrays: arrays.pop("term_1"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_file_is_refused(saved, kind):
+    rewrite(saved, DAMAGE[kind])
+    with pytest.raises(InputError, match=r"damaged|not a nodeproof model"):
+        NodeClassifier.load(saved)
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, 0.5, 0.99])
+def test_a_truncated_file_is_refused(saved, keep):
+    content = saved.read_bytes()
+    saved.write_bytes(content[: keep if isinstance(keep, int) else int(keep * len(content))])
+    with pytest.raises(InputError, match=r"damaged|not a nodeproof model"):
+        NodeClassifier.load(saved)
+
+
+def test_flipped_bytes_are_noticed(saved):
+    """Every member of a zip file carries a checksum."""
+    content = bytearray(saved.read_bytes())
+    with zipfile.ZipFile(io.BytesIO(bytes(content))) as archive:
+        proba = archive.getinfo("proba.npy")
+    content[proba.header_offset + 400] ^= 0xFF
+    saved.write_bytes(bytes(content))
+    with pytest.raises(InputError, match="damaged"):
+        NodeClassifier.load(saved)
+
+
+def test_a_pickle_is_never_read(tmp_path):
+    path = tmp_path / "m.npz"
+    np.savez(path, meta=np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(InputError, match="damaged"):
+        NodeClassifier.load(path)
+    plain = tmp_path / "m.npy"
+    np.save(plain, np.array([object()]), allow_pickle=True)
+    with pytest.raises(InputError, match="damaged"):
+        NodeClassifier.load(plain)
+
+
+def test_other_files_are_refused(tmp_path):
+    with pytest.raises(InputError, match="no model file"):
+        NodeClassifier.load(tmp_path / "missing.npz")
+    with pytest.raises(InputError, match="no model file"):
+        NodeClassifier.load(tmp_path)
+    text = tmp_path / "text.npz"
+    text.write_text("hello")
+    with pytest.raises(InputError, match="damaged"):
+        NodeClassifier.load(text)
+    array = tmp_path / "array.npz"
+    np.savez(array, x=np.ones(3))
+    with pytest.raises(InputError, match="no header"):
+        NodeClassifier.load(array)
