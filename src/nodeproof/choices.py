@@ -11,7 +11,7 @@ from sklearn.feature_selection import f_classif
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.problem import PAPER_WEIGHTS, Problem
-from nodeproof.solvers import CADO, BlockCADO, Result
+from nodeproof.solvers import CADO, BlockCADO, Result, Status
 from nodeproof.solvers.marginals import affordable, marginals
 from nodeproof.terms import Covariance, Labels, NodeData, Term
 
@@ -159,6 +159,8 @@ def choose_probabilities(
     rows: NDArray[Any] | None = None
     if not problem.calibrated or getattr(solver, "temperature", None) != 1.0:
         why = "weights are not likelihoods, or the temperature is not 1"
+    elif result.status is Status.INTERRUPTED:
+        why = "the fit was interrupted"
     elif problem.graph is None:
         why = "without links they are exact given the class models"
     elif not affordable(problem):

@@ -1,0 +1,289 @@
+"""The command line, as a person runs it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nodeproof import NodeClassifier
+from nodeproof.cli import main
+from nodeproof.datasets import make_planted
+
+NAMES = np.array(["cat", "dog", "<script>alert(1)</script>"])
+
+
+def run(capsys, *arguments: object) -> tuple[int, str, str]:
+    """Run the command line in this process; return exit code, output and errors."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    return int(ended.value.code or 0), printed.out, printed.err
+
+
+def write(path: Path, rows: list[list[object]]) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A planted graph as three files with string ids."""
+    folder = tmp_path_factory.mktemp("files")
+    data = make_planted(cluster_size=80, p=0.2, label_accuracy=0.9, random_state=0)
+    ids = [f"user {v:03d}" for v in range(240)]
+    links = data.graph.tocoo()
+    edges = [[ids[u], ids[v]] for u, v in zip(links.row, links.col, strict=True) if u < v]
+    write(folder / "edges.csv", [["source", "target"], *edges])
+    write(
+        folder / "features.csv",
+        [["node", *"abcdef"], *([i, *x] for i, x in zip(ids, data.X, strict=True))],
+    )
+    labels = [[ids[v], NAMES[label] if label >= 0 else "?"] for v, label in enumerate(data.y)]
+    write(folder / "labels.csv", [["node", "label"], *labels])
+    return folder, data, ids
+
+
+def read_predictions(folder: Path) -> list[dict[str, str]]:
+    with (folder / "predictions.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_fit_writes_predictions_summary_and_model(capsys, files, tmp_path):
+    folder, data, ids = files
+    code, out, err = run(
+        capsys, "fit", folder / "edges.csv", "--features", folder / "features.csv",
+        "--labels", folder / "labels.csv", "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert code == 0, err
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "model.npz", "predictions.csv", "summary.json",
+    ]  # fmt: skip
+    rows = read_predictions(tmp_path / "out")
+    assert list(rows[0]) == ["node", "label", "probability", "given_label", "suspect"]
+    assert [row["node"] for row in rows] == ids
+    found = np.array([row["label"] for row in rows])
+    assert (found == NAMES[data.y_true]).mean() > 0.97
+    given = [NAMES[label] if label >= 0 else "" for label in data.y]
+    assert [row["given_label"] for row in rows] == given
+    suspects = {row["node"] for row in rows if row["suspect"] == "true"}
+    wrong = (data.y >= 0) & (data.y != data.y_true)
+    assert suspects == {ids[v] for v in np.flatnonzero(wrong)}
+    assert all(0 < float(row["probability"]) <= 1 for row in rows)
+
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["nodes"] == 240
+    assert summary["links"] == data.graph.nnz // 2
+    assert summary["suspects"] == len(suspects)
+    assert sum(summary["classes"].values()) == 240
+    model = NodeClassifier.load(tmp_path / "out" / "model.npz")
+    assert model.labels_.tolist() == found.tolist()
+    assert model.node_ids_.tolist() == ids
+    assert "240 nodes" in out
+
+
+def test_json_is_all_that_is_printed(capsys, files, tmp_path):
+    folder, _, _ = files
+    code, out, err = run(
+        capsys, "fit", folder / "edges.csv", "--classes", 3, "--json", "--out", tmp_path / "out"
+    )
+    assert code == 0
+    assert json.loads(out) == json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert err == ""
+
+
+def test_nodes_without_a_link_are_counted_or_refused(capsys, files, tmp_path):
+    folder, _, _ = files
+    text = (folder / "labels.csv").read_text()
+    labels = tmp_path / "labels.csv"
+    labels.write_text(text + "lonely,cat\n")
+    arguments = ["fit", folder / "edges.csv", "--labels", labels, "--out", tmp_path / "out"]
+    code, _, err = run(capsys, *arguments)
+    assert code == 0
+    assert "1 node" in err
+    assert "lonely" in {row["node"] for row in read_predictions(tmp_path / "out")}
+    code, _, err = run(capsys, *arguments[:-1], tmp_path / "strict", "--strict")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert not (tmp_path / "strict").exists()
+
+
+def test_columns_and_tokens_can_be_named(capsys, files, tmp_path):
+    _, data, ids = files
+    links = data.graph.tocoo()
+    rows = [[1.0, ids[u], ids[v]] for u, v in zip(links.row, links.col, strict=True) if u < v]
+    write(tmp_path / "e.csv", [["strength", "a", "b"], *rows])
+    labels = [[NAMES[y] if y >= 0 else "missing", i] for y, i in zip(data.y, ids, strict=True)]
+    write(tmp_path / "l.csv", [["kind", "who"], *labels])
+    code, _, err = run(
+        capsys, "fit", tmp_path / "e.csv", "--source", "a", "--target", "b", "--weight", "strength",
+        "--labels", tmp_path / "l.csv", "--node", "who", "--label", "kind",
+        "--unknown", "missing", "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert code == 0, err
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["labels"] == int((data.y >= 0).sum())
+    assert set(summary["classes"]) == set(NAMES)
+
+
+def test_fixed_weights_and_temperature_reach_the_fit(capsys, files, tmp_path):
+    folder, _, _ = files
+    code, out, _ = run(
+        capsys, "fit", folder / "edges.csv", "--features", folder / "features.csv", "--labels",
+        folder / "labels.csv", "--weights", "1,2.5,13", "--threshold", "0.1", "--temperature", 0,
+        "--n-init", 2, "--null-model", "degree", "--json", "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert code == 0
+    choices = json.loads(out)["choices"]
+    assert choices["weights"]["value"] == [1.0, 2.5, 13.0]
+    assert choices["null_model"]["value"] == "degree"
+    assert json.loads(out)["mean_probability"] == 1.0
+    model = NodeClassifier.load(tmp_path / "out" / "model.npz")
+    assert (model.threshold, model.n_init) == (0.1, 2)
+
+
+def test_the_same_seed_writes_the_same_predictions(capsys, files, tmp_path):
+    folder, _, _ = files
+    texts = []
+    for jobs in (1, 2):
+        out = tmp_path / str(jobs)
+        run(capsys, "fit", folder / "edges.csv", "--labels", folder / "labels.csv", "--seed", 3,
+            "--jobs", jobs, "--out", out)  # fmt: skip
+        texts.append((out / "predictions.csv").read_bytes())
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", "missing.csv"], "missing.csv does not exist"),
+        (["fit", "edges.csv"], "give --labels FILE, or --classes K"),
+        (["fit", "edges.csv", "--classes", "0"], "--classes"),
+        (["fit", "edges.csv", "--classes", "3", "--weights", "1,x,2"], "1,x,2"),
+        (["fit", "edges.csv", "--classes", "3", "--weights", "1,2"], "three numbers"),
+        (["fit", "edges.csv", "--classes", "3", "--out", "edges.csv"], "is a file"),
+        (["fit", "edges.csv", "--classes", "3", "--out", "no/such/folder"], "does not exist"),
+        (["fit", "edges.csv", "--labels", "labels.csv", "--label", "klass"], "no column 'klass'"),
+        (["fit", "edges.csv", "--labels", "labels.csv", "--classes", "2"], "n_classes=2"),
+        (["fit", "bad.csv", "--classes", "2"], "bad.csv, line 3"),
+        (["fit", "edges.csv", "--features", "holes.csv", "--classes", "2"], "holes.csv, line 2"),
+        (["fit", "weights.csv", "--classes", "2"], "weights.csv, line 3"),
+        (["fit", "empty.csv", "--classes", "2"], "empty.csv"),
+        (["fit"], "EDGES"),
+        (["dance"], "dance"),
+    ],
+)
+def test_bad_input_gives_one_line_and_exit_code_two(
+    capsys, files, tmp_path, monkeypatch, arguments, message
+):
+    folder, _, _ = files
+    for name in ("edges.csv", "labels.csv"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    (tmp_path / "bad.csv").write_text("source,target\na,b\nb\nc,a\n")
+    (tmp_path / "holes.csv").write_text("node,x,y\nuser 000,1,\n")
+    (tmp_path / "weights.csv").write_text("source,target,weight\na,b,1\nb,c,-2\n")
+    (tmp_path / "empty.csv").write_text("")
+    monkeypatch.chdir(tmp_path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    code, out, err = run(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("nodeproof: ")
+    assert err.count("\n") == 1
+    assert message in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_demo_prints_the_table_and_draws_the_picture(capsys, tmp_path):
+    code, out, err = run(capsys, "demo", "--out", tmp_path / "demo")
+    assert code == 0, err
+    assert "Graph + Feature + Label" in out
+    assert "spectral clustering" in out
+    assert (tmp_path / "demo" / "demo.png").read_bytes().startswith(b"\x89PNG")
+    figures = json.loads((tmp_path / "demo" / "demo.json").read_text())
+    for rows in figures["results"].values():
+        assert len(rows) == 7
+        assert rows[-1]["accuracy"] > rows[-1]["bound"] - 0.03
+
+
+def test_demo_in_json(capsys, tmp_path):
+    code, out, _ = run(capsys, "demo", "--json", "--seed", 1, "--out", tmp_path)
+    assert code == 0
+    assert json.loads(out)["seed"] == 1
+
+
+def test_demo_without_matplotlib_names_the_install_command(capsys, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, out, err = run(capsys, "demo", "--out", tmp_path)
+    assert code == 0
+    assert "pip install 'nodeproof[plot]'" in err.replace("\n", " ")
+    assert "Graph + Feature + Label" in out
+    assert not (tmp_path / "demo.png").exists()
+
+
+@pytest.mark.parametrize("command", [[], ["demo"], ["fit"]])
+def test_every_command_has_help(capsys, command):
+    code, out, _ = run(capsys, *command, "--help")
+    assert code == 0
+    assert "Usage: nodeproof" in out
+
+
+def test_help_and_version_do_not_wait_for_the_mathematics():
+    script = (
+        "import sys; from nodeproof.cli import main\n"
+        "try: main(['--version'])\n"
+        "except SystemExit: print(*(m for m in ('numba', 'scipy', 'sklearn') if m in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.splitlines()[1:] in ([], [""])
+
+
+def test_ctrl_c_stops_the_fit_and_writes_what_there_is(tmp_path):
+    """A real process, interrupted in the middle of its sweeps."""
+    data = make_planted(10, 2000, p=0.01, q=0.0045, label_ratio=0.01, random_state=0)
+    links = data.graph.tocoo()
+    with (tmp_path / "edges.csv").open("w") as file:
+        file.writelines(f"{u},{v}\n" for u, v in zip(links.row, links.col, strict=True) if u < v)
+    write(tmp_path / "labels.csv", [[v, y] for v, y in enumerate(data.y) if y >= 0])
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-c", _REPORTING_FIT], cwd=tmp_path, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "COLUMNS": "200"},
+    )  # fmt: skip
+    for line in process.stdout:
+        if line.startswith("sweep 3"):
+            process.send_signal(signal.SIGINT)
+            break
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    summary = json.loads((tmp_path / "nodeproof-out" / "summary.json").read_text())
+    assert summary["status"] == "interrupted"
+    assert (tmp_path / "nodeproof-out" / "predictions.csv").exists()
+    assert "Traceback" not in err
+
+
+# Says when a sweep has ended, so that the interrupt surely comes between the first and the last.
+_REPORTING_FIT = """
+import time
+from nodeproof.cli import console, main
+def report(self, progress):
+    print('sweep', progress.iteration, flush=True)
+    time.sleep(0.05)
+console.ProgressLine.__call__ = report
+main(['fit', 'edges.csv', '--labels', 'labels.csv', '--max-iter', '2000'])
+"""
+
+
+def test_a_module_run_is_the_same_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "nodeproof", "--version"], capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith("nodeproof, version ")
