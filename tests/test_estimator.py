@@ -18,7 +18,7 @@ from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.metrics import expected_calibration_error, matched_accuracy
 from nodeproof.solvers import CADO, BlockCADO
-from nodeproof.terms import Covariance, Labels
+from nodeproof.terms import Covariance, Labels, covariance
 
 EXPECTED_FAILURES = {
     "check_classifiers_classes": (
@@ -295,6 +295,7 @@ BAD_INPUT = {
         {"graph": np.array([[0, -1], [-1, 0]])},
         r"\(0, 1\) is negative",
     ),
+    "too many features": ({}, {"X": np.ones((3, 600)), "y": [0, 1, -1]}, "at most 512 features"),
     "n_classes": ({"n_classes": 0}, {"X": [[0.0]]}, "positive integer"),
     "weights": ({"weights": (1, 2)}, {"X": [[0.0]], "y": [0]}, "three numbers"),
     "weights name": ({"weights": "best"}, {"X": [[0.0]], "y": [0]}, "'best'"),
@@ -352,3 +353,18 @@ def test_isolated_nodes_and_constant_features_work(data):
 def test_the_unit_of_the_features_does_not_matter(data, fitted, scale):
     clf = NodeClassifier(random_state=0).fit(data.X * scale, data.y, graph=data.graph)
     assert (clf.labels_ == fitted.labels_).mean() > 0.995
+
+
+def test_features_summed_in_stretches_give_the_same_answer(data, fitted, monkeypatch):
+    monkeypatch.setattr(covariance, "_MOST_PRODUCTS", 1000)
+    clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+    np.testing.assert_allclose(clf.proba_, fitted.proba_, atol=1e-5)
+
+
+def test_wide_features_fit_into_memory():
+    X = np.random.default_rng(0).standard_normal((300, 400)).astype(np.float32)
+    clf = NodeClassifier(n_classes=2, n_init=1, max_iter=2, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf.fit(X)
+    assert np.isfinite(clf.proba_).all()

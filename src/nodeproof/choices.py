@@ -90,7 +90,7 @@ def choose_null_model(graph: Graph, asked: str, choices: Choices) -> None:
     why = "given"
     if asked == "auto":
         why = (
-            f"degrees spread {graph.degree_dispersion():.2f} beyond chance "
+            f"degrees spread {max(graph.degree_dispersion(), 0.0):.2f} beyond chance "
             "(squared coefficient of variation)"
         )
     choices["null_model"] = {"value": graph.null_model, "why": why}

@@ -57,6 +57,8 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
 @click.option("--n-init", type=click.IntRange(min=1), help="Number of starts.")
 @click.option("--max-iter", type=click.IntRange(min=1), default=300, show_default=True,
               help="Most sweeps of a start.")  # fmt: skip
+@click.option("--tol", type=click.FloatRange(min=0), default=1e-3, show_default=True,
+              help="Stop when rows change by less, on average.")  # fmt: skip
 @click.option("--jobs", type=int, help="Threads; every core by default.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the starts.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,6 +15,11 @@ from nodeproof.sets import SpectralBox
 from nodeproof.terms.base import Array, NodeData, Term
 
 __all__ = ["Covariance"]
+
+#: beyond this, class covariances are neither affordable nor well determined
+MOST_FEATURES = 512
+
+_MOST_PRODUCTS = 2**22
 
 
 class Covariance(Term):
@@ -78,6 +84,11 @@ class Covariance(Term):
         if nodes.X is None:
             raise InputError("Covariance needs features: X is missing")
         n, m = nodes.X.shape
+        if m > MOST_FEATURES:
+            raise InputError(
+                f"Covariance takes at most {MOST_FEATURES} features, because a covariance holds "
+                f"their squares; got {m}: reduce them first, for example with TruncatedSVD"
+            )
         bound = self._bound(n, nodes.n_classes)
         bound.X = nodes.X
         bound.dim = m + self.intercept
@@ -135,9 +146,9 @@ class Covariance(Term):
         folded = precisions[:, self.upper[0], self.upper[1]]
         folded[:, self.upper[0] != self.upper[1]] *= 2.0
         offset = half_log_det + 0.5 * (self.dim - self.intercept) * np.log(2.0 * np.pi)
+        forms = [self._products(a, b) @ folded.T for a, b in self._stretches(lo, hi)]
         # The constant feature is not a random one: it adds exactly 1 to the form.
-        quadratic = self._products(lo, hi) @ folded.T - float(self.intercept)
-        return np.asarray(0.5 * quadratic + offset)
+        return np.asarray(0.5 * (np.concatenate(forms) - float(self.intercept)) + offset)
 
     def penalty(self, models: Array) -> float:
         """Return ``κ/2 Σ_i (log det R_i + tr R_i⁻¹ R_pool)``, whose optimum is the shrinkage."""
@@ -170,6 +181,12 @@ class Covariance(Term):
         x = self.X[lo:hi].astype(np.float64, copy=False)
         return np.column_stack([x, np.ones(hi - lo)]) if self.intercept else x
 
+    def _stretches(self, lo: int, hi: int) -> Iterator[tuple[int, int]]:
+        """Cut a range of rows so that their products stay within some tens of megabytes."""
+        step = max(1, _MOST_PRODUCTS // len(self.upper[0]))
+        for a in range(lo, hi, step):
+            yield a, min(a + step, hi)
+
     def _products(self, lo: int, hi: int) -> Array:
         """Return ``x_i x_j`` for i ≤ j, shape (hi − lo, m(m + 1)/2)."""
         out = np.empty((hi - lo, len(self.upper[0])))
@@ -178,9 +195,14 @@ class Covariance(Term):
 
     def _moments(self, W: NDArray[Any]) -> Array:
         """Return ``Σ_v W_vi x_v x_vᵀ``, shape (K, m, m)."""
-        folded = threads.sum_rows(
-            lambda lo, hi: W[lo:hi].T.astype(np.float64) @ self._products(lo, hi), len(self.X)
-        )
+
+        def part(lo: int, hi: int) -> Array:
+            total = np.zeros((W.shape[1], len(self.upper[0])))
+            for a, b in self._stretches(lo, hi):
+                total += W[a:b].T.astype(np.float64) @ self._products(a, b)
+            return total
+
+        folded = threads.sum_rows(part, len(self.X))
         moments = np.zeros((len(folded), self.dim, self.dim))
         moments[:, self.upper[0], self.upper[1]] = folded
         moments[:, self.upper[1], self.upper[0]] = folded
