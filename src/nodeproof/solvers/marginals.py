@@ -15,7 +15,7 @@ __all__ = ["affordable", "marginals"]
 Rows = NDArray[np.float32]
 
 # One message a link and direction: beyond this many numbers they would dwarf the graph.
-_MOST_MESSAGES = 40_000_000
+_MOST_MESSAGES = 10_000_000
 
 
 def affordable(problem: Problem) -> bool:
