@@ -69,7 +69,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
     engine : None
         Where the work is done; only this machine so far.
     n_jobs : int, optional
-        Threads; every core by default. The result does not depend on it.
+        Threads; by default every core, or as many as OMP_NUM_THREADS says. The result does not
+        depend on it.
     random_state : int, RandomState or None
         Seed: the same one gives the same bits.
     verbose : bool or callable

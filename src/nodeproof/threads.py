@@ -7,6 +7,7 @@ meanwhile: its own pools would split sums differently, and fight for the same co
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-__all__ = ["ROWS", "map_rows", "sum_rows", "using"]
+__all__ = ["ROWS", "default_threads", "map_rows", "sum_rows", "using"]
 
 T = TypeVar("T")
 
@@ -30,8 +31,8 @@ _pool: ContextVar[Executor | None] = ContextVar("nodeproof_pool", default=None)
 
 @contextmanager
 def using(n_jobs: int | None) -> Iterator[None]:
-    """Let the functions below run on this many threads (``None``: on every core)."""
-    n_threads = effective_n_jobs(-1 if n_jobs is None else n_jobs)
+    """Let the functions below run on this many threads (``None``: see `default_threads`)."""
+    n_threads = default_threads() if n_jobs is None else effective_n_jobs(n_jobs)
     with threadpool_limits(limits=1):
         if n_threads == 1:
             yield
@@ -42,6 +43,16 @@ def using(n_jobs: int | None) -> Iterator[None]:
                 yield
             finally:
                 _pool.reset(token)
+
+
+def default_threads() -> int:
+    """Return the number of cores, or less where OMP_NUM_THREADS says so.
+
+    joblib sets that variable in its worker processes, so that they do not fight for the cores.
+    """
+    cores = int(effective_n_jobs(-1))
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, int(asked)) if asked.isdecimal() and int(asked) > 0 else cores
 
 
 def map_rows(function: Callable[[int, int], T], stop: int, start: int = 0) -> list[T]:

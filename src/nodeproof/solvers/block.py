@@ -54,7 +54,8 @@ class BlockCADO:
     affinities : {"scalar", "matrix"}
         One pair (ℓ, t), or one for each two classes; calibrated weights only.
     n_jobs : int, optional
-        Threads; every core by default. The result does not depend on it.
+        Threads; by default every core, or as many as OMP_NUM_THREADS says. The result does not
+        depend on it.
     random_state : int, optional
         Seed of the starts.
 

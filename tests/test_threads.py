@@ -1,0 +1,53 @@
+"""Threads: how many, and that their number changes nothing but the time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from joblib import Parallel, cpu_count, delayed
+
+from nodeproof import threads
+
+
+def test_ranges_cover_every_row_once_and_in_order(monkeypatch):
+    monkeypatch.setattr(threads, "ROWS", 10)
+    for jobs in (1, 2):
+        with threads.using(jobs):
+            assert threads.map_rows(lambda lo, hi: (lo, hi), 25, 3) == [(3, 13), (13, 23), (23, 25)]
+
+
+def test_sums_are_taken_in_the_same_order_on_any_number_of_threads(monkeypatch):
+    monkeypatch.setattr(threads, "ROWS", 7)
+    values = np.random.default_rng(0).standard_normal((1000, 3)) * 10.0 ** np.arange(3)
+    sums = []
+    for jobs in (1, 2, 4):
+        with threads.using(jobs):
+            sums.append(threads.sum_rows(lambda lo, hi: values[lo:hi].sum(axis=0), 1000))
+    assert all((total == sums[0]).all() for total in sums)
+
+
+def test_every_core_is_used_unless_the_environment_says_less(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert threads.default_threads() == cpu_count()
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert threads.default_threads() == 1
+    for nonsense in ("", "many", "0"):
+        monkeypatch.setenv("OMP_NUM_THREADS", nonsense)
+        assert threads.default_threads() == cpu_count()
+
+
+@pytest.mark.skipif(cpu_count() < 2, reason="needs two cores")
+def test_worker_processes_share_the_cores(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    told = Parallel(cpu_count())(delayed(threads.default_threads)() for _ in range(2))
+    assert set(told) == {1}
+
+
+def test_an_error_in_a_range_reaches_the_caller(monkeypatch):
+    monkeypatch.setattr(threads, "ROWS", 1)
+
+    def fail(lo, hi):
+        raise ZeroDivisionError(lo)
+
+    with threads.using(2), pytest.raises(ZeroDivisionError):
+        threads.map_rows(fail, 5)
