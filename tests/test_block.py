@@ -14,7 +14,7 @@ from nodeproof.graph import Graph
 from nodeproof.metrics import matched_accuracy
 from nodeproof.problem import PAPER_WEIGHTS, Models
 from nodeproof.solvers import BlockCADO, Status
-from nodeproof.solvers.block import align_with_labels
+from nodeproof.solvers.align import align_with_labels
 from nodeproof.solvers.marginals import marginals
 from nodeproof.solvers.starts import STARTS, choose_starts
 from nodeproof.terms import Covariance, Labels, NodeData
@@ -109,11 +109,12 @@ def test_classes_are_named_by_the_labels_at_the_end():
     from dataclasses import replace
 
     mixed = replace(result, W=result.W[:, renamed], models=permuted)
-    aligned = align_with_labels(mixed, problem)
+    aligned = align_with_labels(mixed, problem.labels)
     np.testing.assert_array_equal(aligned.W, result.W)
     for theta, expected in zip(aligned.models.terms, result.models.terms, strict=True):
         np.testing.assert_array_equal(theta, expected)
-    assert problem.free_energy(mixed.W, mixed.models) == pytest.approx(result.value)
+    # Labels are believed to be mostly right, so the names that agree with them are the better.
+    assert problem.free_energy(mixed.W, mixed.models) > result.value
 
 
 def test_a_random_start_ends_with_the_names_of_the_labels():

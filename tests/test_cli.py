@@ -134,6 +134,19 @@ def test_columns_and_tokens_can_be_named(capsys, files, tmp_path):
     assert set(summary["classes"]) == set(NAMES)
 
 
+def test_a_class_may_bear_a_name_that_means_unknown_elsewhere(capsys, files, tmp_path):
+    folder, data, ids = files
+    names = np.array(["None", "nan", "x"])
+    labels = [[i, names[y] if y >= 0 else "?"] for y, i in zip(data.y, ids, strict=True)]
+    write(tmp_path / "l.csv", [["node", "label"], *labels])
+    code, out, _ = run(
+        capsys, "fit", folder / "edges.csv", "--labels", tmp_path / "l.csv", "--unknown", "?",
+        "--json", "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert code == 0
+    assert set(json.loads(out)["classes"]) == {"None", "nan", "x"}
+
+
 def test_fixed_weights_and_temperature_reach_the_fit(capsys, files, tmp_path):
     folder, _, _ = files
     code, out, _ = run(
@@ -177,6 +190,11 @@ def test_the_same_seed_writes_the_same_predictions(capsys, files, tmp_path):
         (["fit", "edges.csv", "--features", "holes.csv", "--classes", "2"], "holes.csv, line 2"),
         (["fit", "weights.csv", "--classes", "2"], "weights.csv, line 3"),
         (["fit", "empty.csv", "--classes", "2"], "empty.csv"),
+        (["fit", "edges.csv", "--labels", "strangers.csv"], "name nodes the same way?"),
+        (["fit", "wide.csv", "--classes", "2"], "--source and --target"),
+        (["fit", "edges.csv", "--classes", "2", "--jobs", "0"], "--jobs"),
+        (["fit", "edges.csv", "--classes", "2", "--seed", "-1"], "--seed"),
+        (["demo", "--seed", "-1"], "--seed"),
         (["fit"], "EDGES"),
         (["dance"], "dance"),
     ],
@@ -191,6 +209,8 @@ def test_bad_input_gives_one_line_and_exit_code_two(
     (tmp_path / "holes.csv").write_text("node,x,y\nuser 000,1,\n")
     (tmp_path / "weights.csv").write_text("source,target,weight\na,b,1\nb,c,-2\n")
     (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "strangers.csv").write_text("node,label\nann,cat\nbob,dog\n")
+    (tmp_path / "wide.csv").write_text("when,payer,payee,amount\n1 May,a,b,2\n2 May,b,c,3\n")
     monkeypatch.chdir(tmp_path)
     before = sorted(path.name for path in tmp_path.iterdir())
     code, out, err = run(capsys, *arguments)
@@ -227,6 +247,13 @@ def test_demo_without_matplotlib_names_the_install_command(capsys, tmp_path, mon
     assert "pip install 'nodeproof[plot]'" in err.replace("\n", " ")
     assert "Graph + Feature + Label" in out
     assert not (tmp_path / "demo.png").exists()
+
+
+def test_without_a_command_the_help_is_shown(capsys):
+    code, out, _ = run(capsys)
+    assert code == 2
+    assert "Commands:" in out
+    assert out.count("\n") > 5
 
 
 @pytest.mark.parametrize("command", [[], ["demo"], ["fit"]])

@@ -6,6 +6,7 @@ import warnings
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
@@ -203,7 +204,7 @@ def test_new_nodes_are_judged_by_their_features(data):
 
 def test_judging_by_features_alone_is_said(fitted, data):
     with pytest.warns(UserWarning, match="features alone"):
-        fitted.predict(data.X[:5])
+        fitted.predict(data.X)
 
 
 def test_a_pyg_data_counts_only_its_training_labels(data):
@@ -231,7 +232,7 @@ def test_the_published_algorithm_and_the_papers_weights_are_at_hand(data):
 
 def test_terms_and_solvers_may_be_objects(data):
     clf = NodeClassifier(
-        terms=[Covariance(shrinkage=2.0), Labels(smoothing=0.5)],
+        terms=[Covariance(shrinkage=2.0), Labels(accuracy=0.8)],
         solver=BlockCADO(n_init=1, random_state=0),
     ).fit(data.X, data.y, graph=data.graph)
     assert (clf.labels_ == data.y_true).mean() > 0.99
@@ -277,7 +278,7 @@ BAD_INPUT = {
     "nothing": ({}, {}, "all None"),
     "nan": ({}, {"X": [[0.0], [np.nan]], "y": [0, 1]}, "NaN at row 1, column 0"),
     "inf": ({}, {"X": [[0.0], [np.inf]], "y": [0, 1]}, "infinity at row 1, column 0"),
-    "lengths": ({}, {"X": [[0.0], [1.0]], "y": [0, 1, 1]}, r"sizes \[2, 3\]"),
+    "lengths": ({}, {"X": [[0.0], [1.0]], "y": [0, 1, 1]}, "X has 2, y has 3"),
     "graph size": ({}, {"y": [0, 1, 1], "graph": np.eye(2)}, "2 nodes but .* 3 rows"),
     "label range": ({}, {"X": [[0.0], [1.0]], "y": [0, -2]}, "node 1 is -2"),
     "too many labels": (
@@ -296,6 +297,12 @@ BAD_INPUT = {
         r"\(0, 1\) is negative",
     ),
     "too many features": ({}, {"X": np.ones((3, 600)), "y": [0, 1, -1]}, "at most 512 features"),
+    "unused features": ({"terms": [Labels()]}, {"X": [[0.0]], "y": [0]}, "none of the terms uses"),
+    "no terms": ({"terms": None}, {"X": [[0.0]], "y": [0]}, "list of terms, got None"),
+    "one weight": ({"weights": 5}, {"X": [[0.0]], "y": [0]}, "three numbers"),
+    "n_jobs": ({"n_jobs": 0}, {"X": [[0.0]], "y": [0]}, "n_jobs must not be 0"),
+    "max_iter whole": ({"max_iter": 2.5}, {"X": [[0.0]], "y": [0]}, "max_iter"),
+    "edge list": ({"n_classes": 1}, {"graph": np.ones((5, 2), int)}, r"transpose, shape \(2, E\)"),
     "n_classes": ({"n_classes": 0}, {"X": [[0.0]]}, "positive integer"),
     "weights": ({"weights": (1, 2)}, {"X": [[0.0]], "y": [0]}, "three numbers"),
     "weights name": ({"weights": "best"}, {"X": [[0.0]], "y": [0]}, "'best'"),
@@ -323,6 +330,140 @@ def test_bad_input_is_refused_in_a_clear_word(case):
     settings, arguments, message = BAD_INPUT[case]
     with pytest.raises(InputError, match=message):
         NodeClassifier(**settings).fit(**arguments)
+
+
+@pytest.mark.parametrize("labels", [0, 1, 2])
+@pytest.mark.parametrize("shift", [0.0, 10.0, 1e9])
+def test_groups_with_means_are_found_wherever_they_lie(labels, shift):
+    """Nearly centred blobs must not be mistaken for centred covariances."""
+    rng = np.random.default_rng(0)
+    z = rng.integers(2, size=300)
+    X = rng.standard_normal((300, 2)) + 3.0 * (2 * z[:, None] - 1)
+    X += shift - 0.97 * X.mean(axis=0)
+    y = np.full(300, -1)
+    for i in range(2):
+        y[np.flatnonzero(z == i)[:labels]] = i
+    clf = NodeClassifier(n_classes=2, random_state=0).fit(X, y)
+    assert matched_accuracy(z, clf.labels_) > 0.98
+    if labels:
+        assert (clf.labels_ == z).mean() > 0.98
+    if shift:
+        np.testing.assert_array_equal(clf.predict(X), clf.labels_)
+
+
+def test_classes_bear_the_names_of_the_labels_whatever_the_terms_and_solver(data):
+    for seed in range(4):
+        clf = NodeClassifier(terms=[Covariance()], random_state=seed)
+        clf.fit(data.X, data.y, graph=data.graph)
+        assert (clf.labels_ == data.y_true).mean() > 0.98
+        assert len(clf.suspects_) < 10
+
+
+def test_a_label_that_nothing_speaks_against_is_no_suspect():
+    only_labels = NodeClassifier(random_state=0).fit(y=np.repeat([0, 1, 2, -1], 30))
+    assert len(only_labels.suspects_) == 0
+    noisy = make_planted(5, 60, p=0.1, omega=0.6, label_accuracy=0.6, random_state=0)
+    clf = NodeClassifier(random_state=0).fit(noisy.X, noisy.y, graph=noisy.graph)
+    assert (clf.suspects_.given != clf.suspects_.suggested).all()
+
+
+def test_nodes_without_links_are_not_pushed_into_the_smallest_class():
+    data = make_planted(cluster_size=[600, 200, 100], omega=1.0, label_ratio=0.1, random_state=0)
+    alone = np.random.default_rng(0).choice(900, 45, replace=False)
+    graph = data.graph.tolil()
+    graph[alone] = 0
+    graph[:, alone] = 0
+    clf = NodeClassifier(random_state=0).fit(y=data.y, graph=graph.tocsr())
+    linked = np.setdiff1d(np.arange(900), alone)
+    assert (clf.labels_ == data.y_true)[linked].mean() > 0.95
+    hidden = alone[data.y[alone] < 0]
+    np.testing.assert_allclose(clf.proba_[hidden].mean(axis=0), [0.67, 0.22, 0.11], atol=0.1)
+
+
+def test_few_labels_in_a_large_graph_reach_everyone():
+    """From the labels alone the rows would stay uniform; another start is then taken."""
+    n0 = 10_000
+    data = make_planted(
+        10, n0, p=10 / n0, q=10 / (9 * n0), n_features=1, n_noise=0, label_ratio=0.0003,
+        random_state=0,
+    )  # fmt: skip
+    clf = NodeClassifier(random_state=0).fit(y=data.y, graph=data.graph)
+    assert (clf.labels_ == data.y_true).mean() > 0.98
+
+
+def test_data_that_tell_nothing_are_reported():
+    rng = np.random.default_rng(0)
+    upper = np.triu(rng.random((300, 300)) < 0.05, 1)
+    with pytest.warns(UserWarning, match="does not tell the classes apart"):
+        NodeClassifier(n_classes=3, random_state=0).fit(graph=(upper | upper.T).astype(float))
+
+
+def test_new_nodes_are_judged_by_the_weights_of_the_fit(data):
+    for temperature in (1.0, 0.0):
+        clf = NodeClassifier(weights=(0, 2.5, 0), temperature=temperature, random_state=0)
+        clf.fit(data.X, data.y)
+        np.testing.assert_array_equal(clf.predict(data.X), clf.labels_)
+        np.testing.assert_allclose(clf.predict_proba(data.X), clf.proba_, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        (pd.Series(["a", None, "b", "None"], dtype="string"), ["None", "a", "b"]),
+        (np.array([0.0, 1.0, np.nan, 1.0]), [0, 1]),
+        (np.array([3, 1, 255, 1], dtype=np.uint8), [1, 3, 255]),
+        ([True, False, True, True], [False, True]),
+        (np.array([["a"], ["b"], [""], ["a"]]), ["a", "b"]),
+    ],
+    ids=["pandas", "floats", "unsigned", "bool", "column"],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_labels_of_any_type_keep_their_names(y, classes):
+    clf = NodeClassifier(random_state=0).fit(np.arange(4.0)[:, None], y)
+    assert clf.classes_.tolist() == classes
+
+
+def test_fresh_names_fit_beside_small_integers():
+    y = np.full(300, -1, dtype=np.int8)
+    y[:2] = 0, 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = NodeClassifier(n_classes=200, n_init=1, max_iter=2, random_state=0)
+        clf.fit(np.random.default_rng(0).standard_normal((300, 2)), y)
+    assert clf.classes_.tolist() == list(range(200))
+
+
+def test_ctrl_c_reaches_the_caller_and_loses_nothing(data):
+    def press(progress):
+        if progress.iteration == 2:
+            raise KeyboardInterrupt
+
+    clf = NodeClassifier(random_state=0, verbose=press)
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(data.X, data.y, graph=data.graph)
+    assert clf.status_ == "interrupted"
+    assert clf.predict().shape == (900,)
+
+
+def test_a_tolerance_of_zero_can_be_met(data):
+    clf = NodeClassifier(temperature=0, tol=0, random_state=0).fit(data.X, data.y, graph=data.graph)
+    assert clf.status_ == "converged"
+
+
+def test_fits_in_several_threads_leave_no_trace(data):
+    from concurrent.futures import ThreadPoolExecutor
+
+    from threadpoolctl import threadpool_info
+
+    before = [pool["num_threads"] for pool in threadpool_info()]
+
+    def fit(seed):
+        return NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph).proba_
+
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(fit, range(4)))
+    assert all((proba == results[0]).all() for proba in results)
+    assert [pool["num_threads"] for pool in threadpool_info()] == before
 
 
 def test_inputs_are_not_changed(data):

@@ -25,7 +25,7 @@ both_weights = pytest.mark.parametrize("weighted", [False, True], ids=["plain", 
 def dense_eta(A: np.ndarray, null_model: str) -> np.ndarray:
     degrees = A.sum(axis=1)
     if null_model == "uniform" or degrees.sum() == 0:
-        return np.ones(len(A))
+        return (degrees > 0).astype(float)  # nothing is known of a node without links
     return degrees / np.sqrt(degrees.sum())
 
 

@@ -34,7 +34,7 @@ class GivenCosts(Term):
     def loss(self, theta, lo, hi):
         raise AssertionError
 
-    loss_gradient = start_models = refit = estimate = loss
+    loss_gradient = refit = estimate = loss
 
 
 def propagate(A, ell, costs, n_jobs=1, max_iter=300, tol=1e-7):

@@ -41,7 +41,7 @@ def saved(data, tmp_path):
     [
         {},
         {"weights": (1.0, 2.5, 13.0), "temperature": 0.0},
-        {"terms": [Covariance(shrinkage=2.0, intercept=True), Labels(smoothing=0.5)]},
+        {"terms": [Covariance(shrinkage=2.0, intercept=True), Labels(accuracy=0.8, strength=2.0)]},
         {"solver": BlockCADO(affinities="matrix", random_state=1)},
         {"random_state": None} | {"verbose": False},
     ],
@@ -74,6 +74,15 @@ def test_a_model_without_features_or_graph_is_saved_too(data, tmp_path):
         again = NodeClassifier.load(tmp_path / f"{number}.npz")
         np.testing.assert_array_equal(again.labels_, clf.labels_)
         assert len(again.suspects_) == 0
+
+
+def test_the_unit_of_extreme_features_is_kept(data, tmp_path):
+    clf = NodeClassifier(random_state=0).fit(data.X + 1e9, data.y)
+    clf.save(tmp_path / "m.npz")
+    again = NodeClassifier.load(tmp_path / "m.npz")
+    np.testing.assert_array_equal(
+        again.predict_proba(data.X + 1e9), clf.predict_proba(data.X + 1e9)
+    )
 
 
 def test_names_of_features_are_kept(data, tmp_path):

@@ -48,7 +48,8 @@ def check_adjacency(graph: Any, n_nodes: int | None = None) -> sp.csr_array:
     matrix = _to_csr(graph, n_nodes)
     rows, columns = matrix.shape
     if rows != columns:
-        raise InputError(f"a graph needs a square adjacency matrix, got shape {matrix.shape}")
+        hint = "; for a list of links give its transpose, shape (2, E)" if columns == 2 else ""
+        raise InputError(f"a graph needs a square adjacency matrix, got shape {matrix.shape}{hint}")
     if n_nodes is not None and rows != n_nodes:
         raise InputError(
             f"the graph has {rows} nodes but features or labels have {n_nodes} rows; "
@@ -119,7 +120,7 @@ def from_edges(
         if not np.issubdtype(ends.dtype, np.integer):
             raise InputError(
                 f"the {name} column must hold row positions (integers), got {ends.dtype}; for "
-                "files with names use `nodeproof fit`"
+                "names use a networkx graph, or `nodeproof fit` on files"
             )
     top = int(max(source.max(), target.max())) if len(source) else -1
     n = top + 1 if n_nodes is None else n_nodes
@@ -220,7 +221,8 @@ def _from_table(table: Any, n_nodes: int | None) -> sp.csr_array:
     target = _find_column(names, _TARGET_NAMES)
     if source is None or target is None:
         raise InputError(
-            f"an edge table needs the columns source and target, got {', '.join(map(str, names))}"
+            "an edge table needs the columns source and target (and may have weight), got "
+            f"{', '.join(map(str, names))}: rename them"
         )
     weight = _find_column(names, _WEIGHT_NAMES)
     return from_edges(

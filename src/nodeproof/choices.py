@@ -31,6 +31,9 @@ Choices = dict[str, dict[str, Any]]
 _SIGMAS = 4.0
 _P_VALUE = 1e-3
 
+# Where these do not decide, so many nodes are fitted with and without means.
+_SAMPLE = 2000
+
 
 def choose_terms(
     terms: Any,
@@ -41,16 +44,18 @@ def choose_terms(
 ) -> list[Term]:
     """Return the bound terms; "auto" takes one for each kind of data there is."""
     nodes = NodeData(n_classes, X, y)
-    if not isinstance(terms, str):
+    if isinstance(terms, list | tuple):
         chosen = list(terms)
         for term in chosen:
             if not isinstance(term, Term):
                 raise InputError(f"terms must be 'auto' or a list of terms, got {term!r} in it")
+        if X is not None and all(term.source != "features" for term in chosen):
+            raise InputError(f"X is given, but none of the terms uses features: {chosen}")
         why = "given"
-    elif terms == "auto":
+    elif isinstance(terms, str) and terms == "auto":
         chosen, reasons = [], []
-        if X is not None and X.shape[1]:
-            intercept, reason = _means_matter(X, y)
+        if X is not None:
+            intercept, reason = _means_matter(X, y, n_classes)
             chosen.append(Covariance(intercept=intercept))
             reasons.append(reason)
         if y is not None:
@@ -63,7 +68,7 @@ def choose_terms(
     return [term.bind(nodes) for term in chosen]
 
 
-def _means_matter(X: NDArray[Any], y: NDArray[np.int64] | None) -> tuple[bool, str]:
+def _means_matter(X: NDArray[Any], y: NDArray[np.int64] | None, n_classes: int) -> tuple[bool, str]:
     """Tell whether classes may differ in their mean features, not only in covariance."""
     mean, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
     varying = spread > 0
@@ -82,7 +87,23 @@ def _means_matter(X: NDArray[Any], y: NDArray[np.int64] | None) -> tuple[bool, s
                 _, p_values = f_classif(X[known][:, varying], y[known])
             if np.nanmin(p_values, initial=1.0) * varying.sum() < _P_VALUE:
                 return True, "class means of the labelled nodes differ: a mean a class"
+    if n_classes > 1 and _means_pay(X, y, n_classes):
+        return True, "features fall into groups with means of their own: a mean a class"
     return False, "features are centred: a covariance a class, as in the paper"
+
+
+def _means_pay(X: NDArray[Any], y: NDArray[np.int64] | None, n_classes: int) -> bool:
+    """Tell whether class means lower the free energy of a sample by more than they cost (BIC)."""
+    step = -(-len(X) // _SAMPLE)
+    sample = NodeData(n_classes, X[::step], None if y is None else y[::step])
+    labels = [Labels().bind(sample)] if sample.y is not None else []
+    solver = BlockCADO(n_init=2, max_iter=50, random_state=0)
+    values = []
+    for intercept in (False, True):
+        term = Covariance(intercept=intercept).bind(sample)
+        values.append(solver.solve(Problem(None, [term, *labels], n_classes)).value)
+    n, m = sample.X.shape  # type: ignore[union-attr]
+    return values[0] - values[1] > 0.5 * n_classes * m * np.log(n)
 
 
 def choose_null_model(graph: Graph, asked: str, choices: Choices) -> None:
@@ -116,8 +137,13 @@ def choose_weights(
         if threshold != "auto":
             raise InputError("calibrated weights estimate the threshold; leave it at 'auto'")
     else:
-        weights = tuple(float(weight) for weight in weights)
-        if len(weights) != 3 or not all(0 <= weight < np.inf for weight in weights):
+        try:
+            weights = tuple(float(weight) for weight in weights)
+        except TypeError:
+            weights = (weights,)
+        if len(weights) != 3 or not all(
+            isinstance(weight, float) and 0 <= weight < np.inf for weight in weights
+        ):
             raise InputError(
                 f"weights must be three numbers ≥ 0 (graph, features, labels), got {weights}"
             )

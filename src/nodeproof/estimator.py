@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from nodeproof import threads
 from nodeproof.choices import (
     Choices,
     choose_null_model,
@@ -26,10 +27,12 @@ from nodeproof.choices import (
 from nodeproof.errors import InputError
 from nodeproof.evidence import find_suspects, source_shares
 from nodeproof.graph import Graph
-from nodeproof.inputs import EncodedLabels, check_features, encode_labels, unpack_pyg
-from nodeproof.problem import Problem
+from nodeproof.inputs import EncodedLabels, Unit, check_features, encode_labels, unpack_pyg
+from nodeproof.problem import Models, Problem
 from nodeproof.solvers import Progress, Result, Status
-from nodeproof.solvers.base import Callback
+from nodeproof.solvers.align import align_with_labels
+from nodeproof.solvers.base import Callback, check_at_least, check_count
+from nodeproof.solvers.block import says_nothing
 from nodeproof.terms import NodeData
 
 __all__ = ["NodeClassifier"]
@@ -57,7 +60,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
     son : float
         Weight of the sum-of-norms penalty; only 0 for the solvers there are.
     solver : "auto", "block", "cado" or a solver object
-        See :mod:`nodeproof.solvers`.
+        See :mod:`nodeproof.solvers`. An object brings settings of its own; those below then do
+        not count.
     temperature : float
         1 gives probabilities, 0 hard assignments.
     n_init : int or "auto"
@@ -98,7 +102,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
     status_ : str
         How the solver ended.
     objective_ : float
-        Free energy of the rows that were found (lower is better).
+        Free energy of the rows that were found, or φ for CADO (lower is better).
 
     Examples
     --------
@@ -164,8 +168,20 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             Geometric ``Data``, ``edge_index`` of shape (2, E), or table of edges.
         validation : None
             Reserved for nodes to choose settings on.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            On Ctrl-C, after what was done by then has been kept: the attributes are there.
         """
         self._check_settings(validation)
+        with threads.using(self.n_jobs):
+            self._fit(X, y, graph)
+        if self.status_ == Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return self
+
+    def _fit(self, X: Any, y: Any, graph: Any) -> None:
         X, y = unpack_pyg(graph, X, y)
         if X is None and y is None and graph is None:
             raise InputError("fit needs features, labels or a graph: X, y and graph are all None")
@@ -175,10 +191,14 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         K = self._check_sizes(X, labels, network)
 
         choices: Choices = {}
+        weights, threshold = choose_weights(self.weights, self.threshold, self.solver, choices)
+        # Likelihoods do not depend on the unit of the features; the paper's loss does.
+        self.unit_ = Unit.needed(X) if X is not None and weights == "calibrated" else None
+        if self.unit_ is not None:
+            X = self.unit_.apply(X)
         bound = choose_terms(self.terms, X, labels.codes, K, choices)
         if network is not None:
             choose_null_model(network, self.null_model, choices)
-        weights, threshold = choose_weights(self.weights, self.threshold, self.solver, choices)
         solver = choose_solver(
             self.solver,
             choices,
@@ -191,8 +211,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         )
         problem = Problem(network, bound, K, weights, threshold)
         result = solver.solve(problem, callback=_reporter(self.verbose))
+        result = align_with_labels(result, labels.codes)
         self._keep(problem, result, solver, labels, choices)
-        return self
 
     def predict(self, X: Any = None, *, graph: Any = None) -> NDArray[Any]:
         """Return `labels_`, or the labels of new nodes by their features.
@@ -218,7 +238,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         if graph is not None:
             raise InputError("links of new nodes are not supported yet: graph must be None")
         if X is None:
-            return self.proba_
+            return self.proba_.copy()
         pairs = zip(self.terms_, self.models_.terms, strict=True)
         feature_terms = [(term, theta) for term, theta in pairs if term.source == "features"]
         if not feature_terms:
@@ -226,17 +246,25 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
                 "this model was fitted without features: it cannot judge new nodes by X"
             )
         X = self._check_features(X, reset=False)
-        if self.fitted_on_graph_:
+        if self.fitted_on_graph_ and len(X) == len(self.labels_):
             warnings.warn(
                 "predict(X) judges new nodes by their features alone; the fitted nodes, links and "
                 "all, are in predict() without X",
                 UserWarning,
                 stacklevel=2,
             )
-        scores = np.tile(self.models_.log_prior, (len(X), 1))
-        for term, theta in feature_terms:
-            scores -= term.bind(NodeData(len(self.classes_), X)).cost(theta, 0, len(X))
-        return np.asarray(softmax(scores, axis=1))
+        if self.unit_ is not None:
+            X = self.unit_.apply(X)
+        K = len(self.classes_)
+        nodes = NodeData(K, X)
+        terms = [term.bind(nodes) for term, _ in feature_terms]
+        weights, _ = choose_weights(self.weights, self.threshold, self.solver, {})
+        models = Models(None, tuple(theta for _, theta in feature_terms), self.models_.log_prior)
+        costs = Problem(None, terms, K, weights).costs(models, 0, len(X))
+        scores = models.log_prior - costs
+        if self.temperature == 0:
+            return np.eye(K)[scores.argmax(axis=1)]
+        return np.asarray(softmax(scores / self.temperature, axis=1))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model to one file, without pickle."""
@@ -261,17 +289,18 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             )
         if self.engine is not None:
             raise InputError(f"engine must be None (this machine), got {self.engine!r}")
-        for name, least in (("temperature", 0.0), ("tol", 0.0), ("max_iter", 1)):
-            value = getattr(self, name)
-            if not (isinstance(value, int | float | np.number) and least <= value < np.inf):
-                raise InputError(f"{name} must be a number ≥ {least}, got {value!r}")
-        if self.n_init != "auto" and not (
-            isinstance(self.n_init, int | np.integer) and self.n_init >= 1
-        ):
-            raise InputError(f"n_init must be 'auto' or a positive integer, got {self.n_init!r}")
+        check_count("max_iter", self.max_iter)
+        if self.n_init != "auto":
+            check_count("n_init", self.n_init)
+        check_at_least("temperature", self.temperature, 0.0)
+        check_at_least("tol", self.tol, 0.0)
+        if self.n_jobs == 0:
+            raise InputError("n_jobs must not be 0: give a number of threads, or None")
 
     def _check_features(self, X: Any, reset: bool) -> NDArray[Any] | None:
         if X is None:
+            if hasattr(self, "n_features_in_"):
+                del self.n_features_in_
             return None
         checked: NDArray[Any] = validate_data(
             self,
@@ -303,15 +332,18 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             )
         if X is None and graph is None and codes is None:
             raise InputError("y holds no label, and there are neither features nor a graph")
-        sizes = [len(rows) for rows in (X, codes) if rows is not None]
+        sizes = {name: len(rows) for name, rows in (("X", X), ("y", codes)) if rows is not None}
         if graph is not None:
-            sizes.append(graph.n_nodes)
-        if len(set(sizes)) > 1:
-            raise InputError(f"X, y and graph must speak of the same nodes; got sizes {sizes}")
-        if sizes[0] < K:
+            sizes["graph"] = graph.n_nodes
+        n = next(iter(sizes.values()))
+        if set(sizes.values()) != {n}:
+            listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
             raise InputError(
-                f"n_classes={K} is more than the {sizes[0]} nodes: a class would be empty"
+                f"X, y and graph must speak of the same nodes, but {listed}; y needs one entry a "
+                "node, -1 where unknown"
             )
+        if n < K:
+            raise InputError(f"n_classes={K} is more than the {n} nodes: a class would be empty")
         return K
 
     def _keep(
@@ -329,7 +361,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self.proba_ = proba
         self.labels_ = self.classes_[codes]
         self.suspects_ = find_suspects(proba, labels.codes, self.classes_)
-        self.sources_ = source_shares(problem, result.W, result.models)
+        self.sources_ = source_shares(problem, proba, result.models)
         self.choices_ = choices
         self.n_iter_ = result.n_iter
         self.history_ = result.history
@@ -342,20 +374,28 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self._warn(result, np.bincount(codes, minlength=problem.n_classes))
 
     def _warn(self, result: Result, sizes: NDArray[np.int64]) -> None:
-        if result.status in (Status.MAX_ITER, Status.INTERRUPTED):
+        if result.status is Status.MAX_ITER:
             warnings.warn(
                 f"the fit {result.status} after {result.n_iter} sweeps without settling; raise "
                 "max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
+        if says_nothing(self.proba_, result.models, self._given):
+            warnings.warn(
+                "what was given does not tell the classes apart: the nodes without a label get "
+                "little more than the proportions of the classes; more labels or features may help",
+                UserWarning,
+                stacklevel=5,
+            )
+            return
         empty = self.classes_[sizes == 0]
         if len(empty):
             warnings.warn(
                 f"no node was assigned to {len(empty)} of {len(sizes)} classes: "
                 + ", ".join(map(str, empty[:5])),
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
 

@@ -20,7 +20,9 @@ _STRETCHES, _STRETCH = 20, 1000
 def find_suspects(
     proba: Array, codes: NDArray[np.int64] | None, classes: NDArray[Any]
 ) -> np.recarray[Any, Any]:
-    """Return the labelled nodes whose label is more likely wrong than right, worst first.
+    """Return the labelled nodes whose label is probably wrong, worst first.
+
+    That is more likely wrong than right, and another class is the most likely one.
 
     Parameters
     ----------
@@ -46,7 +48,8 @@ def find_suspects(
     known = np.flatnonzero(codes >= 0)
     p_wrong = np.clip(1.0 - proba[known, codes[known]], 0.0, 1.0)
     order = np.argsort(-p_wrong, kind="stable")
-    order = order[p_wrong[order] > 0.5]
+    doubted = (p_wrong > 0.5) & (proba[known].argmax(axis=1) != codes[known])
+    order = order[doubted[order]]
     suspects = np.recarray(len(order), dtype=fields)
     nodes = known[order]
     suspects.node = nodes
@@ -93,8 +96,7 @@ def source_shares(problem: Problem, W: NDArray[Any], models: Models) -> dict[str
     margins: dict[str, float] = {}
     for lo, hi in _stretches(n):
         evidence = node_evidence(problem, W, models, lo, hi)
-        total = np.sum(list(evidence.values()), axis=0)
-        second, first = np.argsort(total, axis=1)[:, -2:].T
+        second, first = np.argsort(W[lo:hi], axis=1)[:, -2:].T
         rows = np.arange(hi - lo)
         for source, scores in evidence.items():
             margin = float((scores[rows, first] - scores[rows, second]).sum())

@@ -79,7 +79,7 @@ class Graph:
     adjacency : scipy.sparse.csr_array of shape (n, n)
         Symmetric, without self loops.
     eta : ndarray of shape (n,)
-        The factors of the null model.
+        The factors of the null model; 0 for nodes without a link.
     weights : ndarray of shape (nnz,), or (0,) where all weights are one
         For the kernels.
     """
@@ -103,13 +103,20 @@ class Graph:
         if null_model == "degree" and self.total > 0:
             self.eta = self.degrees / np.sqrt(self.total)
         else:
-            self.eta = np.ones(self.n_nodes)
+            # Of a node without any link nothing is known, not even that it avoids others.
+            self.eta = (self.degrees > 0).astype(np.float64)
 
     def degree_dispersion(self) -> float:
-        """Return the squared coefficient of variation of the degrees beyond Poisson noise."""
-        counts = np.diff(self.adjacency.indptr)
-        mean = counts.mean()
-        return float((counts.var() - mean) / mean**2) if mean > 0 else 0.0
+        """Return the squared coefficient of variation of the degrees beyond Poisson noise.
+
+        Nodes without a link do not count.
+        """
+        degrees = self.degrees[self.degrees > 0]
+        if len(degrees) == 0:
+            return 0.0
+        # A sum of links varies by chance as the sum of their squared weights.
+        noise = float(np.square(self.adjacency.data, dtype=np.float64).sum()) / len(degrees)
+        return float((degrees.var() - noise) / degrees.mean() ** 2)
 
     def operator(self, t: float) -> NullCorrected:
         """Return ``A − tN`` (zero diagonal) as a linear operator."""
@@ -276,7 +283,8 @@ def _one_pair(graph: Graph) -> float:
 
 
 def _bounded(rates: Array, graph: Graph) -> Array:
-    return np.asarray(np.clip(rates, _TINY, 1 - _TINY if _is_bernoulli(graph) else np.inf))
+    least = _TINY * (graph.density or 1.0)
+    return np.asarray(np.clip(rates, least, 1 - _TINY if _is_bernoulli(graph) else np.inf))
 
 
 def _labelled_mass(graph: Graph, labels: NDArray[np.int64]) -> tuple[Array, Array]:

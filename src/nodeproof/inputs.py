@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 from nodeproof.adjacency import is_pyg_data
 from nodeproof.errors import InputError
 
-__all__ = ["EncodedLabels", "check_features", "encode_labels", "unpack_pyg"]
+__all__ = ["EncodedLabels", "Unit", "check_features", "encode_labels", "unpack_pyg"]
 
 _UNKNOWN_STRINGS = ("", "-1", "nan", "None")
 
@@ -30,13 +30,39 @@ class EncodedLabels:
         label.
     codes : ndarray of shape (n,), or None
         0…K−1, −1 where there is no label; None if no label was given at all.
-    n_named : int
-        How many classes have a label.
     """
 
     classes: NDArray[Any]
     codes: NDArray[np.int64] | None
-    n_named: int
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A shift and a scale of each feature that keep its squares well within float64.
+
+    Attributes
+    ----------
+    shift, scale : ndarray of shape (m,)
+        Features are taken as ``(X − shift) / scale``.
+    """
+
+    shift: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    @classmethod
+    def needed(cls, X: NDArray[Any]) -> Unit | None:
+        """Return the unit of extreme features (far from zero, huge or tiny), else None."""
+        center = np.median(X, axis=0).astype(np.float64)
+        spread = np.abs(X - center).max(axis=0).astype(np.float64)
+        far = np.abs(center) > 1e3 * spread
+        odd = (spread > 0) & ((spread > 1e50) | (spread < 1e-50))
+        if not (far & (spread > 0)).any() and not odd.any():
+            return None
+        return cls(np.where(far, center, 0.0), np.where(odd, spread, 1.0))
+
+    def apply(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the features in this unit, shape (n, m)."""
+        return np.asarray((X.astype(np.float64) - self.shift) / self.scale)
 
 
 def check_features(X: NDArray[Any], names: NDArray[Any] | None = None) -> None:
@@ -68,19 +94,18 @@ def encode_labels(y: Any, n_classes: int | None) -> EncodedLabels:
     ):
         raise InputError(f"n_classes must be a positive integer, got {n_classes!r}")
     if y is None:
-        return EncodedLabels(_extend(np.empty(0, np.int64), n_classes), None, 0)
-    labels = _as_labels(y)
-    known = ~_is_unknown(labels)
+        return EncodedLabels(_extend(np.empty(0, np.int64), n_classes), None)
+    labels, known = _as_labels(y)
     named, codes_known = np.unique(labels[known], return_inverse=True)
     if n_classes is not None and len(named) > n_classes:
         raise InputError(
             f"the labels name {len(named)} classes ({_listed(named)}), but n_classes={n_classes}"
         )
     if not known.any():
-        return EncodedLabels(_extend(np.empty(0, np.int64), n_classes), None, 0)
+        return EncodedLabels(_extend(np.empty(0, np.int64), n_classes), None)
     codes = np.full(len(labels), -1, dtype=np.int64)
     codes[known] = codes_known
-    return EncodedLabels(_extend(named, n_classes), codes, len(named))
+    return EncodedLabels(_extend(named, n_classes), codes)
 
 
 def unpack_pyg(graph: Any, X: Any, y: Any) -> tuple[Any, Any]:
@@ -103,38 +128,52 @@ def unpack_pyg(graph: Any, X: Any, y: Any) -> tuple[Any, Any]:
     return X, y
 
 
-def _as_labels(y: Any) -> NDArray[Any]:
+def _as_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the labels as numbers or text, and which of them are known."""
     if sp.issparse(y):
         raise InputError("y must be a dense array of labels, got a sparse matrix")
+    if isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
+        y = np.asarray(y, dtype=object)  # else numpy would take -1 and None for names
     labels = column_or_1d(y, warn=True)
     if labels.dtype.kind == "O":
-        present = [value for value in labels.tolist() if value is not None and value == value]
-        if any(isinstance(value, str) for value in present):
-            # Numbers among names are names too; None and NaN stay what they are: unknown.
-            return np.array(
-                ["" if v is None or v != v else str(v) for v in labels.tolist()], dtype=str
-            )
-        labels = np.array([-1 if v is None or v != v else v for v in labels.tolist()])
-    if labels.dtype.kind == "f":
+        labels, known = _from_objects(labels.tolist())
+    elif labels.dtype.kind == "f":
         if np.isinf(labels).any():
             raise InputError(f"Input y contains infinity at row {np.isinf(labels).argmax()}")
-        labels = np.where(np.isnan(labels), -1.0, labels)
-    if labels.dtype.kind not in "biufUS":
+        known = ~np.isnan(labels) & (labels != -1)
+        if (labels[known] == np.round(labels[known])).all():
+            labels = np.where(known, labels, -1).astype(np.int64)
+    elif labels.dtype.kind in "US":
+        labels = labels.astype(str)
+        known = ~np.isin(labels, _UNKNOWN_STRINGS)
+    else:
+        known = np.asarray(labels != -1) if labels.dtype.kind == "i" else np.ones(len(labels), bool)
+    if labels.dtype.kind not in "biufU":
         raise InputError(f"Unknown label type: y must hold integers or strings, got {labels.dtype}")
-    check_classification_targets(labels[~_is_unknown(labels)])
-    if labels.dtype.kind in "if" and (labels < -1).any():
+    check_classification_targets(labels[known])
+    if labels.dtype.kind == "i" and (labels < -1).any():
         v = int((labels < -1).argmax())
         raise InputError(
             f"the label of node {v} is {labels[v]}; labels must not be below -1, which means "
             "unknown"
         )
-    return labels.astype(str) if labels.dtype.kind == "S" else labels
+    return labels, known
 
 
-def _is_unknown(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    if labels.dtype.kind in "US":
-        return np.isin(labels, _UNKNOWN_STRINGS)
-    return np.asarray(labels == -1) if labels.dtype.kind != "b" else np.zeros(len(labels), bool)
+def _from_objects(labels: list[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return labels out of a mixed list: None, NaN, NA, −1 and "" are unknown, the rest names."""
+    known = np.array([not _is_missing(label) for label in labels], dtype=bool)
+    if any(isinstance(label, str) for label in labels):
+        return np.array([str(v) if k else "" for v, k in zip(labels, known, strict=True)]), known
+    return np.array([v if k else -1 for v, k in zip(labels, known, strict=True)]), known
+
+
+def _is_missing(label: Any) -> bool:
+    if label is None or isinstance(label, str):
+        return not label
+    same = label == label
+    # pandas' NA is neither equal to itself nor different.
+    return not isinstance(same, bool | np.bool_) or not same or bool(label == -1)
 
 
 def _extend(named: NDArray[Any], n_classes: int | None) -> NDArray[Any]:
@@ -144,7 +183,9 @@ def _extend(named: NDArray[Any], n_classes: int | None) -> NDArray[Any]:
         return named
     if named.dtype.kind in "iu":
         fresh = np.setdiff1d(np.arange(len(named) + missing), named)[:missing]
-        return np.concatenate([named, fresh.astype(named.dtype)])
+        return np.concatenate(
+            [named, fresh.astype(np.promote_types(named.dtype, np.min_scalar_type(fresh.max())))]
+        )
     taken = set(named.tolist())
     candidates = (f"unnamed {k}" for k in range(1, len(named) + missing + 1))
     return np.concatenate(

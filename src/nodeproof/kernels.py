@@ -76,7 +76,8 @@ def is_symmetric(indptr, indices, weights):
     """Tell whether a CSR matrix with sorted rows equals its transpose, in one pass.
 
     Rows are visited in order, so the lower entries of a row are asked for in the order in
-    which they are stored: one pointer a row suffices. No `weights` means all are one.
+    which they are stored: one pointer a row suffices. No `weights` means all are one; weights
+    that differ by rounding are equal.
     """
     n = len(indptr) - 1
     end = len(indices) - 1
@@ -93,7 +94,7 @@ def is_symmetric(indptr, indices, weights):
                 twin = pointer[u]
                 if twin >= indptr[u + 1] or indices[twin] != v:
                     return False
-                if len(weights) > 0 and weights[twin] != weights[e]:
+                if len(weights) > 0 and abs(weights[twin] - weights[e]) > 1e-6 * weights[e]:
                     return False
                 pointer[u] = twin + 1
     return True

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import Lock
 from typing import TypeVar
 
 import numpy as np
@@ -26,6 +27,10 @@ T = TypeVar("T")
 #: rows in one range: small enough to share out, large enough not to notice the sharing
 ROWS = 8192
 
+_lock = Lock()
+_limiters = 0
+_limit: threadpool_limits | None = None
+
 _pool: ContextVar[Executor | None] = ContextVar("nodeproof_pool", default=None)
 
 
@@ -33,7 +38,7 @@ _pool: ContextVar[Executor | None] = ContextVar("nodeproof_pool", default=None)
 def using(n_jobs: int | None) -> Iterator[None]:
     """Let the functions below run on this many threads (``None``: see `default_threads`)."""
     n_threads = default_threads() if n_jobs is None else effective_n_jobs(n_jobs)
-    with threadpool_limits(limits=1):
+    with _blas_on_one_thread():
         if n_threads == 1:
             yield
             return
@@ -43,6 +48,24 @@ def using(n_jobs: int | None) -> Iterator[None]:
                 yield
             finally:
                 _pool.reset(token)
+
+
+@contextmanager
+def _blas_on_one_thread() -> Iterator[None]:
+    # The limit is one for the whole process: the first to come sets it, the last to go lifts it.
+    global _limit, _limiters
+    with _lock:
+        _limiters += 1
+        if _limiters == 1:
+            _limit = threadpool_limits(limits=1)
+    try:
+        yield
+    finally:
+        with _lock:
+            _limiters -= 1
+            if _limiters == 0 and _limit is not None:
+                _limit.restore_original_limits()
+                _limit = None
 
 
 def default_threads() -> int:

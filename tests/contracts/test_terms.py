@@ -15,7 +15,7 @@ TERMS = [
     Covariance(intercept=True),
     Covariance(lo=0.4, hi=1.1, shrinkage=7.0),
     Labels(),
-    Labels(smoothing=0.2),
+    Labels(accuracy=0.6, strength=5.0),
 ]
 
 K = 3
@@ -43,13 +43,14 @@ def one_hot(z: np.ndarray) -> np.ndarray:
 def members(term: Term, count: int, seed: int = 2) -> np.ndarray:
     """Return random members of the term's set, shape (count, ...)."""
     rng = np.random.default_rng(seed)
-    shape = term.start_models().shape[1:]
+    shape = term.estimate(np.full((term.n_nodes, K), 1 / K)).shape[1:]
     return term.models_set.project(1.5 * rng.standard_normal((count, *shape)))
 
 
 def inner_models(term: Term, seed: int = 2) -> np.ndarray:
     """Return different models a class, away from the border of the set."""
-    return 0.5 * (term.start_models() + members(term, K, seed))
+    middle = term.refit(np.full((term.n_nodes, K), 1 / K))
+    return 0.5 * (middle + members(term, K, seed))
 
 
 @pytest.fixture(params=TERMS, ids=repr)
@@ -100,13 +101,6 @@ def test_data_are_left_as_they_were(unbound):
 
 
 # The loss. ------------------------------------------------------------------------------
-
-
-def test_start_models_are_equal_members(term):
-    models = term.start_models()
-    assert len(models) == K
-    assert term.models_set.contains(models).all()
-    assert (models == models[:1]).all()
 
 
 def test_the_value_is_the_sum_of_losses_at_the_mixture(term):
@@ -362,12 +356,13 @@ def test_the_label_loss_is_minus_the_probability_of_the_given_label():
     np.testing.assert_allclose(losses, [-0.5, 0.0, -0.2])
 
 
-def test_a_label_costs_its_smoothed_log_frequency_in_the_class():
+def test_a_label_costs_its_log_frequency_in_the_class_with_the_believed_ones():
     nodes, W = draw_nodes(30), draw_rows(30)
-    term = Labels(smoothing=2.0).bind(nodes)
+    term = Labels(accuracy=0.8, strength=5.0).bind(nodes)
     costs = term.cost(term.estimate(W), 0, 30)
     for i in range(K):
-        counts = np.array([W[nodes.y == j, i].sum() for j in range(K)]) + 2.0
+        counts = np.array([W[nodes.y == j, i].sum() for j in range(K)])
+        counts += np.where(np.arange(K) == i, 4.0, 0.5)
         share = counts / counts.sum()
         for v in range(30):
             expected = -np.log(share[nodes.y[v]]) if nodes.y[v] >= 0 else 0.0

@@ -23,10 +23,11 @@ def cli() -> None:
 @cli.command()
 @click.option("--out", type=click.Path(path_type=Path), default=Path("demo"), show_default=True,
               help="Folder for the picture and the figures.")  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the data.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+              help="Seed of the data.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def demo(out: Path, seed: int, as_json: bool) -> None:
-    """Planted data, six combinations of sources, each beside the best possible."""
+    """Compare six combinations of sources on planted data with the best possible."""
     from nodeproof.cli.demo import run_demo
 
     run_demo(out, seed, as_json)
@@ -38,14 +39,18 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
 @click.option("--labels", type=click.Path(path_type=Path), help="Table: node, label.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("nodeproof-out"),
               show_default=True, help="Folder for predictions, summary and model.")  # fmt: skip
-@click.option("--classes", type=click.IntRange(min=1), help="Number of classes, if not by labels.")
+@click.option(
+    "--classes", type=click.IntRange(min=1), help="Number of classes; else that of labels."
+)
 @click.option("--header/--no-header", default=None, help="Files have a header line, or have not.")
 @click.option("--source", help="Column of EDGES with one end: a name, or a position from 0.")
 @click.option("--target", help="Column of EDGES with the other end.")
 @click.option("--weight", help="Column of EDGES with the weight.")
 @click.option("--node", help="Column of the other files with the node.")
 @click.option("--label", help="Column of the labels file with the label.")
-@click.option("--unknown", multiple=True, metavar="TOKEN", help="Label that means unknown.")
+@click.option(
+    "--unknown", multiple=True, metavar="TOKEN", help="Label that means unknown; may be repeated."
+)
 @click.option("--strict", is_flag=True, help="Refuse nodes that have no link.")
 @click.option("--null-model", type=click.Choice(["auto", "uniform", "degree"]), default="auto",
               show_default=True, help="What chance would link.")  # fmt: skip
@@ -59,8 +64,9 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
               help="Most sweeps of a start.")  # fmt: skip
 @click.option("--tol", type=click.FloatRange(min=0), default=1e-3, show_default=True,
               help="Stop when rows change by less, on average.")  # fmt: skip
-@click.option("--jobs", type=int, help="Threads; every core by default.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the starts.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Threads; every core by default.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+              help="Seed of the starts.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
 def fit(edges: Path, **options: Any) -> None:
     """Label every node of the graph in EDGES.
@@ -77,6 +83,9 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with one line and exit code 2."""
     try:
         status = cli.main(arguments, prog_name="nodeproof", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as asked:
+        click.echo(asked.ctx.get_help() if asked.ctx else "")
+        sys.exit(2)
     except click.ClickException as error:
         _fail(error.format_message())
     except (InputError, MissingExtraError) as error:

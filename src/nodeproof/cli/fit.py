@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +73,24 @@ def run_fit(
             random_state=seed,
             verbose=progress,
         )
-        clf.fit(tables.X, tables.y, graph=tables.graph)
+        # The reader has settled what is unknown: no name is taken for it again.
+        y = None if tables.y is None else np.array([label or None for label in tables.y.tolist()])
+        # Ctrl-C ends the fit, not the command: what was done by then is written.
+        with suppress(KeyboardInterrupt):
+            clf.fit(tables.X, y, graph=tables.graph)
+    if not hasattr(clf, "labels_"):
+        raise KeyboardInterrupt
+    if len(clf.classes_) == 1:
+        notes.append(f"there is only one class, {clf.classes_[0]}; give --classes K for more")
     clf.node_ids_ = tables.ids
+    if tables.feature_names is not None:
+        clf.feature_names_in_ = np.array(tables.feature_names, dtype=object)
     summary = _summarise(clf, tables, notes, seed, time.perf_counter() - began)
     with atomic_folder(out) as temporary:
         _write_predictions(clf, tables, temporary / "predictions.csv")
-        (temporary / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+        (temporary / "summary.json").write_text(
+            json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
         clf.save(temporary / "model.npz")
     if as_json:
         print(json.dumps(summary, indent=2))

@@ -47,9 +47,9 @@ def edges_have_header(head: Sequence[Sequence[str]], source: int, target: int) -
     """Tell whether the first row of an edges file names its columns.
 
     It does if its ends are two well-known names ("source" and "target", "u" and "v", …) that
-    are no ids further down; or if they are not whole numbers while all ids below are; or if it
-    has a third field that is no number while all below it are. An end that is a whole number
-    is never a name.
+    are no ids further down; or if they are not whole numbers while all ids below are; or if
+    another of its fields is no number while all below it are. An end that is a whole number is
+    never a name.
 
     Parameters
     ----------
@@ -78,9 +78,7 @@ def edges_have_header(head: Sequence[Sequence[str]], source: int, target: int) -
     if all(_is_whole(node) for node in ids):
         return True
     others = [i for i in range(len(first)) if i not in (source, target)]
-    return any(
-        not is_number(first[i]) and all(is_number(row[i]) for row in below) for i in others[:1]
-    )
+    return any(not is_number(first[i]) and all(is_number(row[i]) for row in below) for i in others)
 
 
 def features_have_header(first: Sequence[str], node: int, is_known: Callable[[str], bool]) -> bool:
@@ -184,6 +182,12 @@ def find_ends(file: TableFile, source: Column, target: Column) -> tuple[int, int
     """Return the positions of the two ends of a link: well-known names, or the first two."""
     names = {name.lower() for name in file.names}
     known = names & set(_SOURCES) and names & set(_TARGETS)
+    named = any(not name.startswith("column ") for name in file.names)
+    if named and not known and source is None and target is None and len(file.names) > 3:
+        raise InputError(
+            f"{file.path} has {len(file.names)} columns ({', '.join(map(repr, file.names))}): say "
+            "which hold the ends of a link, with --source and --target"
+        )
     # What is asked for is settled first, so that a default never takes it.
     if source is None and target is not None:
         end = find_column(file, target)

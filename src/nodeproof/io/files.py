@@ -116,7 +116,7 @@ def bad_number(file: TableFile, row: int, column: int) -> InputError:
     found = file.cell(row, column)
     hint = ""
     if row == 0 and file.names[column] == unnamed(column):
-        hint = "; if this line names the columns, say header=True"
+        hint = "; if this line names the columns, use --header"
     return InputError(
         f"{file.place(row)}, column {file.names[column]!r}: expected a finite number, "
         f"got {repr(found) if found else 'nothing'}{hint}"

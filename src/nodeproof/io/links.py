@@ -164,5 +164,5 @@ def _suspect_first_line(file: TableFile, keys: Keys, n_links: int) -> list[str]:
     shown = " and ".join(repr(keys.distinct[int(end)].as_py()) for end in ends)
     return [
         f"the first line of {file.path.name} is read as a link between {shown}, which occur in "
-        "no other; if it names the columns, say header=True"
+        "no other; if it names the columns, use --header"
     ]

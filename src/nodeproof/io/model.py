@@ -11,6 +11,7 @@ reports (choices, sources, history, status). Beside it lie plain arrays:
 ``log_prior``       (K,) float64             log proportions of the classes
 ``ell``, ``ell_t``  (1, 1) or (K, K)         affinities, if there was a graph
 ``term_0``, …       (K, ...) float64         class models, term by term
+``shift, scale``    (m,) float64             unit of the features, if they were extreme
 ``feature_names``   (m,) str                 if the features had names
 ``node_ids``        (n,)                     if the nodes had names
 ==================  =======================  ===================================================
@@ -33,6 +34,7 @@ from nodeproof import __version__
 from nodeproof.errors import InputError
 from nodeproof.evidence import find_suspects
 from nodeproof.graph import Affinity
+from nodeproof.inputs import Unit
 from nodeproof.io.atomic import atomic_path
 from nodeproof.problem import Models
 from nodeproof.solvers import CADO, BlockCADO
@@ -51,7 +53,7 @@ FORMAT_VERSION = 1
 #: what may appear in a file by name, with the attributes that make it up
 _KNOWN: dict[str, tuple[type, tuple[str, ...]]] = {
     "Covariance": (Covariance, ("lo", "hi", "shrinkage", "intercept")),
-    "Labels": (Labels, ("smoothing",)),
+    "Labels": (Labels, ("accuracy", "strength")),
     "BlockCADO": (BlockCADO, tuple(field.name for field in dataclasses.fields(BlockCADO))),
     "CADO": (CADO, tuple(field.name for field in dataclasses.fields(CADO))),
 }
@@ -82,6 +84,8 @@ def save_model(clf: NodeClassifier, path: str | PathLike[str]) -> None:
         arrays["ell"], arrays["ell_t"] = clf.models_.affinity.ell, clf.models_.affinity.ell_t
     for k, models in enumerate(clf.models_.terms):
         arrays[f"term_{k}"] = models
+    if clf.unit_ is not None:
+        arrays["shift"], arrays["scale"] = clf.unit_.shift, clf.unit_.scale
     if hasattr(clf, "feature_names_in_"):
         arrays["feature_names"] = clf.feature_names_in_.astype(str)
     if hasattr(clf, "node_ids_"):
@@ -102,7 +106,11 @@ def load_model(cls: type[C], path: str | PathLike[str]) -> C:
         return _rebuild(cls, meta, arrays)
     except InputError:
         raise
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, KeyError, TypeError,
+    except ValueError as error:
+        # numpy's own words on pickles would suggest to load the file unsafely.
+        reason = "it holds no plain arrays" if "pickle" in str(error) else str(error)
+        raise InputError(f"{path} is damaged, or not a nodeproof model: {reason}") from None
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, TypeError,
             AttributeError, IndexError) as error:  # fmt: skip
         raise InputError(f"{path} is damaged, or not a nodeproof model: {error}") from None
 
@@ -142,6 +150,7 @@ def _rebuild(cls: type[C], meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
     clf.fitted_on_graph_ = bool(meta["fitted_on_graph"])
     clf._given = given if len(given) else None
     clf.suspects_ = find_suspects(proba, clf._given, classes)
+    clf.unit_ = Unit(arrays["shift"], arrays["scale"]) if "shift" in arrays else None
     if meta["n_features_in"] is not None:
         clf.n_features_in_ = meta["n_features_in"]
     if "feature_names" in arrays:
@@ -176,7 +185,7 @@ def _encode(value: Any) -> Any:
     name = type(value).__name__
     if name in _KNOWN and type(value) is _KNOWN[name][0]:
         return {"class": name, **{key: _encode(getattr(value, key)) for key in _KNOWN[name][1]}}
-    if isinstance(value, np.random.RandomState | np.random.Generator):
+    if isinstance(value, np.random.RandomState):
         return None  # a stream that has moved on cannot be repeated
     raise InputError(
         f"cannot save {value!r}: a model file holds nodeproof's own terms and solvers only"

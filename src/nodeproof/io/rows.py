@@ -237,7 +237,7 @@ def _guess_label_header(
         return True, []
     return True, [
         f"the first line of {file.path.name} ({', '.join(first[:5])}) is read as the names of "
-        "the columns; if it is a label, say header=False"
+        "the columns; if it is a label, use --no-header"
     ]
 
 

@@ -157,6 +157,11 @@ def read_tables(
     if isinstance(links, GraphArchive):
         graph = links.graph
         _check_positions(files, len(ids))
+        alone = int((np.diff(graph.indptr) == 0).sum())
+        if alone and strict:
+            raise InputError(f"{count_of(alone, 'node')} in {links.keys.path} without a link")
+        if alone:
+            notes.append(f"{count_of(alone, 'node')} without a link: isolated")
     else:
         graph, graph_notes = build_graph(links, nodes[0], len(ids))
         notes += graph_notes + _isolated(files, nodes, ids, strict)
@@ -250,12 +255,20 @@ def _isolated(
     alone[nodes[0]] = False
     if not alone.any():
         return []
+    last = files[-1], nodes[-1]
+    if len(files) == 2 and alone[last[1]].mean() > 0.5:
+        linked = ids[~alone]
+        raise InputError(
+            f"{int(alone[last[1]].sum())} of {len(last[1])} nodes of {last[0].path} are in no link "
+            f"of {files[0].path}: {some(ids[alone])}; the links have names like {some(linked)}: "
+            "do both files name nodes the same way?"
+        )
     pairs = zip(files[1:], nodes[1:], strict=True)
     where = " and ".join(keys.path.name for keys, rows in pairs if alone[rows].any())
     found = f"{count_of(alone.sum(), 'node')} in {where} but in no link"
     if strict:
         raise InputError(
             f"{found} of {files[0].path}: {some(ids[alone])}; add links, remove these nodes, or "
-            "allow isolated ones (strict=False)"
+            "leave out --strict to allow isolated ones"
         )
     return [f"{found}: isolated"]

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from numbers import Integral, Real
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.problem import Models, Problem
+from nodeproof.errors import InputError
+from nodeproof.problem import Models
 
-__all__ = ["Callback", "Progress", "Result", "Solver", "Status"]
+__all__ = ["Callback", "Progress", "Result", "Status", "check_at_least", "check_count"]
 
 
 class Status(StrEnum):
@@ -79,14 +80,13 @@ class Result:
     history: dict[str, list[float]]
 
 
-class Solver(Protocol):
-    """Anything that solves a problem."""
+def check_count(name: str, value: Any) -> None:
+    """Raise an error unless the value is a positive integer."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise InputError(f"{name} must be a positive integer, got {value!r}")
 
-    def solve(
-        self,
-        problem: Problem,
-        start: NDArray[np.float64] | None = None,
-        callback: Callback | None = None,
-    ) -> Result:
-        """Return the best solution found."""
-        ...
+
+def check_at_least(name: str, value: Any, least: float) -> None:
+    """Raise an error unless the value is a finite number, not below the least."""
+    if not (isinstance(value, Real) and least <= float(value) < float("inf")):
+        raise InputError(f"{name} must be a finite number ≥ {least:g}, got {value!r}")

@@ -8,18 +8,29 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from nodeproof import threads
+from nodeproof.errors import InputError
 from nodeproof.graph import Affinity
 from nodeproof.problem import Models, Problem
-from nodeproof.solvers.base import Callback, Progress, Result, Status
-from nodeproof.solvers.starts import STARTS, choose_starts
+from nodeproof.solvers.align import match_labels
+from nodeproof.solvers.base import (
+    Callback,
+    Progress,
+    Result,
+    Status,
+    check_at_least,
+    check_count,
+)
+from nodeproof.solvers.starts import STARTS, choose_starts, promising_starts
 from nodeproof.solvers.sweep import Sweeper
 
-__all__ = ["BlockCADO"]
+__all__ = ["BlockCADO", "says_nothing"]
 
 Rows = NDArray[np.float32]
+
+# Rows this close to the class proportions, on average, have learnt nothing.
+_NOTHING = 0.05
 
 
 @dataclass(frozen=True)
@@ -32,9 +43,8 @@ class BlockCADO:
         W_v     = softmax(−cost_v / T)
 
     (T = 0: one-hot at the minimum); (c) class models, affinities and proportions are
-    re-estimated from W. Several starts are tried and the one of least free energy is kept;
-    its classes are then matched with the labels, because a confusion that is estimated freely
-    does not name the classes.
+    re-estimated from W. At the end of each start its classes are matched with the labels; of
+    several starts the one of least free energy is kept.
 
     Parameters
     ----------
@@ -81,6 +91,15 @@ class BlockCADO:
     n_jobs: int | None = None
     random_state: int | None = None
 
+    def __post_init__(self) -> None:
+        check_count("max_iter", self.max_iter)
+        if self.n_init != "auto":
+            check_count("n_init", self.n_init)
+        if self.affinities not in ("scalar", "matrix"):
+            raise InputError(f"affinities must be 'scalar' or 'matrix', got {self.affinities!r}")
+        check_at_least("temperature", self.temperature, 0.0)
+        check_at_least("tol", self.tol, 0.0)
+
     def solve(
         self,
         problem: Problem,
@@ -99,21 +118,33 @@ class BlockCADO:
         callback : callable, optional
             Told after every sweep; a true answer ends the solve with what there is.
         """
+        if isinstance(start, str) and start not in STARTS:
+            raise InputError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
         rng = np.random.default_rng(self.random_state)
         starts: list[Any] = [start] if start is not None else choose_starts(problem, self.n_init)
+        spare = [] if start is not None else [*promising_starts(problem), "random"]
         best: Result | None = None
+        run = 0
         with threads.using(self.n_jobs):
             sweeper = Sweeper(problem)
-            for run, given in enumerate(starts, start=1):
-                W = STARTS[given](problem, rng) if isinstance(given, str) else _as_rows(given)
+            while run < len(starts):
+                given, run = starts[run], run + 1
+                W = (
+                    STARTS[given](problem, rng)
+                    if isinstance(given, str)
+                    else _as_rows(given, problem)
+                )
                 result = self._descend(sweeper, W, callback, run, len(starts))
                 if best is None or result.value < best.value:
                     best = result
                 if result.status in (Status.STOPPED, Status.INTERRUPTED):
                     best = replace(best, status=result.status)
                     break
+                if run == len(starts) and says_nothing(best.W, best.models, problem.labels):
+                    # Few labels in a large graph may not reach far: begin elsewhere as well.
+                    starts += [name for name in spare if name not in starts][:1]
         assert best is not None
-        return align_with_labels(best, problem)
+        return best
 
     def _descend(
         self, sweeper: Sweeper, W: Rows, callback: Callback | None, run: int, n_runs: int
@@ -122,10 +153,10 @@ class BlockCADO:
         matrix = self.affinities == "matrix" and problem.calibrated
         models = Models(None, problem.fit_terms(W), np.zeros(problem.n_classes))
         held = problem.calibrated and self.hold > 0
-        begin: Affinity | None = None
+        begin = Affinity.assumed(graph, problem.labels) if graph and held else None
         if graph:
-            begin = Affinity.assumed(graph, problem.labels)
-            models = replace(models, affinity=begin if held else problem.fit_models(W).affinity)
+            affinity = begin or problem.fit_models(W, matrix).affinity
+            models = replace(models, affinity=affinity)
         status, history = Status.MAX_ITER, defaultdict[str, list[float]](list)
         iteration = 0
         try:
@@ -140,7 +171,7 @@ class BlockCADO:
                 if callback and callback(Progress(iteration, run, n_runs, change, W)):
                     status = Status.STOPPED
                     break
-                if change < self.tol and not held:
+                if change <= self.tol and not held:
                     status = Status.CONVERGED
                     break
                 models = replace(models, terms=problem.fit_terms(W))
@@ -156,6 +187,9 @@ class BlockCADO:
                     models = Models(affinity, models.terms, problem.fit_log_prior(W))
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
+        if problem.labels is not None and (problem.labels >= 0).any():
+            order = match_labels(W, problem.labels)
+            W = W if (order == np.arange(len(order))).all() else np.ascontiguousarray(W[:, order])
         models, value = problem.fit_and_judge(W, self.temperature, matrix)
         return Result(W, models, value, status, iteration, dict(history))
 
@@ -170,29 +204,27 @@ def _surpassed(begin: Affinity | None, estimated: Affinity | None) -> bool:
     return bool(held * now >= held * held)
 
 
-def align_with_labels(result: Result, problem: Problem) -> Result:
-    """Rename the classes so that as much labelled mass as possible agrees with its label."""
-    y = problem.labels
-    if y is None or not (y >= 0).any():
-        return result
-    known = np.flatnonzero(y >= 0)
-    agreement = np.zeros((problem.n_classes, problem.n_classes))
-    np.add.at(agreement.T, y[known], result.W[known])
-    atoms, names = linear_sum_assignment(-agreement)
-    order = np.empty(problem.n_classes, dtype=np.int64)
-    order[names] = atoms
-    if (order == np.arange(len(order))).all():
-        return result
-    models = result.models
-    affinity = models.affinity
-    if affinity is not None and affinity.ell.shape != (1, 1):
-        pick = np.ix_(order, order)
-        affinity = replace(affinity, ell=affinity.ell[pick], ell_t=affinity.ell_t[pick])
-    models = Models(
-        affinity, tuple(theta[order] for theta in models.terms), models.log_prior[order]
-    )
-    return replace(result, W=np.ascontiguousarray(result.W[:, order]), models=models)
+def says_nothing(W: NDArray[Any], models: Models, labels: NDArray[np.int64] | None) -> bool:
+    """Tell whether the rows without a label are no more than the class proportions."""
+    prior = np.exp(models.log_prior - np.logaddexp.reduce(models.log_prior))
+    if len(prior) == 1:
+        return False
+
+    def part(lo: int, hi: int) -> NDArray[np.float64]:
+        hidden = np.ones(hi - lo, bool) if labels is None else labels[lo:hi] < 0
+        distance = np.abs(W[lo:hi][hidden] - prior).max(axis=1)
+        return np.array([distance.sum(), hidden.sum()])
+
+    total, hidden = threads.sum_rows(part, len(W))
+    return bool(hidden and total / hidden < _NOTHING)
 
 
-def _as_rows(start: NDArray[Any]) -> Rows:
-    return np.array(start, dtype=np.float32, order="C")
+def _as_rows(start: Any, problem: Problem) -> Rows:
+    rows = np.array(start, dtype=np.float32, order="C")
+    shape = (problem.n_nodes, problem.n_classes)
+    if rows.shape != shape or not (rows >= 0).all() or not (rows.sum(axis=1) > 0).all():
+        raise InputError(
+            f"a start must have non-negative rows that are not zero, shape {shape}; got shape "
+            f"{rows.shape}"
+        )
+    return rows / rows.sum(axis=1, keepdims=True)

@@ -12,9 +12,17 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from nodeproof import threads
+from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
 from nodeproof.sets import Simplex
-from nodeproof.solvers.base import Callback, Progress, Result, Status
+from nodeproof.solvers.base import (
+    Callback,
+    Progress,
+    Result,
+    Status,
+    check_at_least,
+    check_count,
+)
 from nodeproof.solvers.starts import STARTS
 
 __all__ = ["CADO"]
@@ -80,6 +88,17 @@ class CADO:
     n_jobs: int | None = None
     random_state: int | None = None
 
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("step", ("open-loop", "line-search")),
+            ("average", ("W", "e")),
+            ("model_step", ("lmo", "projection")),
+        ):
+            if getattr(self, name) not in allowed:
+                raise InputError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}")
+        check_count("max_iter", self.max_iter)
+        check_at_least("tol", self.tol, 0.0)
+
     def solve(
         self,
         problem: Problem,
@@ -135,7 +154,7 @@ class CADO:
                 if callback and callback(Progress(iteration, 1, 1, change, W)):
                     status = Status.STOPPED
                     break
-                if change < self.tol:
+                if change <= self.tol:
                     status = Status.CONVERGED
                     break
         except KeyboardInterrupt:

@@ -55,7 +55,7 @@ def marginals(
         twins = kernels.reverse_links(sweeper.indptr, sweeper.indices)
         messages = W[sweeper.indices]
         for _ in range(max_iter):
-            if _round(sweeper, W, result.models, messages, twins) < tol:
+            if _round(sweeper, W, result.models, messages, twins) <= tol:
                 return W
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -9,12 +10,14 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from scipy.special import softmax
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 from nodeproof.graph import NullCorrected
 from nodeproof.problem import Problem
+from nodeproof.solvers.align import match_labels
 from nodeproof.terms.covariance import Covariance
 
-__all__ = ["STARTS", "choose_starts"]
+__all__ = ["STARTS", "choose_starts", "promising_starts"]
 
 Rows = NDArray[np.float32]
 
@@ -61,7 +64,10 @@ def spectral(problem: Problem, rng: np.random.Generator) -> Rows:
         vectors = stopped.eigenvectors
     if vectors.shape[1] == 0:
         return random(problem, rng)
-    return _place_labels(_soften(_cluster(vectors, K, rng), K), problem)
+    W = _soften(_cluster(vectors, K, rng), K)
+    if problem.labels is not None:
+        W = W[:, match_labels(W, problem.labels)]
+    return _place_labels(np.ascontiguousarray(W), problem)
 
 
 STARTS: dict[str, Callable[[Problem, np.random.Generator], Rows]] = {
@@ -77,10 +83,18 @@ def choose_starts(problem: Problem, n_init: int | str) -> list[str]:
 
     "auto" takes one where a sweep is dear, and up to four where it is cheap.
     """
+    promising = promising_starts(problem)
+    if n_init == "auto":
+        links = problem.graph.adjacency.nnz if problem.graph else 0
+        n_init = 4 if (problem.n_nodes + links) * problem.n_classes <= _CHEAP else 1
+    return (promising + ["random"] * int(n_init))[: int(n_init)]
+
+
+def promising_starts(problem: Problem) -> list[str]:
+    """Return the names of the starts that have something to go by, best first."""
     K, n = problem.n_classes, problem.n_nodes
     has_features = any(term.source == "features" for term in problem.terms)
     has_links = problem.graph is not None and problem.graph.total > 0 and n > max(K, 3)
-    products = n + (problem.graph.adjacency.nnz if problem.graph else 0)
     promising = []
     if problem.labels is not None and (problem.labels >= 0).any():
         promising.append("labels")
@@ -88,10 +102,7 @@ def choose_starts(problem: Problem, n_init: int | str) -> list[str]:
         promising.append("spectral")
     if has_features and n >= K:
         promising.append("features")
-    if n_init == "auto":
-        n_init = 4 if products * K <= _CHEAP else 1
-    assert isinstance(n_init, int)
-    return (promising + ["random"] * n_init)[:n_init]
+    return promising
 
 
 def _place_labels(W: Rows, problem: Problem) -> Rows:
@@ -106,7 +117,12 @@ def _cluster(
     points: NDArray[np.float64], n_clusters: int, rng: np.random.Generator
 ) -> NDArray[np.int32]:
     seed = int(rng.integers(2**31 - 1))
-    found: NDArray[np.int32] = KMeans(n_clusters, n_init=4, random_state=seed).fit_predict(points)
+    with warnings.catch_warnings():
+        # Fewer distinct points than clusters: not the user's doing, and no harm.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found: NDArray[np.int32] = KMeans(n_clusters, n_init=4, random_state=seed).fit_predict(
+            points
+        )
     return found
 
 

@@ -82,10 +82,6 @@ class Term(ABC):
         """Return ``∇_θ f(z_v; θ_v)`` for the nodes lo…hi, shape (hi − lo, ...)."""
 
     @abstractmethod
-    def start_models(self) -> Array:
-        """Return K equal models in the middle of their set, shape (K, ...)."""
-
-    @abstractmethod
     def refit(self, W: NDArray[Any]) -> Array:
         """Return the members of the set that minimise ``Σ_v W_vi f(z_v; θ_i)``."""
 

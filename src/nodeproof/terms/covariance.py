@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -75,14 +76,15 @@ class Covariance(Term):
 
     X: NDArray[Any]
     dim: int
-    pooled: Array
     #: row and column of each entry of a symmetric matrix's upper triangle
     upper: tuple[NDArray[np.int64], NDArray[np.int64]]
 
     def bind(self, nodes: NodeData) -> Self:
-        """Return a copy that holds the features, their pooled moment and the box."""
+        """Return a copy that holds the features."""
         if nodes.X is None:
             raise InputError("Covariance needs features: X is missing")
+        if self.lo is not None and self.lo <= 0:
+            raise InputError(f"Covariance needs lo > 0, because it inverts R; got lo={self.lo}")
         n, m = nodes.X.shape
         if m > MOST_FEATURES:
             raise InputError(
@@ -93,23 +95,28 @@ class Covariance(Term):
         bound.X = nodes.X
         bound.dim = m + self.intercept
         bound.upper = np.triu_indices(bound.dim)
-        moment = bound._moments(np.full((n, 1), 1.0))[0] / n
-        bound.pooled = moment
-        bound.ridge = bound._ridge()
-        top = float(np.linalg.eigvalsh(moment + np.diag(bound.ridge))[-1])
-        lo = 0.01 * np.sqrt(top) if self.lo is None else self.lo
-        hi = np.sqrt(nodes.n_classes * top) if self.hi is None else self.hi
-        if lo <= 0:
-            raise InputError(f"Covariance needs lo > 0, because it inverts R; got lo={lo}")
-        bound.models_set = SpectralBox(lo, hi, bound.dim)
         return bound
 
-    ridge: Array
+    @cached_property
+    def pooled(self) -> Array:
+        """The second moment of all nodes, shape (m, m)."""
+        return self._moments(np.ones((len(self.X), 1)))[0] / len(self.X)
+
+    @cached_property
+    def models_set(self) -> SpectralBox:  # type: ignore[override]
+        """The spectral box."""
+        top = float(np.linalg.eigvalsh(self.pooled + np.diag(self.ridge))[-1])
+        lo = 0.01 * np.sqrt(top) if self.lo is None else self.lo
+        hi = np.sqrt(self.n_classes * top) if self.hi is None else self.hi
+        return SpectralBox(lo, hi, self.dim)
 
     def loss(self, theta: Array, lo: int, hi: int) -> Array:
         """Return ``(xᵀR⁻¹x + tr R)/m``."""
         x = self._rows(lo, hi)
-        solved = np.linalg.solve(theta, x[:, :, None])[:, :, 0]
+        if len(theta) == 1:
+            solved = np.linalg.solve(theta[0], x.T).T
+        else:
+            solved = np.linalg.solve(theta, x[:, :, None])[:, :, 0]
         trace = np.trace(theta, axis1=1, axis2=2)
         return np.asarray((np.einsum("vi,vi->v", x, solved) + trace) / self.dim)
 
@@ -117,10 +124,6 @@ class Covariance(Term):
         """Return ``(I − R⁻¹x xᵀR⁻¹)/m``."""
         solved = np.linalg.solve(theta, self._rows(lo, hi)[:, :, None])
         return np.asarray((np.eye(self.dim) - solved @ np.swapaxes(solved, 1, 2)) / self.dim)
-
-    def start_models(self) -> Array:
-        """Return the square root of the pooled moment, within the box, for every class."""
-        return np.tile(self._root(self.pooled), (self.n_classes, 1, 1))
 
     def refit(self, W: NDArray[Any]) -> Array:
         """Return the square roots of the class moments, eigenvalues clipped to the box."""
@@ -156,8 +159,9 @@ class Covariance(Term):
         traces = np.trace(np.linalg.solve(models, self.pooled[None]), axis1=1, axis2=2)
         return 0.5 * self.shrinkage * float((log_dets + traces).sum())
 
-    def _ridge(self) -> Array:
-        """Return what keeps columns that are constant or repeat from making R singular, (m,).
+    @cached_property
+    def ridge(self) -> Array:
+        """What keeps columns that are constant or repeat from making R singular, shape (m,).
 
         It is small beside the variance of a column, and above the rounding of its moment. The
         constant feature gets none: it would be multiplied by the square of the means.
