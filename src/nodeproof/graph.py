@@ -115,7 +115,10 @@ class Graph:
         if len(degrees) == 0:
             return 0.0
         # A sum of links varies by chance as the sum of their squared weights.
-        noise = float(np.square(self.adjacency.data, dtype=np.float64).sum()) / len(degrees)
+        squares = self.total
+        if self.weighted:
+            squares = float(np.einsum("e,e->", self.weights, self.weights, dtype=np.float64))
+        noise = squares / len(degrees)
         return float((degrees.var() - noise) / degrees.mean() ** 2)
 
     def operator(self, t: float) -> NullCorrected:
