@@ -27,11 +27,19 @@ from nodeproof.choices import (
 from nodeproof.errors import InputError
 from nodeproof.evidence import find_suspects, source_shares
 from nodeproof.graph import Graph
-from nodeproof.inputs import EncodedLabels, Unit, check_features, encode_labels, unpack_pyg
+from nodeproof.inputs import (
+    EncodedLabels,
+    Unit,
+    check_features,
+    check_settings,
+    check_sizes,
+    encode_labels,
+    unpack_pyg,
+)
 from nodeproof.problem import Models, Problem
 from nodeproof.solvers import Progress, Result, Status
 from nodeproof.solvers.align import align_with_labels
-from nodeproof.solvers.base import Callback, check_at_least, check_count
+from nodeproof.solvers.base import Callback
 from nodeproof.solvers.block import says_nothing
 from nodeproof.terms import NodeData
 
@@ -174,7 +182,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         KeyboardInterrupt
             On Ctrl-C, after what was done by then has been kept: the attributes are there.
         """
-        self._check_settings(validation)
+        check_settings(self, validation)
         with threads.using(self.n_jobs):
             self._fit(X, y, graph)
         if self.status_ == Status.INTERRUPTED:
@@ -187,8 +195,10 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             raise InputError("fit needs features, labels or a graph: X, y and graph are all None")
         X = self._check_features(X, reset=True)
         labels = encode_labels(y, self.n_classes)
-        network = self._check_graph(graph, X, labels)
-        K = self._check_sizes(X, labels, network)
+        n = len(X) if X is not None else labels.n_nodes
+        network = None if graph is None else Graph(graph, self.null_model, n)
+        check_sizes(X, labels, network)
+        K = len(labels.classes)
 
         choices: Choices = {}
         weights, threshold = choose_weights(self.weights, self.threshold, self.solver, choices)
@@ -262,9 +272,10 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         models = Models(None, tuple(theta for _, theta in feature_terms), self.models_.log_prior)
         costs = Problem(None, terms, K, weights).costs(models, 0, len(X))
         scores = models.log_prior - costs
-        if self.temperature == 0:
+        temperature = getattr(self.solver, "temperature", self.temperature)
+        if temperature == 0:
             return np.eye(K)[scores.argmax(axis=1)]
-        return np.asarray(softmax(scores / self.temperature, axis=1))
+        return np.asarray(softmax(scores / temperature, axis=1))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model to one file, without pickle."""
@@ -279,23 +290,6 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         from nodeproof.io.model import load_model
 
         return load_model(cls, path)
-
-    def _check_settings(self, validation: Any) -> None:
-        if validation is not None:
-            raise InputError("validation= is not supported yet: leave it out")
-        if self.son != 0:
-            raise InputError(
-                f"no solver here handles the sum of norms yet: son must be 0, got {self.son}"
-            )
-        if self.engine is not None:
-            raise InputError(f"engine must be None (this machine), got {self.engine!r}")
-        check_count("max_iter", self.max_iter)
-        if self.n_init != "auto":
-            check_count("n_init", self.n_init)
-        check_at_least("temperature", self.temperature, 0.0)
-        check_at_least("tol", self.tol, 0.0)
-        if self.n_jobs == 0:
-            raise InputError("n_jobs must not be 0: give a number of threads, or None")
 
     def _check_features(self, X: Any, reset: bool) -> NDArray[Any] | None:
         if X is None:
@@ -312,39 +306,6 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         )
         check_features(checked, getattr(self, "feature_names_in_", None))
         return checked
-
-    def _check_graph(
-        self, graph: Any, X: NDArray[Any] | None, labels: EncodedLabels
-    ) -> Graph | None:
-        if graph is None:
-            return None
-        rows = X if X is not None else labels.codes
-        return Graph(graph, self.null_model, None if rows is None else len(rows))
-
-    def _check_sizes(
-        self, X: NDArray[Any] | None, labels: EncodedLabels, graph: Graph | None
-    ) -> int:
-        K, codes = len(labels.classes), labels.codes
-        if K == 0:
-            raise InputError(
-                "NodeClassifier requires y to be passed, but the target y is None or holds no "
-                "label: without labels the number of classes is unknown, so give n_classes"
-            )
-        if X is None and graph is None and codes is None:
-            raise InputError("y holds no label, and there are neither features nor a graph")
-        sizes = {name: len(rows) for name, rows in (("X", X), ("y", codes)) if rows is not None}
-        if graph is not None:
-            sizes["graph"] = graph.n_nodes
-        n = next(iter(sizes.values()))
-        if set(sizes.values()) != {n}:
-            listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
-            raise InputError(
-                f"X, y and graph must speak of the same nodes, but {listed}; y needs one entry a "
-                "node, -1 where unknown"
-            )
-        if n < K:
-            raise InputError(f"n_classes={K} is more than the {n} nodes: a class would be empty")
-        return K
 
     def _keep(
         self,

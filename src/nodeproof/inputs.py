@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,8 +13,21 @@ from sklearn.utils.validation import column_or_1d
 
 from nodeproof.adjacency import is_pyg_data
 from nodeproof.errors import InputError
+from nodeproof.graph import Graph
+from nodeproof.solvers.base import check_at_least, check_count
 
-__all__ = ["EncodedLabels", "Unit", "check_features", "encode_labels", "unpack_pyg"]
+if TYPE_CHECKING:
+    from nodeproof.estimator import NodeClassifier
+
+__all__ = [
+    "EncodedLabels",
+    "Unit",
+    "check_features",
+    "check_settings",
+    "check_sizes",
+    "encode_labels",
+    "unpack_pyg",
+]
 
 # So many rows, evenly spaced, tell where the middle of a feature lies.
 _SAMPLE = 10_000
@@ -33,10 +46,13 @@ class EncodedLabels:
         label.
     codes : ndarray of shape (n,), or None
         0…K−1, −1 where there is no label; None if no label was given at all.
+    n_nodes : int or None
+        Length of y; None if there was none.
     """
 
     classes: NDArray[Any]
     codes: NDArray[np.int64] | None
+    n_nodes: int | None
 
 
 @dataclass(frozen=True)
@@ -98,7 +114,7 @@ def encode_labels(y: Any, n_classes: int | None) -> EncodedLabels:
     ):
         raise InputError(f"n_classes must be a positive integer, got {n_classes!r}")
     if y is None:
-        return EncodedLabels(_extend(np.empty(0, np.int64), n_classes), None)
+        return EncodedLabels(_extend(np.empty(0, np.int64), n_classes), None, None)
     labels, known = _as_labels(y)
     named, codes_known = np.unique(labels[known], return_inverse=True)
     if n_classes is not None and len(named) > n_classes:
@@ -106,10 +122,56 @@ def encode_labels(y: Any, n_classes: int | None) -> EncodedLabels:
             f"the labels name {len(named)} classes ({_listed(named)}), but n_classes={n_classes}"
         )
     if not known.any():
-        return EncodedLabels(_extend(np.empty(0, np.int64), n_classes), None)
+        return EncodedLabels(_extend(np.empty(0, np.int64), n_classes), None, len(labels))
     codes = np.full(len(labels), -1, dtype=np.int64)
     codes[known] = codes_known
-    return EncodedLabels(_extend(named, n_classes), codes)
+    return EncodedLabels(_extend(named, n_classes), codes, len(labels))
+
+
+def check_settings(clf: NodeClassifier, validation: Any) -> None:
+    """Raise an error that names the first setting of a classifier that cannot be used."""
+    if validation is not None:
+        raise InputError("validation= is not supported yet: leave it out")
+    if clf.son != 0:
+        raise InputError(
+            f"no solver here handles the sum of norms yet: son must be 0, got {clf.son}"
+        )
+    if clf.engine is not None:
+        raise InputError(f"engine must be None (this machine), got {clf.engine!r}")
+    check_count("max_iter", clf.max_iter)
+    if clf.n_init != "auto":
+        check_count("n_init", clf.n_init)
+    check_at_least("temperature", clf.temperature, 0.0)
+    check_at_least("tol", clf.tol, 0.0)
+    if clf.n_jobs == 0:
+        raise InputError("n_jobs must not be 0: give a number of threads, or None")
+
+
+def check_sizes(X: NDArray[Any] | None, labels: EncodedLabels, graph: Graph | None) -> None:
+    """Raise an error where classes or nodes are missing, or the parts do not fit together."""
+    K = len(labels.classes)
+    if K == 0:
+        raise InputError(
+            "NodeClassifier requires y to be passed, but the target y is None or holds no label: "
+            "without labels the number of classes is unknown, so give n_classes"
+        )
+    if X is None and graph is None and labels.codes is None:
+        raise InputError("y holds no label, and there are neither features nor a graph")
+    parts = {
+        "X": None if X is None else len(X),
+        "y": labels.n_nodes,
+        "graph": None if graph is None else graph.n_nodes,
+    }
+    sizes = {name: size for name, size in parts.items() if size is not None}
+    n = next(iter(sizes.values()))
+    if set(sizes.values()) != {n}:
+        listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
+        raise InputError(
+            f"X, y and graph must speak of the same nodes, but {listed}; y needs one entry a node, "
+            "-1 where unknown"
+        )
+    if n < K:
+        raise InputError(f"n_classes={K} is more than the {n} nodes: a class would be empty")
 
 
 def unpack_pyg(graph: Any, X: Any, y: Any) -> tuple[Any, Any]:

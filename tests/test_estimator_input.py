@@ -1,0 +1,118 @@
+"""What NodeClassifier takes, and what it refuses and how."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nodeproof import NodeClassifier
+from nodeproof.errors import InputError
+from nodeproof.solvers import CADO
+from nodeproof.terms import Labels
+
+BAD_INPUT = {
+    "nothing": ({}, {}, "all None"),
+    "nan": ({}, {"X": [[0.0], [np.nan]], "y": [0, 1]}, "NaN at row 1, column 0"),
+    "inf": ({}, {"X": [[0.0], [np.inf]], "y": [0, 1]}, "infinity at row 1, column 0"),
+    "lengths": ({}, {"X": [[0.0], [1.0]], "y": [0, 1, 1]}, "X has 2, y has 3"),
+    "lengths, nothing known": (
+        {"n_classes": 2},
+        {"X": [[0.0], [1.0]], "y": [-1, -1, -1]},
+        "X has 2, y has 3",
+    ),
+    "graph size": ({}, {"y": [0, 1, 1], "graph": np.eye(2)}, "2 nodes but .* 3 rows"),
+    "label range": ({}, {"X": [[0.0], [1.0]], "y": [0, -2]}, "node 1 is -2"),
+    "too many labels": (
+        {"n_classes": 2},
+        {"X": [[0.0], [1.0], [2.0]], "y": [0, 1, 5]},
+        "name 3 classes .* n_classes=2",
+    ),
+    "no labels": ({}, {"X": [[0.0], [1.0]]}, "give n_classes"),
+    "labels all unknown": ({}, {"X": [[0.0], [1.0]], "y": [-1, -1]}, "give n_classes"),
+    "nothing known": ({"n_classes": 2}, {"y": [-1, -1]}, "neither features nor a graph"),
+    "empty graph": ({"n_classes": 1}, {"graph": np.zeros((0, 0))}, "no nodes"),
+    "class without nodes": ({"n_classes": 3}, {"X": [[0.0], [1.0]]}, "more than the 2 nodes"),
+    "negative weight": (
+        {"n_classes": 1},
+        {"graph": np.array([[0, -1], [-1, 0]])},
+        r"\(0, 1\) is negative",
+    ),
+    "too many features": ({}, {"X": np.ones((3, 600)), "y": [0, 1, -1]}, "at most 512 features"),
+    "unused features": ({"terms": [Labels()]}, {"X": [[0.0]], "y": [0]}, "none of the terms uses"),
+    "no terms": ({"terms": None}, {"X": [[0.0]], "y": [0]}, "list of terms, got None"),
+    "one weight": ({"weights": 5}, {"X": [[0.0]], "y": [0]}, "three numbers"),
+    "n_jobs": ({"n_jobs": 0}, {"X": [[0.0]], "y": [0]}, "n_jobs must not be 0"),
+    "max_iter whole": ({"max_iter": 2.5}, {"X": [[0.0]], "y": [0]}, "max_iter"),
+    "edge list": ({"n_classes": 1}, {"graph": np.ones((5, 2), int)}, r"transpose, shape \(2, E\)"),
+    "n_classes": ({"n_classes": 0}, {"X": [[0.0]]}, "positive integer"),
+    "weights": ({"weights": (1, 2)}, {"X": [[0.0]], "y": [0]}, "three numbers"),
+    "weights name": ({"weights": "best"}, {"X": [[0.0]], "y": [0]}, "'best'"),
+    "threshold": ({"threshold": 0.1}, {"X": [[0.0]], "y": [0]}, "leave it at 'auto'"),
+    "solver": ({"solver": "magic"}, {"X": [[0.0]], "y": [0]}, "'magic'"),
+    "cado calibrated": (
+        {"solver": CADO(), "weights": "calibrated"},
+        {"X": [[0.0]], "y": [0]},
+        "needs fixed weights",
+    ),
+    "terms": ({"terms": "magic"}, {"X": [[0.0]], "y": [0]}, "'magic'"),
+    "term": ({"terms": ["labels"]}, {"X": [[0.0]], "y": [0]}, "'labels' in it"),
+    "null model": ({"null_model": "x"}, {"y": [0, 1], "graph": np.ones((2, 2))}, "null_model"),
+    "temperature": ({"temperature": -1}, {"X": [[0.0]], "y": [0]}, "temperature"),
+    "max_iter": ({"max_iter": 0}, {"X": [[0.0]], "y": [0]}, "max_iter"),
+    "n_init": ({"n_init": 0}, {"X": [[0.0]], "y": [0]}, "n_init"),
+    "son": ({"son": 1.0}, {"X": [[0.0]], "y": [0]}, "son must be 0"),
+    "engine": ({"engine": "dask"}, {"X": [[0.0]], "y": [0]}, "engine"),
+    "validation": ({}, {"X": [[0.0]], "y": [0], "validation": [0]}, "validation"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_refused_in_a_clear_word(case):
+    settings, arguments, message = BAD_INPUT[case]
+    with pytest.raises(InputError, match=message):
+        NodeClassifier(**settings).fit(**arguments)
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        np.array(["a", "b", "", "-1"]),
+        np.array(["a", "b", None, float("nan")], dtype=object),
+        ["a", "b", -1, None],
+    ],
+)
+def test_unknown_labels_may_be_written_in_several_ways(unknown):
+    graph = np.array([[0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0]])
+    clf = NodeClassifier(random_state=0).fit(y=unknown, graph=graph)
+    assert clf.classes_.tolist() == ["a", "b"]
+    assert clf._given.tolist() == [0, 1, -1, -1]
+
+
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        (pd.Series(["a", None, "b", "None"], dtype="string"), ["None", "a", "b"]),
+        (np.array([0.0, 1.0, np.nan, 1.0]), [0, 1]),
+        (np.array([3, 1, 255, 1], dtype=np.uint8), [1, 3, 255]),
+        ([True, False, True, True], [False, True]),
+        (np.array([["a"], ["b"], [""], ["a"]]), ["a", "b"]),
+    ],
+    ids=["pandas", "floats", "unsigned", "bool", "column"],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_labels_of_any_type_keep_their_names(y, classes):
+    clf = NodeClassifier(random_state=0).fit(np.arange(4.0)[:, None], y)
+    assert clf.classes_.tolist() == classes
+
+
+def test_fresh_names_fit_beside_small_integers():
+    y = np.full(300, -1, dtype=np.int8)
+    y[:2] = 0, 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = NodeClassifier(n_classes=200, n_init=1, max_iter=2, random_state=0)
+        clf.fit(np.random.default_rng(0).standard_normal((300, 2)), y)
+    assert clf.classes_.tolist() == list(range(200))
