@@ -35,7 +35,7 @@ _P_VALUE = 1e-3
 _MANY = 50_000
 
 # Where these do not decide, so many nodes are fitted with and without means.
-_SAMPLE = 2000
+_SAMPLE = 1000
 
 
 def choose_terms(
@@ -102,7 +102,7 @@ def _means_pay(X: NDArray[Any], y: NDArray[np.int64] | None, n_classes: int) -> 
     step = -(-len(X) // _SAMPLE)
     sample = NodeData(n_classes, X[::step], None if y is None else y[::step])
     labels = [Labels().bind(sample)] if sample.y is not None else []
-    solver = BlockCADO(n_init=2, max_iter=50, random_state=0)
+    solver = BlockCADO(n_init=2, max_iter=30, tol=1e-2, random_state=0)
     values = []
     for intercept in (False, True):
         term = Covariance(intercept=intercept).bind(sample)
