@@ -195,6 +195,9 @@ def test_the_same_seed_writes_the_same_predictions(capsys, files, tmp_path):
         (["fit", "edges.csv", "--classes", "2", "--jobs", "0"], "--jobs"),
         (["fit", "edges.csv", "--classes", "2", "--seed", "-1"], "--seed"),
         (["demo", "--seed", "-1"], "--seed"),
+        (["demo", "--out", "edges.csv"], "is a file"),
+        (["fit", "."], "is a folder"),
+        (["fit", "edges.csv", "--features", "words.csv", "--classes", "2"], "with --node"),
         (["fit"], "EDGES"),
         (["dance"], "dance"),
     ],
@@ -209,6 +212,7 @@ def test_bad_input_gives_one_line_and_exit_code_two(
     (tmp_path / "holes.csv").write_text("node,x,y\nuser 000,1,\n")
     (tmp_path / "weights.csv").write_text("source,target,weight\na,b,1\nb,c,-2\n")
     (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "words.csv").write_text("node,x,town\nuser 000,1,Oslo\nuser 001,2,Bergen\n")
     (tmp_path / "strangers.csv").write_text("node,label\nann,cat\nbob,dog\n")
     (tmp_path / "wide.csv").write_text("when,payer,payee,amount\n1 May,a,b,2\n2 May,b,c,3\n")
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""The judge: φ and F against dense evaluations of DESIGN §1 and §3."""
+"""The judge: φ and F against dense evaluations of their formulas."""
 
 import itertools
 

@@ -30,6 +30,7 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
     """Compare six combinations of sources on planted data with the best possible."""
     from nodeproof.cli.demo import run_demo
 
+    check_folder(out)
     run_demo(out, seed, as_json)
 
 
@@ -76,7 +77,19 @@ def fit(edges: Path, **options: Any) -> None:
     """
     from nodeproof.cli.fit import run_fit
 
+    check_folder(options["out"])
+    for path in (edges, options["features"], options["labels"]):
+        if path is not None and path.is_dir():
+            raise InputError(f"{path} is a folder; give a file")
     run_fit(edges, **options)
+
+
+def check_folder(out: Path) -> None:
+    """Fail before the work, not after it, where the results could not be written."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out} is a file; give a folder")
+    if not out.resolve().parent.is_dir():
+        raise InputError(f"--out {out}: the folder {out.resolve().parent} does not exist")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -51,7 +51,6 @@ def run_fit(
 ) -> None:
     """Read the files, fit, and write three files to the folder ``out``."""
     began = time.perf_counter()
-    _check_folder(out)
     tables = read_tables(
         edges, features, labels, header=header, source=source, target=target, weight=weight,
         node=node, label=label, strict=strict, **({"unknown": unknown} if unknown else {}),
@@ -100,14 +99,6 @@ def run_fit(
         _show(summary, out)
     if clf.status_ == Status.INTERRUPTED:
         sys.exit(130)
-
-
-def _check_folder(out: Path) -> None:
-    """Fail before the work, not after it, where the results could not be written."""
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out {out} is a file; give a folder")
-    if not out.resolve().parent.is_dir():
-        raise InputError(f"--out {out}: the folder {out.resolve().parent} does not exist")
 
 
 def _parse_weights(text: str) -> str | tuple[float, ...]:

@@ -117,6 +117,8 @@ def bad_number(file: TableFile, row: int, column: int) -> InputError:
     hint = ""
     if row == 0 and file.names[column] == unnamed(column):
         hint = "; if this line names the columns, use --header"
+    elif found:
+        hint = "; if this column names the nodes, say so with --node, else take it out"
     return InputError(
         f"{file.place(row)}, column {file.names[column]!r}: expected a finite number, "
         f"got {repr(found) if found else 'nothing'}{hint}"
