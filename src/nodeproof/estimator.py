@@ -202,7 +202,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
 
         choices: Choices = {}
         weights, threshold = choose_weights(self.weights, self.threshold, self.solver, choices)
-        # Likelihoods do not depend on the unit of the features; the paper's loss does.
+        # The paper's loss depends on the unit of the features. Likelihoods do not, nor on the
+        # origin where a class has a mean; without one, features this far off say nothing anyway.
         self.unit_ = Unit.needed(X) if X is not None and weights == "calibrated" else None
         if self.unit_ is not None:
             X = self.unit_.apply(X)

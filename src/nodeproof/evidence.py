@@ -60,9 +60,16 @@ def find_suspects(
 
 
 def node_evidence(
-    problem: Problem, W: NDArray[Any], models: Models, lo: int, hi: int
+    problem: Problem, W: NDArray[Any], models: Models, totals: Array | None, lo: int, hi: int
 ) -> dict[str, Array]:
     """Return what each source adds to the score of each class, in nats, for nodes lo…hi.
+
+    Parameters
+    ----------
+    W : ndarray of shape (n, K)
+        Rows of all nodes.
+    totals : ndarray of shape (K,), or None without a graph
+        What :meth:`nodeproof.graph.Graph.null_totals` gives for W.
 
     Returns
     -------
@@ -71,10 +78,10 @@ def node_evidence(
     """
     evidence: dict[str, Array] = {}
     graph, affinity = problem.graph, models.affinity
-    if graph is not None and affinity is not None:
+    if graph is not None and affinity is not None and totals is not None:
         eta = graph.eta[lo:hi, None]
         links = np.asarray(graph.adjacency[lo:hi] @ W, dtype=np.float64)
-        pairs = eta * (graph.null_totals(W) - eta * W[lo:hi])
+        pairs = eta * (totals - eta * W[lo:hi])
         if affinity.ell.shape == (1, 1):
             evidence["graph"] = affinity.ell[0, 0] * links - affinity.ell_t[0, 0] * pairs
         else:
@@ -94,8 +101,9 @@ def source_shares(problem: Problem, W: NDArray[Any], models: Models) -> dict[str
     if problem.n_classes == 1:
         return {}
     margins: dict[str, float] = {}
+    totals = problem.graph.null_totals(W) if problem.graph else None
     for lo, hi in _stretches(n):
-        evidence = node_evidence(problem, W, models, lo, hi)
+        evidence = node_evidence(problem, W, models, totals, lo, hi)
         second, first = np.argsort(W[lo:hi], axis=1)[:, -2:].T
         rows = np.arange(hi - lo)
         for source, scores in evidence.items():

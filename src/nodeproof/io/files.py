@@ -76,6 +76,7 @@ def reading(path: Path) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
     except (
+        # zipfile has NotImplementedError for a compression that it does not know.
         *(ValueError, KeyError, EOFError, NotImplementedError),
         *(zipfile.BadZipFile, zlib.error, pa.ArrowException),
     ) as error:
