@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from joblib import Parallel, cpu_count, delayed
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from nodeproof import threads
 
@@ -41,6 +42,24 @@ def test_worker_processes_share_the_cores(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     told = Parallel(cpu_count())(delayed(threads.default_threads)() for _ in range(2))
     assert set(told) == {1}
+
+
+def test_overlapping_uses_keep_blas_on_one_thread_and_give_its_threads_back():
+    """As when two threads fit at once: the first to begin is also the first to end."""
+
+    def blas_threads():
+        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+    with threadpool_limits(limits=2):
+        assert blas_threads() == {2}
+        first, second = threads.using(1), threads.using(1)
+        first.__enter__()
+        second.__enter__()
+        assert blas_threads() == {1}
+        first.__exit__(None, None, None)
+        assert blas_threads() == {1}
+        second.__exit__(None, None, None)
+        assert blas_threads() == {2}
 
 
 def test_an_error_in_a_range_reaches_the_caller(monkeypatch):
