@@ -1,0 +1,150 @@
+"""A cell: one method on one draw of planted data. The smallest unit that is run and kept."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import multiprocessing
+import signal
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof import __version__, threads
+from nodeproof.datasets import Planted, make_planted
+from nodeproof.experiments.methods import METHODS
+from nodeproof.metrics import matched_accuracy
+
+__all__ = ["Cell", "run_cell"]
+
+_DEFAULTS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(make_planted).parameters.items()
+    if name != "random_state"
+}
+
+# JSON has no place for a data set; the parts of an outcome that depend on the clock are kept
+# apart from those that must be the same, bit for bit, in every run.
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method on one draw of planted data.
+
+    Cells are known by what they compute, not by the panel that asks for them: two panels that
+    share a point share its cells.
+
+    Parameters
+    ----------
+    method : str
+        Name in `METHODS`.
+    sources : str
+        What the method may look at: letters of "G", "F" and "L".
+    seed : int
+        Seed of the data and of the method.
+    data : mapping
+        Arguments of `make_planted` that differ from the paper's defaults.
+    options : mapping
+        Arguments of the method.
+
+    Examples
+    --------
+    >>> from nodeproof.experiments import Cell, run_cell
+    >>> cell = Cell("calibrated", "GFL", seed=0, data={"cluster_size": 50, "p": 0.3})
+    >>> run_cell(cell)["accuracy"]
+    1.0
+    """
+
+    method: str
+    sources: str
+    seed: int
+    data: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Every argument of `make_planted`, defaults included."""
+        return {**_DEFAULTS, **self.data}
+
+    @property
+    def key(self) -> str:
+        """What the cell computes, by which version, as one line of text."""
+        described = {
+            "version": __version__,
+            "method": self.method,
+            "sources": self.sources,
+            "seed": self.seed,
+            "data": self.settings,
+            "options": dict(self.options),
+        }
+        return json.dumps(described, sort_keys=True, default=list)
+
+    @property
+    def data_key(self) -> str:
+        """What the data are drawn from."""
+        return json.dumps([self.settings, self.seed], sort_keys=True, default=list)
+
+    @property
+    def work(self) -> float:
+        """A rough measure of the time it takes: 1 for the paper's default data."""
+        asked = self.settings
+        K = asked["n_clusters"]
+        sizes = np.broadcast_to(asked["cluster_size"], K).astype(float)
+        n = float(sizes.sum())
+        inside = float((sizes**2).sum())
+        links = asked["p"] * inside + asked["q"] * (n * n - inside)
+        return float((10 * n + links) * K / 195_000) + 0.3
+
+
+def run_cell(cell: Cell) -> Record:
+    """Run one cell and return its record, ready for JSON.
+
+    ``accuracy`` is taken over the nodes without a label; by the names of the classes where the
+    method was given labels, else up to renaming them. ``matched`` always is up to renaming.
+    """
+    if multiprocessing.parent_process() is not None:
+        # Ctrl-C is for the process that hands out the cells and keeps what is finished.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    data = _draw(cell.data_key)
+    method = METHODS[cell.method]
+    with warnings.catch_warnings(), threads.using(1):
+        # How a fit ended is in the record.
+        warnings.simplefilter("ignore")
+        began = time.perf_counter()
+        outcome = method.run(data, cell.sources, cell.seed, **cell.options)
+        seconds = time.perf_counter() - began
+    hidden = data.y < 0
+    if not hidden.any():
+        hidden = ~hidden
+    named = float(np.mean(outcome.labels[hidden] == data.y_true[hidden]))
+    matched = _matched(data.y_true[hidden], outcome.labels[hidden])
+    record: Record = {
+        "accuracy": named if outcome.named else matched,
+        "matched": matched,
+        "n_iter": outcome.n_iter,
+        "status": outcome.status,
+        "objective": outcome.objective,
+        "seconds": round(seconds, 4),
+    }
+    if outcome.trace:
+        record["trace"] = outcome.trace
+        record["times"] = outcome.times
+    return record
+
+
+@lru_cache(maxsize=2)
+def _draw(key: str) -> Planted:
+    """Draw the data of a cell; the cells before and after it mostly share them."""
+    settings, seed = json.loads(key)
+    return make_planted(**settings, random_state=seed)
+
+
+def _matched(truth: NDArray[np.int64], found: NDArray[np.int64]) -> float:
+    return float(matched_accuracy(truth, found))

@@ -1,0 +1,228 @@
+"""The methods that are compared: the paper's configurations, ours, the baselines, the genie."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof import baselines
+from nodeproof.datasets import Planted
+from nodeproof.estimator import NodeClassifier
+from nodeproof.graph import Graph
+from nodeproof.problem import PAPER_WEIGHTS, Problem
+from nodeproof.solvers import CADO, BlockCADO, Progress
+from nodeproof.terms import Covariance, Labels, NodeData, Term
+
+__all__ = ["METHODS", "SOURCES", "Method", "Outcome"]
+
+#: the paper's six configurations
+SOURCES = {
+    "G": "Graph",
+    "F": "Feature",
+    "GF": "Graph + Feature",
+    "GL": "Graph + Label",
+    "FL": "Feature + Label",
+    "GFL": "Graph + Feature + Label",
+}
+
+# The most sweeps of a solver with fixed weights. Some starts of the graph alone swing between
+# two states for ever; the others settle within 50.
+_SWEEPS = 100
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a method found.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n,)
+        Classes 0…K−1.
+    named : bool
+        Whether the method was told labels, so that the names of its classes mean something.
+    n_iter, status, objective
+        As the solver reports them, where there is one.
+    trace, times : dict of list
+        By name, the course of a quantity over the iterations, and the seconds since the start
+        (without what it took to measure).
+    """
+
+    labels: NDArray[np.int64]
+    named: bool
+    n_iter: int | None = None
+    status: str | None = None
+    objective: float | None = None
+    trace: Mapping[str, list[float]] = field(default_factory=dict)
+    times: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method: what it is called and how it is run.
+
+    Attributes
+    ----------
+    title : str
+        For legends.
+    run : callable
+        ``run(data, sources, seed, **options) -> Outcome``.
+    needs_labels : bool
+        Whether it has no answer where no node has a label.
+    """
+
+    title: str
+    run: Callable[..., Outcome]
+    needs_labels: bool = False
+
+
+def _classifier(data: Planted, sources: str, seed: int, **settings: Any) -> Outcome:
+    """Fit the paper's terms; a source that is left out, or of weight zero, is not looked at."""
+    weights = settings.get("weights")
+    if weights is not None:
+        sources = _weighted(sources, weights)
+        settings["weights"] = tuple(weights)
+    if not sources:
+        return Outcome(np.zeros(len(data.y), dtype=np.int64), named=False)
+    X, y, graph = _given(data, sources)
+    clf = NodeClassifier(
+        n_classes=data.params["n_clusters"],
+        terms=_terms(sources),
+        null_model="uniform",
+        n_jobs=1,
+        random_state=seed,
+        **settings,
+    ).fit(X, y, graph=graph)
+    return Outcome(
+        clf.labels_, _has_labels(data, sources), clf.n_iter_, clf.status_, clf.objective_
+    )
+
+
+def _cado(
+    data: Planted, sources: str, seed: int, weights: Any = PAPER_WEIGHTS, **settings: Any
+) -> Outcome:
+    solver = CADO(max_iter=300, n_jobs=1, random_state=seed, **settings)
+    return _classifier(data, sources, seed, weights=weights, solver=solver)
+
+
+def _trace(
+    data: Planted,
+    sources: str,
+    seed: int,
+    solver: str,
+    weights: Any = PAPER_WEIGHTS,
+    **settings: Any,
+) -> Outcome:
+    """Follow one run from the same random start: φ at fixed weights, else the free energy F."""
+    X, y, graph = _given(data, sources)
+    K = data.params["n_clusters"]
+    nodes = NodeData(K, X, y)
+    terms = [term.bind(nodes) for term in _terms(sources)]
+    weights = weights if isinstance(weights, str) else tuple(weights)
+    problem = Problem(Graph(graph) if graph is not None else None, terms, K, weights)
+    values: list[float] = []
+    accuracies: list[float] = []
+    times: list[float] = []
+    measuring = 0.0
+
+    def follow(progress: Progress) -> None:
+        nonlocal measuring
+        now = time.perf_counter()
+        times.append(round(now - began - measuring, 6))
+        W = np.array(progress.W, dtype=np.float64)
+        models, free_energy = problem.fit_and_judge(W)
+        values.append(free_energy if problem.calibrated else problem.value(W, models))
+        accuracies.append(float(np.mean(W.argmax(axis=1) == data.y_true)))
+        measuring += time.perf_counter() - now
+
+    make = {"block": BlockCADO, "cado": CADO}[solver]
+    began = time.perf_counter()
+    result = make(n_jobs=1, random_state=seed, **settings).solve(
+        problem, start="random", callback=follow
+    )
+    return Outcome(
+        result.W.argmax(axis=1),
+        _has_labels(data, sources),
+        result.n_iter,
+        str(result.status),
+        result.value,
+        {"value": values, "accuracy": accuracies},
+        times,
+    )
+
+
+def _genie(data: Planted, sources: str, seed: int) -> Outcome:
+    return Outcome(data.genie_proba(sources).argmax(axis=1), named=True)
+
+
+def _spectral(data: Planted, sources: str, seed: int) -> Outcome:
+    K = data.params["n_clusters"]
+    return Outcome(baselines.spectral_clustering(data.graph, K, random_state=seed), named=False)
+
+
+def _label_propagation(data: Planted, sources: str, seed: int) -> Outcome:
+    K = data.params["n_clusters"]
+    return Outcome(baselines.label_propagation(data.graph, data.y, K), named=True)
+
+
+def _gaussian(data: Planted, sources: str, seed: int) -> Outcome:
+    K = data.params["n_clusters"]
+    return Outcome(baselines.gaussian_classifier(data.X, data.y, K), named=True)
+
+
+def _refinement(
+    function: Callable[..., NDArray[np.int64]],
+    data: Planted,
+    sources: str,
+    seed: int,
+    **settings: Any,
+) -> Outcome:
+    X, y, graph = _given(data, sources)
+    K = data.params["n_clusters"]
+    labels = function(graph, X, y, n_classes=K, random_state=seed, **settings)
+    return Outcome(labels, _has_labels(data, sources))
+
+
+def _given(data: Planted, sources: str) -> tuple[Any, Any, Any]:
+    return (
+        data.X if "F" in sources else None,
+        data.y if "L" in sources else None,
+        data.graph if "G" in sources else None,
+    )
+
+
+def _terms(sources: str) -> list[Term]:
+    terms: list[Term] = [Covariance()] if "F" in sources else []
+    return terms + ([Labels()] if "L" in sources else [])
+
+
+def _weighted(sources: str, weights: Any) -> str:
+    return "".join(s for s, weight in zip("GFL", weights, strict=True) if s in sources and weight)
+
+
+def _has_labels(data: Planted, sources: str) -> bool:
+    return "L" in sources and bool((data.y >= 0).any())
+
+
+#: what a curve of a panel can be
+METHODS: dict[str, Method] = {
+    "calibrated": Method("block CADO, calibrated", _classifier),
+    "fixed": Method(
+        "block CADO, the paper's weights and losses",
+        partial(_classifier, weights=PAPER_WEIGHTS, max_iter=_SWEEPS),
+    ),
+    "cado": Method("CADO as published", _cado),
+    "trace": Method("one run, followed", _trace),
+    "genie": Method("genie bound", _genie),
+    "spectral": Method("spectral clustering", _spectral),
+    "label propagation": Method("label propagation", _label_propagation, needs_labels=True),
+    "gaussian": Method("Gaussian classifier", _gaussian, needs_labels=True),
+    "ir-ls": Method("IR-LS", partial(_refinement, baselines.ir_ls)),
+    "ir-map": Method("IR-MAP, four starts", partial(_refinement, baselines.ir_map, n_starts=4)),
+    "bregman": Method("Bregman", partial(_refinement, baselines.bregman_clustering)),
+}
