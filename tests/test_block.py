@@ -62,6 +62,14 @@ def test_the_papers_weights_work_when_rows_are_visited_in_blocks(temperature, th
         assert result.value == pytest.approx(problem.value(result.W, result.models))
 
 
+def test_the_papers_weights_settle_with_ten_classes():
+    data = datasets.make_planted(n_clusters=10, cluster_size=100, p=0.3, random_state=0)
+    problem = make_problem(data, weights=PAPER_WEIGHTS)
+    result = BlockCADO(random_state=0, max_iter=50).solve(problem)
+    assert result.status is Status.CONVERGED
+    assert (result.W.argmax(axis=1) == data.y_true).mean() > 0.95
+
+
 def test_the_value_is_what_the_problem_says_of_the_returned_state():
     data = datasets.make_planted(cluster_size=60, random_state=3)
     problem = make_problem(data)
@@ -222,7 +230,7 @@ def test_starts_are_few_where_they_are_dear_and_fit_the_sources():
 
 
 def test_threads_do_not_change_the_bits(monkeypatch):
-    monkeypatch.setattr(threads, "ROWS", 64)
+    monkeypatch.setattr(threads, "ROWS", 4)
     data = datasets.make_planted(p=0.07, omega=0.3, random_state=0)
     problem = make_problem(data)
     results = []

@@ -9,7 +9,7 @@ from scipy.special import softmax
 from nodeproof import Problem, threads
 from nodeproof.graph import Affinity, Graph
 from nodeproof.problem import Models
-from nodeproof.solvers.sweep import N_BATCHES, Sweeper
+from nodeproof.solvers.sweep import Sweeper, count_batches
 from nodeproof.terms import Covariance, Labels, NodeData
 
 K = 3
@@ -27,7 +27,7 @@ def plain_sweep(A, eta, W, costs, log_prior, ell, ell_t, temperature):
     """
     W = W.astype(np.float64)
     n = len(W)
-    size = -(-n // N_BATCHES)
+    size = -(-n // count_batches(K))
     change, mass = 0.0, np.zeros_like(ell)
     for first in range(0, n, size):
         batch = range(first, min(first + size, n))
@@ -51,7 +51,7 @@ def plain_sweep(A, eta, W, costs, log_prior, ell, ell_t, temperature):
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("matrix", [False, True], ids=["scalar", "matrix"])
 @pytest.mark.parametrize("temperature", [1.0, 0.3, 0.0])
-@pytest.mark.parametrize("n", [7, 50])
+@pytest.mark.parametrize("n", [7, 150])
 def test_a_sweep_is_the_stated_update(random_graph, null_model, weighted, matrix, temperature, n):
     rng = np.random.default_rng(1)
     A = random_graph(n, 0.3, weighted, seed=2)
@@ -82,8 +82,8 @@ def test_a_sweep_is_the_stated_update(random_graph, null_model, weighted, matrix
 
 
 def test_batches_see_those_before_them_and_not_themselves():
-    """A path of 32 nodes, two a batch: what node 0 becomes is seen by 2, not by 1."""
-    n = 32
+    """A path, two nodes a batch: what node 0 becomes is seen by 2, not by 1."""
+    n = 2 * count_batches(2)
     path = sp.csr_array(nx.to_scipy_sparse_array(nx.path_graph(n)))
     problem = Problem(Graph(path, "uniform"), [], 2)
     sweeper = Sweeper(problem)
@@ -127,7 +127,7 @@ def test_huge_costs_keep_the_differences_that_matter():
 @pytest.mark.parametrize("temperature", [1.0, 0.3])
 @pytest.mark.parametrize("matrix", [False, True], ids=["scalar", "matrix"])
 def test_a_sweep_row_by_row_never_raises_the_free_energy(random_graph, temperature, matrix):
-    n = N_BATCHES
+    n = count_batches(K)
     problem = Problem(Graph(random_graph(n, 0.5, weighted=True), "degree"), [], K)
     models = problem.fit_models(draw_rows(n, seed=3), matrix)
     sweeper, W = Sweeper(problem), draw_rows(n)
@@ -136,7 +136,7 @@ def test_a_sweep_row_by_row_never_raises_the_free_energy(random_graph, temperatu
     for _ in range(20):
         sweeper.sweep(W, models.affinity, models.log_prior, temperature)
         after = problem.free_energy(W, models, temperature)
-        assert after <= before + 1e-5
+        assert after <= before + 1e-7 * abs(before)  # rows are float32
         before = after
 
 
@@ -156,7 +156,6 @@ def test_where_nothing_moves_the_sweep_has_seen_the_link_mass(random_graph):
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("matrix", [False, True], ids=["scalar", "matrix"])
 def test_sweeps_do_not_depend_on_the_number_of_threads(random_graph, monkeypatch, weighted, matrix):
-    monkeypatch.setattr(threads, "ROWS", 16)
     n = 1000
     problem = Problem(Graph(random_graph(n, 0.01, weighted), "degree"), [], K)
     models = problem.fit_models(draw_rows(n, seed=3), matrix)
@@ -168,7 +167,11 @@ def test_sweeps_do_not_depend_on_the_number_of_threads(random_graph, monkeypatch
             change, mass = sweeper.sweep(W, models.affinity, models.log_prior)
         return W.tobytes(), change, mass.tobytes()
 
+    in_one_call = everything()
+    monkeypatch.setattr(threads, "ROWS", 4)  # several ranges a batch
     with threads.using(1):
         alone = everything()
     with threads.using(2):
         assert everything() == alone
+    rows, other = (np.frombuffer(W, dtype=np.float32) for W, *_ in (in_one_call, alone))
+    np.testing.assert_allclose(rows, other, atol=1e-5)

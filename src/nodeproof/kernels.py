@@ -19,6 +19,7 @@ __all__ = [
     "message_rows",
     "products",
     "reverse_links",
+    "sweep_batches",
     "sweep_rows",
 ]
 
@@ -217,6 +218,27 @@ def sweep_rows(
             for i in range(K):
                 for j in range(K):
                     mass[i, j] += row[i] * links[j]
+    return change
+
+
+@njit(cache=True, nogil=True)
+def sweep_batches(
+    batch, indptr, indices, weights, eta, W, totals, costs, log_prior, ell, ell_t, temperature,
+    new, mass,
+):  # fmt: skip
+    """Solve all rows in batches of this many: `sweep_rows` for each, W and `totals` in place."""
+    n, K = W.shape
+    moved = np.empty(K)
+    change = 0.0
+    for first in range(0, n, batch):
+        last = min(first + batch, n)
+        moved[:] = 0.0
+        change += sweep_rows(
+            first, last, first, indptr, indices, weights, eta, W, totals, costs, log_prior, ell,
+            ell_t, temperature, new, moved, mass,
+        )  # fmt: skip
+        W[first:last] = new[: last - first]
+        totals += moved
     return change
 
 

@@ -14,6 +14,9 @@ __all__ = ["affordable", "marginals"]
 
 Rows = NDArray[np.float32]
 
+# Beliefs begin near their fixed point: fewer batches, each more work, than in the solver.
+_BATCHES = 16
+
 # One message a link and direction: beyond this many numbers they would dwarf the graph.
 _MOST_MESSAGES = 10_000_000
 
@@ -50,7 +53,7 @@ def marginals(
     """
     W = np.array(result.W, dtype=np.float32, order="C")
     with threads.using(n_jobs):
-        sweeper = Sweeper(problem)
+        sweeper = Sweeper(problem, _BATCHES)
         sweeper.charge(result.models)
         twins = kernels.reverse_links(sweeper.indptr, sweeper.indices)
         messages = W[sweeper.indices]
