@@ -45,7 +45,8 @@ def test_planted_classes_are_found_from_any_two_sources(sources):
 
 @pytest.mark.parametrize("start", sorted(STARTS))
 def test_every_start_leads_to_the_planted_classes(start):
-    data = datasets.make_planted(random_state=1)
+    settings = {"p": 0.01} if start == "opposed" else {}
+    data = datasets.make_planted(random_state=1, **settings)
     result = BlockCADO(random_state=0).solve(make_problem(data), start=start)
     assert (result.W.argmax(axis=1) == data.y_true).mean() > 0.99
 
@@ -153,6 +154,13 @@ def test_links_across_classes_are_used_too():
     accuracy = (result.W.argmax(axis=1) == data.y_true)[hidden].mean()
     assert accuracy > data.genie_accuracy("F")
     assert accuracy > data.genie_accuracy("GF") - 0.03
+
+
+def test_without_labels_classes_that_avoid_links_inside_are_found_too():
+    data = datasets.make_planted(p=0.01, q=0.05, random_state=0)
+    result = BlockCADO(random_state=0).solve(make_problem(data, "G"))
+    assert matched_accuracy(data.y_true, result.W.argmax(axis=1)) > 0.97
+    assert result.models.affinity.ell[0, 0] < 0
 
 
 def test_matrix_affinities_find_classes_that_differ_in_density():

@@ -200,22 +200,31 @@ class Affinity:
         return cls(np.array([[2.0 * s]]), np.array([[2.0 * s * t]]))
 
     @classmethod
-    def assumed(cls, graph: Graph, labels: NDArray[np.int64] | None = None) -> Affinity:
+    def assumed(
+        cls,
+        graph: Graph,
+        labels: NDArray[np.int64] | None = None,
+        start: NDArray[Any] | None = None,
+    ) -> Affinity:
         """Return the pair to begin with, from the labelled nodes and a guess.
 
-        The guess is that links are twice as dense inside classes, at the graph's mean density.
-        It weighs as much as ``_GUESS_LINKS`` links each way; links among labelled nodes are
-        counted on top.
+        The guess is that links are twice as dense inside classes, at the graph's mean density;
+        or half as dense, where the start says so beyond chance. It weighs as much as
+        ``_GUESS_LINKS`` links each way; links among labelled nodes are counted on top.
 
         Parameters
         ----------
         labels : ndarray of shape (n,), optional
             Given labels, −1 where there is none.
+        start : ndarray of shape (n, K), optional
+            Rows that a solver starts from.
         """
         links, pairs = np.zeros(2), np.zeros(2)
         if labels is not None and (labels >= 0).any():
             links, pairs = _labelled_mass(graph, labels)
         guess = graph.density * np.array([np.sqrt(2.0), np.sqrt(0.5)])
+        if start is not None and _avoids_itself(graph, start):
+            guess = guess[::-1]
         weight = _GUESS_LINKS * graph.unit / graph.density if graph.density > 0 else 1.0
         rates = _bounded((links + weight * guess) / (pairs + weight), graph)
         worth, price = _worth_and_price(rates, graph)
@@ -267,6 +276,13 @@ class Affinity:
         """
         bound = np.vdot(self.ell, links) - np.vdot(self.ell_t, pairs)
         return float(self.constant - 0.5 * bound)
+
+
+def _avoids_itself(graph: Graph, W: NDArray[Any]) -> bool:
+    """Tell whether classes hold fewer links than chance would give them, by four sigmas."""
+    links = 0.5 * graph.link_mass(W, False)[0, 0] / graph.unit
+    by_chance = 0.5 * graph.density * graph.pair_mass(W, False)[0, 0] / graph.unit
+    return bool(links < by_chance - 4.0 * np.sqrt(by_chance))
 
 
 def _is_bernoulli(graph: Graph) -> bool:

@@ -115,7 +115,7 @@ class BlockCADO:
             What to solve.
         start : ndarray of shape (n, K) or str, optional
             Rows to start from, or the name of a start ("random", "labels", "features",
-            "spectral"), instead of several.
+            "spectral", "opposed"), instead of several.
         callback : callable, optional
             Told after every sweep; a true answer ends the solve with what there is.
         """
@@ -154,7 +154,7 @@ class BlockCADO:
         matrix = self.affinities == "matrix" and problem.calibrated
         models = Models(None, problem.fit_terms(W), np.zeros(problem.n_classes))
         held = problem.calibrated and self.hold > 0
-        begin = Affinity.assumed(graph, problem.labels) if graph and held else None
+        begin = Affinity.assumed(graph, problem.labels, W) if graph and held else None
         if graph:
             affinity = begin or problem.fit_models(W, matrix).affinity
             models = replace(models, affinity=affinity)

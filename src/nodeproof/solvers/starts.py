@@ -52,13 +52,26 @@ def features(problem: Problem, rng: np.random.Generator) -> Rows:
 
 def spectral(problem: Problem, rng: np.random.Generator) -> Rows:
     """Return rows by k-means on the leading eigenvectors of ``A − ddᵀ/Σd``."""
+    return _by_eigenvectors(problem, rng, "LA")
+
+
+def opposed(problem: Problem, rng: np.random.Generator) -> Rows:
+    """Return rows by k-means on the last eigenvectors: classes that avoid links inside."""
+    return _by_eigenvectors(problem, rng, "SA")
+
+
+def _by_eigenvectors(problem: Problem, rng: np.random.Generator, which: str) -> Rows:
     assert problem.graph is not None
     n, K = problem.n_nodes, problem.n_classes
     degrees, total = problem.graph.degrees, problem.graph.total
     modularity = NullCorrected(problem.graph.adjacency, degrees / np.sqrt(total), t=1.0)
     try:
         _, vectors = eigsh(
-            modularity, k=min(max(K - 1, 1), n - 2), which="LA", v0=rng.standard_normal(n), tol=1e-3
+            modularity,
+            k=min(max(K - 1, 1), n - 2),
+            which=which,
+            v0=rng.standard_normal(n),
+            tol=1e-3,
         )
     except ArpackNoConvergence as stopped:
         vectors = stopped.eigenvectors
@@ -75,6 +88,7 @@ STARTS: dict[str, Callable[[Problem, np.random.Generator], Rows]] = {
     "labels": labels,
     "features": features,
     "spectral": spectral,
+    "opposed": opposed,
 }
 
 
@@ -87,6 +101,9 @@ def choose_starts(problem: Problem, n_init: int | str) -> list[str]:
     if n_init == "auto":
         links = problem.graph.adjacency.nnz if problem.graph else 0
         n_init = 4 if (problem.n_nodes + links) * problem.n_classes <= _CHEAP else 1
+    if problem.labels is None and "spectral" in promising and problem.calibrated:
+        # Nothing else would tell whether classes seek links inside, or avoid them.
+        promising.append("opposed")
     return (promising + ["random"] * int(n_init))[: int(n_init)]
 
 
