@@ -25,8 +25,8 @@ class Axis:
         Where it is measured; `quick` is a part of it.
     quick : tuple of float
         Where ``--quick`` measures.
-    log : bool
-        Whether the axis is logarithmic.
+    scale : {"linear", "sqrt", "log"}
+        How the axis is drawn.
     mark : (float, str), optional
         A place on the axis, and what is special about it.
     """
@@ -34,7 +34,7 @@ class Axis:
     label: str
     grid: tuple[float, ...]
     quick: tuple[float, ...]
-    log: bool = False
+    scale: Literal["linear", "sqrt", "log"] = "linear"
     mark: tuple[float, str] | None = None
 
 

@@ -47,7 +47,7 @@ register(Panel(
     Axis(
         r"noise of the features, $\omega$",
         (0.0, 0.04, 0.1, 0.2, 0.3, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 5.0),
-        (0.0, 0.3, 1.0, 3.0),
+        (0.0, 0.3, 1.0, 3.0), scale="sqrt",
         mark=(1.0, r"$\omega = \sigma$"),
     ),
     lambda omega: {"omega": max(omega, _FLOOR)},
@@ -59,6 +59,7 @@ register(Panel(
     Axis(
         "share of nodes with a label, $n_t / n_0$",
         (0.0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5), (0.0, 0.05, 0.2, 0.5),
+        scale="sqrt",
     ),
     lambda ratio: {"label_ratio": ratio},
     EVERYTHING,
@@ -101,6 +102,7 @@ register(Panel(
     Axis(
         "number of nodes, $n$",
         (30, 60, 90, 150, 300, 450, 600, 900, 1200, 1500), (30, 150, 900),
+        scale="log",
     ),
     lambda n: {"cluster_size": n // 3},
     EVERYTHING,
@@ -128,6 +130,7 @@ register(Panel(
     Axis(
         "number of clusters, $c$  (300 nodes each)",
         (2, 3, 5, 8, 10, 15, 20, 30, 40, 60), (2, 5, 10),
+        scale="log",
     ),
     lambda c: {"n_clusters": c},
     EVERYTHING,

@@ -1,0 +1,203 @@
+"""Figures drawn from made-up results: what is on them, and that they are always the same."""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+mpl = pytest.importorskip("matplotlib")
+
+from nodeproof.errors import MissingExtraError  # noqa: E402
+from nodeproof.experiments import PANELS, Axis, Curve, Panel, Results, register, select  # noqa: E402
+from nodeproof.experiments.figures import compose, draw, settings  # noqa: E402
+
+X = Axis("noise, $\\omega$  (of the features)", (0.0, 0.1, 1.0), (0.0, 1.0), scale="sqrt")
+GENIE = tuple(Curve("genie", sources) for sources in ("G", "F", "GF"))
+SIX = tuple(Curve("calibrated", sources) for sources in ("G", "F", "GF", "GL", "FL", "GFL"))
+BASELINES = (Curve("spectral", "G"), Curve("bregman", "GFL"))
+
+
+def curves(name: str, others: Iterable[Curve] = BASELINES, **settings: Any) -> Panel:
+    return Panel(
+        name, "fig", f"Panel {name}", X, lambda x: {"omega": x}, (*GENIE, *SIX, *others), **settings
+    )
+
+
+def heat(name: str = "heat") -> Panel:
+    shown = tuple(Curve("calibrated", sources) for sources in ("G", "F", "GF"))
+    return Panel(
+        name, "heat", "A map", X, lambda x, y: {"omega": x, "p": y}, (*GENIE, *shown),
+        y=Axis("p", (0.1, 0.2, 0.3), (0.1, 0.2)), kind="map",
+    )  # fmt: skip
+
+
+def followed() -> Panel:
+    return Panel(
+        "course", "course", "Runs", Axis("iteration", (0.0,), (0.0,)), lambda _: {},
+        (
+            Curve("trace", "GFL", {"solver": "cado"}, "published"),
+            Curve("trace", "GFL", {"solver": "block"}, "block"),
+            Curve("trace", "GFL", {"solver": "block", "weights": "calibrated"}, "calibrated"),
+        ),
+        kind="trace",
+    )  # fmt: skip
+
+
+def made_up(*panels: Panel, seeds: int = 3) -> Results:
+    """Return results for the panels without running anything."""
+    rng = np.random.default_rng(0)
+    records: dict[str, dict[str, Any]] = {}
+    for panel in panels:
+        for point in panel.points(seeds):
+            records[point.cell.key] = {"accuracy": float(rng.uniform(0.4, 1.0))}
+            if panel.kind == "trace":
+                length = int(rng.integers(2, 6))
+                records[point.cell.key] |= {
+                    "trace": {
+                        "value": list(100 + 10 * 0.1 ** np.arange(length)),
+                        "accuracy": list(rng.uniform(0.4, 1.0, length)),
+                    },
+                    "times": list(0.01 * np.arange(1, length + 1)),
+                }
+    return Results(panels, records, seeds)
+
+
+def legends(figure: Any) -> list[str]:
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+def test_every_figure_is_drawn_as_png_svg_and_pdf(tmp_path: Path) -> None:
+    written = draw(made_up(curves("a"), curves("b"), heat(), followed()), tmp_path)
+    names = [f"{figure}.{suffix}" for figure in ("fig", "heat", "course")
+             for suffix in ("png", "svg", "pdf")]  # fmt: skip
+    assert [path.name for path in written] == names
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
+
+
+def test_same_results_give_the_same_bytes(tmp_path: Path) -> None:
+    results = made_up(curves("a"), heat(), followed())
+    first = [path.read_bytes() for path in draw(results, tmp_path)]
+    assert [path.read_bytes() for path in draw(results, tmp_path)] == first
+
+
+def test_settings_of_the_user_are_left_alone_and_change_nothing(tmp_path: Path) -> None:
+    results = made_up(curves("a"))
+    plain = [path.read_bytes() for path in draw(results, tmp_path)]
+    with mpl.rc_context({"font.size": 20, "axes.facecolor": "red"}):
+        assert [path.read_bytes() for path in draw(results, tmp_path)] == plain
+        assert (mpl.rcParams["font.size"], mpl.rcParams["axes.facecolor"]) == (20, "red")
+
+
+def test_a_new_entry_of_the_registry_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nodeproof.experiments.panels.PANELS", dict(PANELS))
+    register(curves("mine"))
+    results = made_up(*select(["mine"]))
+    assert [path.name for path in draw(results, tmp_path)] == ["fig.png", "fig.svg", "fig.pdf"]
+    texts = [text.get_text() for text in compose(results, "fig").texts]
+    assert "Panel mine" in texts
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+def test_the_bound_is_dashed_in_every_axes(count: int) -> None:
+    results = made_up(*(curves(name) for name in "abcde"[:count]))
+    figure = compose(results, "fig")
+    assert len(figure.axes) == 2 * count  # our configurations; we beside the baselines
+    bound = results.series("a", Curve("genie", "GF")).mean
+    for axes in figure.axes:
+        black = [line for line in axes.lines if line.get_color() == "black"]
+        assert len(black) == 1
+        assert black[0].is_dashed()
+    drawn = next(line for line in figure.axes[0].lines if line.get_color() == "black")
+    assert np.array_equal(drawn.get_ydata(), bound)
+
+
+def test_each_curve_is_named_once_and_looks_like_no_other() -> None:
+    figure = compose(made_up(curves("a"), curves("b")), "fig")
+    named = legends(figure)
+    assert len(named) == len(set(named)) == 3 + 6 + 3
+    for axes in figure.axes:
+        looks = [
+            (line.get_marker(), line.get_linestyle(), line._dash_pattern, line.get_color())
+            for line in axes.lines
+        ]
+        assert len(looks) == len(set(map(str, looks)))
+
+
+def test_single_curves_of_a_solver_join_the_baselines() -> None:
+    others = (Curve("fixed", "GFL"), Curve("cado", "GFL"), *BASELINES)
+    figure = compose(made_up(curves("a", others)), "fig")
+    assert len(figure.axes) == 2
+    assert len(figure.axes[1].lines) == 1 + 1 + 4
+
+
+def test_the_only_curve_of_its_kind_is_drawn_in_every_row() -> None:
+    figure = compose(made_up(curves("a", [Curve("cado", "GFL")])), "fig")
+    assert len(figure.axes) == 1
+    assert "CADO as published (G+F+L)" in legends(figure)
+
+
+CROWDED = [
+    curves(name, (*BASELINES, *(Curve("cado", sources) for sources in ("GF", "GFL"))))
+    for name in "abc"
+]
+
+
+@pytest.mark.parametrize(
+    "panels", [CROWDED, CROWDED[:1], [*CROWDED, curves("d")], [heat()], [followed()]]
+)
+def test_nothing_is_written_over_anything_else(panels: list[Panel]) -> None:
+    with settings():
+        figure = compose(made_up(*panels), panels[0].figure)
+        renderer = figure.canvas.get_renderer()
+        boxes = [
+            *(axes.get_tightbbox(renderer) for axes in figure.axes),
+            *(legend.get_window_extent(renderer) for legend in figure.legends),
+            *(text.get_window_extent(renderer) for text in figure.texts),
+        ]
+    whole = figure.bbox
+    for k, box in enumerate(boxes):
+        assert whole.x0 <= box.x0 <= box.x1 <= whole.x1
+        assert whole.y0 <= box.y0 <= box.y1 <= whole.y1
+        assert not any(box.overlaps(other) for other in boxes[:k])
+
+
+def test_a_mark_and_the_scale_of_the_axis_are_drawn() -> None:
+    marked = Axis("n", (10, 100, 1000), (10,), scale="log", mark=(100, "here"))
+    panel = Panel("a", "fig", "A", marked, lambda n: {}, GENIE + SIX[:1])
+    axes = compose(made_up(panel), "fig").axes[0]
+    assert axes.get_xscale() == "log"
+    assert [text.get_text() for text in axes.texts] == ["here"]
+
+
+def test_a_map_has_a_column_for_each_choice_of_sources_and_a_colour_bar() -> None:
+    figure = compose(made_up(heat()), "heat")
+    assert [axes.get_title() for axes in figure.axes if axes.get_title()] == [
+        "Graph", "Feature", "Graph + Feature",
+    ]  # fmt: skip
+    assert len(figure.axes) == 2 * 3 + 1
+    ticks = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert ticks == ["0.1", "0.2", "0.3"]
+
+
+def test_runs_are_measured_from_the_best_of_their_own_objective() -> None:
+    figure = compose(made_up(followed()), "course")
+    phi, energy, _ = figure.axes[:3]
+    for axes in (phi, energy):
+        lowest = min(line.get_ydata().min() for line in axes.lines)
+        assert lowest == 0
+    assert "free energy" in energy.get_ylabel()
+    assert {axes.get_xscale() for axes in figure.axes[3:]} == {"log"}
+
+
+def test_without_matplotlib_one_line_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'nodeproof\[plot\]'"):
+        draw(made_up(curves("a")), tmp_path)
+    assert not list(tmp_path.iterdir())
