@@ -84,6 +84,44 @@ def fit(edges: Path, **options: Any) -> None:
     run_fit(edges, **options)
 
 
+@cli.command()
+@click.argument("names", nargs=-1, required=True, metavar="{fig1|fig2|fig3|all|…}...")
+@click.option("--seeds", type=click.IntRange(min=1), default=None,
+              help="Draws of the data at each place; 10 by default, 2 with --quick.")  # fmt: skip
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes; every core by default.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("reproduction"),
+              show_default=True, help="Folder; what is finished there is not redone.")  # fmt: skip
+@click.option("--quick", is_flag=True, help="A few places of each panel: minutes, not an hour.")
+@click.option("--fresh", is_flag=True, help="Forget what is finished in the folder.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
+def reproduce(
+    names: tuple[str, ...],
+    seeds: int | None,
+    jobs: int | None,
+    out: Path,
+    quick: bool,
+    fresh: bool,
+    as_json: bool,
+) -> None:
+    """Run the paper's experiments: figures, tables and whether each claim holds.
+
+    NAMES are figures (fig1, fig2, fig3, beyond, phase, convergence), single panels, or all.
+    Every finished cell is kept at once; after Ctrl-C or a crash the same command goes on.
+    """
+    from nodeproof.cli.reproduce import run_reproduce
+
+    check_folder(out)
+    run_reproduce(
+        names,
+        out,
+        as_json,
+        seeds=seeds or (2 if quick else 10),
+        quick=quick,
+        jobs=jobs or -1,
+        fresh=fresh,
+    )
+
+
 def check_folder(out: Path) -> None:
     """Fail before the work, not after it, where the results could not be written."""
     if out.exists() and not out.is_dir():

@@ -207,7 +207,7 @@ register(Panel(
     "phase", "phase", "What graph and features tell, alone and together",
     Axis(
         "connectivity inside a class, $p$  ($q = 0.05$)",
-        (0.0, 0.015, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.105, 0.12), (0.0, 0.05, 0.1),
+        (0.0, 0.015, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.12), (0.0, 0.05, 0.1),
     ),
     lambda p, omega: {"p": p, "omega": omega},
     (

@@ -17,9 +17,6 @@ __all__ = ["JOURNAL", "run"]
 #: the file of finished cells, in the folder of the results
 JOURNAL = "cells.jsonl"
 
-#: told of each finished cell: it, and how many and how much work of how much are done
-Watcher = Callable[[Cell], None]
-
 
 def run(
     cells: Iterable[Cell],
@@ -28,9 +25,9 @@ def run(
     jobs: int = -1,
     fresh: bool = False,
     begin: Callable[[list[Cell], int], None] | None = None,
-    finished: Watcher | None = None,
+    finished: Callable[[Cell], None] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Run the cells that are not finished yet and return the records of all.
+    """Run the cells that are not finished yet and return the records of all that are.
 
     Parameters
     ----------
@@ -50,7 +47,7 @@ def run(
     Returns
     -------
     dict
-        The records, by the key of the cell.
+        Every record in the folder, by the key of the cell.
 
     Raises
     ------
@@ -84,7 +81,7 @@ def run(
                     journal.add(key, record)
                     if finished:
                         finished(wanted[key])
-        return {key: journal.records[key] for key in wanted}
+        return journal.records
 
 
 def _keyed(cell: Cell) -> tuple[str, dict[str, Any]]:

@@ -1,0 +1,117 @@
+"""`nodeproof reproduce`: the paper's experiments, with progress and what came of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from nodeproof import __version__
+from nodeproof.cli.console import errors, note, screen
+from nodeproof.experiments.cells import Cell
+from nodeproof.experiments.claims import Verdict
+from nodeproof.experiments.reproduction import reproduce
+
+__all__ = ["run_reproduce"]
+
+_WORDS = {True: "holds", False: "does not hold", None: "not run"}
+
+
+def run_reproduce(names: tuple[str, ...], out: Path, as_json: bool, **settings: Any) -> None:
+    """Run the experiments named; print each claim of the paper and whether it holds."""
+    with _Bar(enabled=not as_json) as bar:
+        try:
+            done = reproduce(names, out, begin=bar.begin, finished=bar.advance, **settings)
+        except KeyboardInterrupt:
+            bar.stop()
+            note(f"{bar.ran} cells were finished and are kept; the same command goes on from there")
+            raise
+    for text in done.notes:
+        note(text)
+    if as_json:
+        figures = {
+            "nodeproof": __version__,
+            "out": str(out),
+            "seeds": done.results.seeds,
+            "quick": done.results.quick,
+            "panels": list(done.results.panels),
+            "cells_run": bar.ran,
+            "figures": [str(path) for path in done.figures],
+            "claims": [asdict(verdict) for verdict in done.verdicts],
+        }
+        print(json.dumps(figures, indent=2))
+        return
+    screen.print(_table([verdict for verdict in done.verdicts if verdict.holds is not None]))
+    screen.print(f"figures, tables and the summary: {out}/summary.html", soft_wrap=True)
+
+
+def _table(verdicts: list[Verdict]) -> Table:
+    table = Table(title="claims")
+    for column in ("claim", "solver", "verdict"):
+        table.add_column(column)
+    last = ""
+    for verdict in verdicts:
+        name = verdict.name if verdict.name != last else ""
+        table.add_row(name, verdict.solver, _WORDS[verdict.holds])
+        last = verdict.name
+    return table
+
+
+class _Bar:
+    """A live bar with the time left; where there is no terminal, a line for every tenth."""
+
+    def __init__(self, enabled: bool) -> None:
+        self.enabled = enabled
+        self.ran = 0
+        self.total = self.done = 0.0
+        self.task: TaskID | None = None
+        self.progress = Progress(
+            TextColumn("{task.completed:.0%}"),
+            BarColumn(),
+            TextColumn("{task.fields[cells]}"),
+            TimeElapsedColumn(),
+            TextColumn("left:"),
+            TimeRemainingColumn(),
+            console=errors,
+            disable=not (enabled and errors.is_terminal),
+            # The last minutes say more about the next ones than the heavy cells of the start.
+            speed_estimate_period=120.0,
+        )
+
+    def __enter__(self) -> _Bar:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        self.progress.stop()
+
+    def begin(self, missing: list[Cell], finished: int) -> None:
+        self.total = sum(cell.work for cell in missing)
+        self.wanted = len(missing)
+        if self.enabled and finished:
+            note(f"{finished} cells are finished already; {len(missing)} to run (--fresh forgets)")
+        self.task = self.progress.add_task("", total=1.0, cells=f"0/{self.wanted} cells")
+
+    def advance(self, cell: Cell) -> None:
+        tenth = int(10 * self.done / self.total)
+        self.ran += 1
+        self.done += cell.work
+        assert self.task is not None
+        cells = f"{self.ran}/{self.wanted} cells"
+        self.progress.update(self.task, completed=self.done / self.total, cells=cells)
+        if self.enabled and not errors.is_terminal and int(10 * self.done / self.total) > tenth:
+            note(f"{self.done / self.total:.0%}, {cells}")

@@ -1,0 +1,159 @@
+"""`nodeproof reproduce`: one entry gives a panel, a kill loses nothing, errors are one line."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+from click.testing import CliRunner
+
+from nodeproof.cli import cli, main
+from nodeproof.experiments import PANELS, Axis, Curve, Panel, register, reproduce
+from nodeproof.experiments.runner import JOURNAL
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    """A registry of the test's own."""
+    own: dict[str, Panel] = {}
+    monkeypatch.setattr("nodeproof.experiments.panels.PANELS", own)
+    monkeypatch.setattr("nodeproof.experiments.reproduction.PANELS", own)
+    return own
+
+
+def entry(name: str) -> Panel:
+    return Panel(
+        name,
+        f"{name}-figure",
+        f"The panel {name}",
+        Axis("$q$", (0.05, 0.1), (0.1,)),
+        lambda q: {"cluster_size": 30 + len(name), "p": 0.4, "q": q},
+        (Curve("genie", "GF"), Curve("calibrated", "GFL"), Curve("spectral", "G")),
+    )
+
+
+def test_one_entry_in_the_registry_gives_a_panel(registry, tmp_path):
+    register(entry("mine"))
+    done = reproduce(["mine"], tmp_path / "out", seeds=2, jobs=1)
+    assert list(done.results.panels) == ["mine"]
+    for suffix in ("png", "svg", "pdf"):
+        assert (tmp_path / "out" / f"mine-figure.{suffix}").stat().st_size > 1000
+    assert (tmp_path / "out" / "tables" / "mine.tex").exists()
+    for page in ("summary.md", "summary.html"):
+        assert "The panel mine" in (tmp_path / "out" / page).read_text()
+    assert not list((tmp_path / "out").glob(".*"))
+
+
+def test_a_later_run_tells_of_what_an_earlier_one_has_finished(registry, tmp_path):
+    register(entry("first"))
+    register(entry("second"))
+    for name in ("first", "second"):
+        done = reproduce([name], tmp_path, seeds=1, quick=True, jobs=1)
+    assert list(done.results.panels) == ["first", "second"]
+    table = pyarrow.parquet.read_table(tmp_path / "results.parquet")
+    assert set(table["panel"].to_pylist()) == {"first", "second"}
+    # More seeds: the panel that was not asked for is not complete any more.
+    done = reproduce(["second"], tmp_path, seeds=2, quick=True, jobs=1)
+    assert list(done.results.panels) == ["second"]
+
+
+def test_the_command_prints_claims_and_where_things_are(registry, tmp_path):
+    register(entry("mine"))
+    out = tmp_path / "out"
+    arguments = ["reproduce", "mine", "--quick", "--seeds", "1", "--jobs", "1", "--out", str(out)]
+    shown = CliRunner().invoke(cli, arguments)
+    assert shown.exit_code == 0, shown.output
+    assert "summary.html" in shown.output
+    again = CliRunner().invoke(cli, [*arguments, "--json"])
+    told = json.loads(again.stdout)
+    assert told["cells_run"] == 0
+    assert told["panels"] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fig9"], "there is no experiment 'fig9'"),
+        ([], "Missing argument"),
+        (["fig1", "--seeds", "0"], "--seeds"),
+        (["fig1", "--out", "no/such/folder"], "does not exist"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["reproduce", *arguments])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_says_what_is_kept(registry, tmp_path, monkeypatch, capsys):
+    register(entry("mine"))
+    done = 0
+
+    def interrupted(cell):
+        nonlocal done
+        done += 1
+        if done > 2:
+            raise KeyboardInterrupt
+        return {"accuracy": 1.0}
+
+    monkeypatch.setattr("nodeproof.experiments.runner.run_cell", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main(["reproduce", "mine", "--seeds", "2", "--jobs", "1", "--out", str(tmp_path)])
+    assert ended.value.code == 130
+    assert "2 cells were finished and are kept" in capsys.readouterr().err
+    assert len((tmp_path / JOURNAL).read_text().splitlines()) == 2
+
+
+@pytest.mark.slow
+def test_killed_five_times_the_tables_are_the_same_and_no_cell_ran_twice(tmp_path):
+    command = [sys.executable, "-m", "nodeproof", "reproduce", "dense", "convergence",
+               "--quick", "--seeds", "3", "--jobs", "2", "--json", "--out"]  # fmt: skip
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    subprocess.run([*command, str(whole)], check=True, capture_output=True)
+    total = len((whole / JOURNAL).read_text().splitlines())
+
+    chance = random.Random()
+    for _ in range(5):
+        finished = _count(cut)
+        stop_at = finished + chance.randint(1, max(1, (total - finished) // 5))
+        process = subprocess.Popen(
+            [*command, str(cut)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while _count(cut) < stop_at and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, 0.1))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert _count(cut) < total, "the run was over before it could be killed"
+
+    last = subprocess.run([*command, str(cut)], check=True, capture_output=True, text=True)
+    told = json.loads(last.stdout)
+    assert 0 < told["cells_run"] < total
+    keys = [json.dumps(json.loads(line)["cell"]) for line in (cut / JOURNAL).open()]
+    assert len(keys) == len(set(keys)) == total
+    compared = ["results.csv", "results.parquet", "traces.csv", "traces.parquet", "summary.md",
+                "summary.html", "tables/dense.tex", "beyond.svg", "beyond.pdf"]  # fmt: skip
+    for name in compared:
+        assert (whole / name).read_bytes() == (cut / name).read_bytes(), name
+
+
+def _count(out: Path) -> int:
+    path = out / JOURNAL
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def test_the_real_registry_is_not_touched_by_these_tests():
+    assert "p" in PANELS
+    assert "mine" not in PANELS
