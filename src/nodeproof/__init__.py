@@ -13,10 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["NodeClassifier", "Problem", "datasets", "metrics", "sets", "solvers", "terms"]
+__all__ = [
+    "NodeClassifier",
+    "Problem",
+    "baselines",
+    "datasets",
+    "metrics",
+    "sets",
+    "solvers",
+    "terms",
+]
 
 if TYPE_CHECKING:
-    from nodeproof import datasets, metrics, sets, solvers, terms
+    from nodeproof import baselines, datasets, metrics, sets, solvers, terms
     from nodeproof.estimator import NodeClassifier
     from nodeproof.problem import Problem
 
