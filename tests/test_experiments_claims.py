@@ -1,0 +1,262 @@
+"""The checks of the claims, on results that were never run."""
+
+from collections.abc import Callable
+
+import pytest
+
+from experiment_helpers import Change, make_results, make_trace
+from nodeproof.errors import InputError
+from nodeproof.experiments import PANELS
+from nodeproof.experiments.claims import CLAIMS, Finding, Look, Verdict, check, claim
+from nodeproof.experiments.panels import Point
+
+
+def changed(
+    panel: str, sources: str, accuracy: float, *places: float, seeds: tuple[int, ...] = (0, 1)
+) -> Change:
+    """Change what every method, but the genie, finds from some sources at some places."""
+
+    def change(name: str, x: float, method: str, found_from: str, seed: int) -> float | None:
+        here = name == panel and (x in places or not places) and seed in seeds
+        return accuracy if here and method != "genie" and found_from == sources else None
+
+    return change
+
+
+def both(*changes: Change) -> Change:
+    def change(*place: object) -> float | None:
+        found = (one(*place) for one in changes)  # type: ignore[arg-type]
+        return next((accuracy for accuracy in found if accuracy is not None), None)
+
+    return change
+
+
+# For every claim about accuracies, changes after each of which it does not hold.
+BREAKS: dict[str, list[Change]] = {
+    "full-model-best": [changed("omega", "GFL", 0.9, 5.0), changed("p", "GFL", 0.93, 0.0)],
+    "ahead-as-p-nears-q": [
+        changed("p", "GFL", 0.45, 0.05),
+        changed("p", "GFL", 0.93, 0.06),
+        both(changed("p", "G", 0.38, 0.15), changed("p", "GFL", 0.99, 0.05)),
+    ],
+    "robust-in-p": [changed("p", "GFL", 0.94, 0.0)],
+    "robust-in-omega": [changed("omega", "GFL", 0.94, 1.0), changed("omega", "FL", 0.9, 1.0)],
+    "few-labels-suffice": [changed("labels", "GFL", 0.9, 0.01), changed("labels", "GFL", 0.9)],
+    "wrong-labels-tolerated": [changed("label_accuracy", "GFL", 0.94, 0.7)],
+    "recovers-under-the-conditions": [changed("dense", "GFL", 0.98, 0.8, seeds=(1,))],
+    "recovers-the-default-data": [changed("p", "GFL", 0.98, 0.1, seeds=(1,))],
+    "beta-g-zero": [changed("beta_g", "GL", 0.71, 0), changed("beta_g", "GFL", 0.89, 0)],
+    "beta-f-zero": [changed("beta_f", "GF", 0.76, 0), changed("beta_f", "GFL", 0.89, 0)],
+    "beta-l-zero": [changed("beta_l", "GL", 0.71, 0), changed("beta_l", "GFL", 0.89, 0)],
+    "beta-g-levels-off": [
+        changed("beta_g", "GL", 0.95, 8, 10),
+        changed("beta_g", "GF", 0.9, 10),
+        changed("beta_g", "GF", 0.95, 0),
+    ],
+    "large-beta-f-hurts": [changed("beta_f", "GF", 0.945, 25)],
+    "large-beta-l-hurts-a-little": [
+        changed("beta_l", "GL", 0.9, 50),
+        changed("beta_l", "GFL", 0.8, 50),
+    ],
+    "robust-in-the-weights": [changed("beta_f", "GFL", 0.94, 20)],
+    "default-weights-balanced": [changed("beta_l", "GFL", 0.9, 13)],
+    "best-at-every-n": [changed("n", "GFL", 0.93, 300)],
+    "best-at-every-m": [changed("m", "GFL", 0.93, 12)],
+    "best-at-every-c": [changed("clusters", "GFL", 0.93, 5)],
+    "more-nodes-help": [changed("n", "GL", 0.86, 30), changed("n", "FL", 0.8, 1500)],
+    "features-dilute": [changed("m", "GF", 0.95, 27), changed("m", "GFL", 0.94, 21)],
+    "many-clusters": [
+        changed("clusters", "G", 0.6, 15),
+        changed("clusters", "GL", 0.6, 20),
+        changed("clusters", "GF", 0.4, 20),
+    ],
+    "close-to-the-bound": [changed("p", "GFL", 0.97, 0.15)],
+    "no-baseline-ahead": [changed("labels", "GFL", 0.94, 0.5)],
+    "no-configuration-ahead": [changed("m", "GFL", 0.93, 15)],
+    "sixty-clusters": [changed("clusters", "GFL", 0.87, 60)],
+}  # fmt: skip
+FOLLOWED = {"converges-quickly", "reaches-the-optimum"}
+
+
+def verdicts(name: str, change: Change = lambda *_: None, **settings: bool) -> list[Verdict]:
+    found = check(make_results(CLAIMS[name].panels, change, **settings))
+    return [verdict for verdict in found if verdict.name == name]
+
+
+def test_every_claim_is_tested() -> None:
+    assert set(BREAKS) | FOLLOWED == set(CLAIMS)
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_claim_holds_where_the_world_is_as_claimed(name: str) -> None:
+    found = verdicts(name)
+    assert [v.holds for v in found] == [True] * len(CLAIMS[name].solvers), found
+
+
+@pytest.mark.parametrize(
+    ("name", "change"), [(name, change) for name, changes in BREAKS.items() for change in changes]
+)
+def test_a_claim_does_not_hold_where_the_world_is_otherwise(name: str, change: Change) -> None:
+    found = verdicts(name, change)
+    assert [v.holds for v in found] == [False] * len(CLAIMS[name].solvers), found
+
+
+@pytest.mark.parametrize(("behind", "holds"), [(0.0099, True), (0.01, True), (0.0101, False)])
+def test_one_point_below_another_configuration_is_allowed(behind: float, holds: bool) -> None:
+    found = verdicts("best-at-every-m", changed("m", "GFL", 0.95 - behind, 6, 9))
+    assert {v.holds for v in found} == {holds}
+
+
+def test_every_grid_point_that_fails_is_listed() -> None:
+    found = verdicts("full-model-best", changed("p", "GFL", 0.9, 0.12, 0.15))
+    places = ("p = 0.12", "p = 0.15")
+    for v in found:
+        assert tuple(e.split(",")[0] for e in v.exceptions) == places
+        assert v.exceptions[0] == "p = 0.12, 5.0 points below Graph + Feature"
+        assert v.by.startswith("Fails at 2 of 41 grid points, worst at p = 0.12")
+
+
+def test_solvers_are_judged_apart() -> None:
+    def change(name: str, x: float, method: str, sources: str, seed: int) -> float | None:
+        return 0.33 if method == "cado" and sources == "GFL" else None
+
+    found = {v.solver: v.holds for v in verdicts("robust-in-p", change)}
+    assert found == {
+        "block CADO, calibrated": True,
+        "block CADO, the paper's weights and losses": True,
+        "CADO as published": False,
+    }
+
+
+def test_spectral_clustering_counts_as_a_configuration() -> None:
+    def change(name: str, x: float, method: str, sources: str, seed: int) -> float | None:
+        return 1.0 if method == "spectral" and x == 0.15 else None
+
+    assert {v.holds for v in verdicts("full-model-best", change)} == {True}
+
+    def further(name: str, x: float, method: str, sources: str, seed: int) -> float | None:
+        return 0.98 if sources == "GFL" and x == 0.15 else change(name, x, method, sources, seed)
+
+    for v in verdicts("full-model-best", further):
+        assert v.exceptions == ("p = 0.15, 2.0 points below Graph (spectral clustering)",)
+
+
+def test_the_standard_error_of_a_gap_is_told() -> None:
+    def change(name: str, x: float, method: str, sources: str, seed: int) -> float | None:
+        return (0.9, 0.92)[seed] if sources == "GFL" and x == 0.15 else None
+
+    (found,) = verdicts("close-to-the-bound", change)
+    assert found.exceptions == ("p = 0.15, 9.0 ± 1.0 points below the genie bound",)
+
+
+def test_a_bound_that_means_little_is_left_out() -> None:
+    def change(name: str, x: float, method: str, sources: str, seed: int) -> float | None:
+        if x == 0.05 and name == "p" and sources in ("GF", "GFL"):
+            return 0.59 if method == "genie" else 0.4
+        return None
+
+    (found,) = verdicts("close-to-the-bound", change)
+    assert found.holds
+    assert found.by.startswith("Holds at 40 of 40")
+
+
+def test_why_a_configuration_does_not_fail_is_said() -> None:
+    easy = verdicts("beta-f-zero", changed("beta_f", "GF", 0.97, 0))
+    assert all("the graph alone, still finds the classes" in v.by for v in easy)
+    hopeless = verdicts("beta-f-zero", changed("beta_f", "GF", 0.35))
+    assert all("little to fall from" in v.by for v in hopeless)
+
+
+def test_without_its_panels_a_claim_is_not_judged() -> None:
+    found = check(make_results(["q"]))
+    assert {v.holds for v in found} == {None}
+    assert found[0].by == "None of its panels was run: p, omega, labels."
+
+
+def test_a_claim_is_judged_on_those_of_its_panels_that_were_run() -> None:
+    found = [v for v in check(make_results(["labels"])) if v.name == "full-model-best"]
+    assert {v.holds for v in found} == {True}
+    assert found[0].by.startswith("Holds at 10 of 10 grid points")
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [("sixty-clusters", "c = 60"), ("many-clusters", "c > 10"), ("beta-g-levels-off", "β_g > 5")],
+)
+def test_what_the_quick_grid_leaves_out_is_not_judged(name: str, missing: str) -> None:
+    for v in verdicts(name, quick=True):
+        assert v.holds is None
+        assert v.by == f"Not run: {missing}."
+
+
+def test_all_panels_at_once_on_both_grids() -> None:
+    full = check(make_results(PANELS))
+    assert {v.holds for v in full} == {True}
+    quick = check(make_results(PANELS, quick=True))
+    assert {v.holds for v in quick} == {True, None}
+
+
+def judged(name: str, trace: Callable[[Point], dict]) -> list[bool | None]:
+    found = check(make_results(["convergence"], trace=trace))
+    return [v.holds for v in found if v.name == name]
+
+
+def test_quick_convergence_is_of_the_objective_and_of_the_accuracy() -> None:
+    settled = [200.0 - k for k in range(49)] + [100.0] * 60
+    assert judged("converges-quickly", lambda _: make_trace(settled)) == [True] * 3
+    late = [200.0 - k for k in range(60)] + [100.0] * 60
+    assert judged("converges-quickly", lambda _: make_trace(late)) == [False] * 3
+    # Cut off before it had settled, and before anybody could see whether it would.
+    cut = make_trace([120.0, 110.0], status="reached max_iter")
+    assert judged("converges-quickly", lambda _: cut) == [False] * 3
+    wanders = make_trace(settled)
+    wanders["trace"]["accuracy"] = [0.9] * 100 + [0.95] * 9
+    assert judged("converges-quickly", lambda _: wanders) == [False] * 3
+
+
+def test_one_seed_that_does_not_settle_is_enough() -> None:
+    late = [200.0 - k for k in range(60)] + [100.0] * 60
+
+    def trace(point: Point) -> dict:
+        return make_trace(late if point.cell.seed == 1 else [100.0, 100.0])
+
+    assert judged("converges-quickly", trace) == [False] * 3
+
+
+def test_a_solver_that_does_not_leave_its_start_is_told() -> None:
+    found = check(make_results(["convergence"], trace=lambda _: make_trace([9.0, 9.0], 0.35)))
+    (published,) = [
+        v for v in found if v.name == "converges-quickly" and v.solver == "CADO as published"
+    ]
+    assert published.by.startswith(
+        "It stops after at most 2 iterations, and its objective never changes; accuracy 35.0 %."
+    )
+
+
+def test_the_optimum_is_the_lowest_that_any_solver_of_the_same_problem_reached() -> None:
+    def trace(point: Point) -> dict:
+        if point.cell.options.get("weights") == "calibrated":
+            return make_trace([1.0])  # another objective
+        if point.cell.options["solver"] == "cado":
+            return make_trace([110.0, 102.0])
+        return make_trace([110.0, 100.0 if "temperature" in point.cell.options else 100.9])
+
+    assert judged("reaches-the-optimum", trace) == [True, False]
+
+
+def test_adding_a_claim_is_one_function() -> None:
+    @claim("easy", "The data are easy.", "Section 0", "the bound is 100 %", ("p",), ("fixed",))
+    def easy(look: Look) -> Finding:
+        return Finding(bool(look.bound("p").mean.min() == 1.0), "It is.")
+
+    try:
+        found = check(make_results(["p"]))[-1]
+    finally:
+        del CLAIMS["easy"]
+    assert (found.name, found.holds, found.by) == ("easy", True, "It is.")
+    assert found.solver == "block CADO, the paper's weights and losses"
+
+
+def test_two_claims_of_one_name_are_refused() -> None:
+    with pytest.raises(InputError, match="already"):
+        claim("full-model-best", "", "", "", ("p",))
