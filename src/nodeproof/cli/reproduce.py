@@ -25,7 +25,7 @@ from nodeproof.experiments.reproduction import reproduce
 
 __all__ = ["run_reproduce"]
 
-_WORDS = {True: "holds", False: "does not hold", None: "not run"}
+_WORDS = {True: "yes", False: "no", None: ""}
 
 
 def run_reproduce(names: tuple[str, ...], out: Path, as_json: bool, **settings: Any) -> None:
@@ -52,19 +52,23 @@ def run_reproduce(names: tuple[str, ...], out: Path, as_json: bool, **settings: 
         }
         print(json.dumps(figures, indent=2))
         return
-    screen.print(_table([verdict for verdict in done.verdicts if verdict.holds is not None]))
+    if judged := [verdict for verdict in done.verdicts if verdict.holds is not None]:
+        screen.print(_table(judged))
     screen.print(f"figures, tables and the summary: {out}/summary.html", soft_wrap=True)
 
 
 def _table(verdicts: list[Verdict]) -> Table:
-    table = Table(title="claims")
-    for column in ("claim", "solver", "verdict"):
-        table.add_column(column)
-    last = ""
+    """One row a claim, one column a solver."""
+    table = Table(title="Does it hold?", min_width=72)
+    table.add_column("claim", no_wrap=True)
+    solvers = list(dict.fromkeys(verdict.solver for verdict in verdicts))
+    for solver in solvers:
+        table.add_column(solver, justify="center", max_width=14)
+    found: dict[str, dict[str, str]] = {}
     for verdict in verdicts:
-        name = verdict.name if verdict.name != last else ""
-        table.add_row(name, verdict.solver, _WORDS[verdict.holds])
-        last = verdict.name
+        found.setdefault(verdict.name, {})[verdict.solver] = _WORDS[verdict.holds]
+    for name, row in found.items():
+        table.add_row(name, *(row.get(solver, "") for solver in solvers))
     return table
 
 

@@ -100,7 +100,8 @@ class Cell:
         n = float(sizes.sum())
         inside = float((sizes**2).sum())
         links = asked["p"] * inside + asked["q"] * (n * n - inside)
-        return float((10 * n + links) * K / 195_000) + 0.3
+        # Measured: several starts on small graphs and one on large ones bend the line.
+        return 0.1 + float((10 * n + links) * K / 195_000) ** 0.65
 
 
 def run_cell(cell: Cell) -> Record:

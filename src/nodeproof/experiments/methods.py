@@ -85,28 +85,27 @@ def _classifier(data: Planted, sources: str, seed: int, **settings: Any) -> Outc
     """Fit the paper's terms; a source that is left out, or of weight zero, is not looked at."""
     weights = settings.get("weights")
     if weights is not None:
-        sources = _weighted(sources, weights)
         settings["weights"] = tuple(weights)
-    if not sources:
-        return Outcome(np.zeros(len(data.y), dtype=np.int64), named=False)
+        weighted = zip("GFL", weights, strict=True)
+        sources = "".join(source for source, weight in weighted if weight and source in sources)
     X, y, graph = _given(data, sources)
+    if X is None and y is None and graph is None:
+        return Outcome(np.zeros(len(data.y), dtype=np.int64), named=False)
     clf = NodeClassifier(
         n_classes=data.params["n_clusters"],
-        terms=_terms(sources),
+        terms=_terms(X, y),
         null_model="uniform",
         n_jobs=1,
         random_state=seed,
         **settings,
     ).fit(X, y, graph=graph)
-    return Outcome(
-        clf.labels_, _has_labels(data, sources), clf.n_iter_, clf.status_, clf.objective_
-    )
+    return Outcome(clf.labels_, y is not None, clf.n_iter_, clf.status_, clf.objective_)
 
 
 def _cado(
     data: Planted, sources: str, seed: int, weights: Any = PAPER_WEIGHTS, **settings: Any
 ) -> Outcome:
-    solver = CADO(max_iter=300, n_jobs=1, random_state=seed, **settings)
+    solver = CADO(n_jobs=1, random_state=seed, **settings)
     return _classifier(data, sources, seed, weights=weights, solver=solver)
 
 
@@ -122,7 +121,7 @@ def _trace(
     X, y, graph = _given(data, sources)
     K = data.params["n_clusters"]
     nodes = NodeData(K, X, y)
-    terms = [term.bind(nodes) for term in _terms(sources)]
+    terms = [term.bind(nodes) for term in _terms(X, y)]
     weights = weights if isinstance(weights, str) else tuple(weights)
     problem = Problem(Graph(graph) if graph is not None else None, terms, K, weights)
     values: list[float] = []
@@ -147,7 +146,7 @@ def _trace(
     )
     return Outcome(
         result.W.argmax(axis=1),
-        _has_labels(data, sources),
+        y is not None,
         result.n_iter,
         str(result.status),
         result.value,
@@ -185,28 +184,21 @@ def _refinement(
     X, y, graph = _given(data, sources)
     K = data.params["n_clusters"]
     labels = function(graph, X, y, n_classes=K, random_state=seed, **settings)
-    return Outcome(labels, _has_labels(data, sources))
+    return Outcome(labels, y is not None)
 
 
 def _given(data: Planted, sources: str) -> tuple[Any, Any, Any]:
+    """Return features, labels and graph, each None if it is left out or there are no labels."""
     return (
         data.X if "F" in sources else None,
-        data.y if "L" in sources else None,
+        data.y if "L" in sources and (data.y >= 0).any() else None,
         data.graph if "G" in sources else None,
     )
 
 
-def _terms(sources: str) -> list[Term]:
-    terms: list[Term] = [Covariance()] if "F" in sources else []
-    return terms + ([Labels()] if "L" in sources else [])
-
-
-def _weighted(sources: str, weights: Any) -> str:
-    return "".join(s for s, weight in zip("GFL", weights, strict=True) if s in sources and weight)
-
-
-def _has_labels(data: Planted, sources: str) -> bool:
-    return "L" in sources and bool((data.y >= 0).any())
+def _terms(X: Any, y: Any) -> list[Term]:
+    terms: list[Term] = [Covariance()] if X is not None else []
+    return terms + ([Labels()] if y is not None else [])
 
 
 #: what a curve of a panel can be

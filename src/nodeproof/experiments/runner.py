@@ -88,5 +88,4 @@ def _keyed(cell: Cell) -> tuple[str, dict[str, Any]]:
     try:
         return cell.key, run_cell(cell)
     except Exception as error:
-        error.add_note(f"in the cell {cell.key}")
-        raise
+        raise RuntimeError(f"{error}, in the cell {cell.key}") from error
