@@ -11,10 +11,12 @@ from nodeproof.experiments import PANELS, Axis, Curve, Panel
 from nodeproof.experiments.claims import Verdict, check
 from nodeproof.experiments.document import (
     Badge,
+    Figure,
     Heading,
     Items,
     Link,
     Paragraph,
+    Quote,
     Table,
     to_html,
     to_markdown,
@@ -36,6 +38,7 @@ class Page(HTMLParser):
         self.seen: list[str] = []
         self.ids: list[str] = []
         self.links: list[str] = []
+        self.pictures: list[str] = []
         self.text = ""
         self.feed(text)
         self.close()
@@ -50,6 +53,8 @@ class Page(HTMLParser):
                 self.ids.append(str(value))
             if name in ("href", "src"):
                 self.links.append(str(value))
+            if name == "src":
+                self.pictures.append(str(value))
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -97,7 +102,7 @@ def test_the_page_is_well_formed_and_its_links_lead_somewhere(written: Path) -> 
             assert link[1:] in page.ids
         elif link.endswith(".tex"):
             assert (written / link).is_file()
-    assert "fig1.svg" in page.links
+    assert page.pictures == ["fig1.svg", "odd%20figure.svg"]
     assert "odd%20figure.pdf" in page.links
 
 
@@ -155,23 +160,27 @@ def verdict(name: str, solver: str, holds: bool | None) -> Verdict:
 
 def test_where_the_published_algorithm_falls_short_is_said_plainly(tmp_path: Path) -> None:
     published, fixed = "CADO as published", "block CADO, the paper's weights and losses"
-    cases = {"a": (False, True), "b": (False, False), "c": (True, True), "d": (True, False)}
+    cases = {
+        "a": (False, True), "b": (False, False), "c": (True, True), "d": (True, False),
+        "e": (None, None), "f": (None, True),
+    }  # fmt: skip
     found = [
         verdict(name, solver, holds)
-        for name, (one, other) in {**cases, "e": (None, None)}.items()
+        for name, (one, other) in cases.items()
         for solver, holds in ((fixed, other), (published, one))
     ]
     write_summary(make_results([]), found, [], tmp_path)
     text = (tmp_path / "summary.md").read_text()
-    assert f"{published}: 2 of 4; {fixed}: 2 of 4" in text
+    assert f"{published}: 2 of 4; {fixed}: 3 of 5" in text
     parts = re.split(r"\n\n(?=[^\n|]+:\n\n\| Check)", text)
     leads = {part.split(":\n")[0]: re.findall(r"\| \[(\w)\]", part) for part in parts[1:]}
     assert leads == {
-        "The published algorithm does not deliver what the text says; block CADO does": ["a"],
+        "The published algorithm does not deliver what the text says; block CADO does (why: see "
+        "nodeproof.solvers.CADO in the documentation)": ["a"],
         "Neither delivers what the text says": ["b"],
         "The published algorithm delivers what the text says; block CADO does not": ["d"],
         "Both deliver what the text says": ["c"],
-        "These could not be checked on the published algorithm": ["e"],
+        "These could not be checked on the published algorithm": ["e", "f"],
     }
 
 
@@ -185,6 +194,22 @@ def test_the_table_against_baselines_takes_the_best_at_each_place(tmp_path: Path
     text = (tmp_path / "summary.md").read_text()
     # Spectral clustering has 0.8, label propagation 0.9, the Gaussian classifier 0.95.
     assert "| Links across classes | 100.0 % | 90.0 % | −5.0 | −5.0 |" in text
+
+
+def test_every_kind_of_block_is_escaped() -> None:
+    blocks = [
+        Heading(2, NASTY),
+        Paragraph(NASTY),
+        Quote(NASTY, NASTY),
+        Items((NASTY, Badge("yes", NASTY), Link(NASTY, NASTY))),
+        Table((NASTY,), ((NASTY,), (Badge("no", NASTY),))),
+        Figure(f'"{NASTY}', f'"{NASTY}', (Link(NASTY, NASTY),)),
+    ]
+    html = to_html(NASTY, blocks)
+    page = Page(html)
+    assert "script" not in page.seen
+    assert page.text.count(NASTY) == 14
+    assert "<script" not in to_markdown(NASTY, blocks)
 
 
 def test_markdown_tables_keep_their_columns() -> None:
@@ -249,6 +274,15 @@ def test_the_best_configuration_of_a_method_is_bold() -> None:
     others = next(t for t in text.split(r"\begin{table}") if "other methods" in t)
     assert "mathbf" not in others
     assert r"\shortstack{label\\propagation}" in others
+
+
+def test_what_is_shown_as_equal_is_equally_bold() -> None:
+    def change(name: str, x: float, method: str, sources: str, seed: int) -> float | None:
+        return {"GFL": 0.99512, "GF": 0.99488}.get(sources)
+
+    text = tables(make_results(["p"], change, quick=True), PANELS["p"])
+    table = next(t for t in text.split(r"\begin{table}") if "calibrated" in t)
+    assert table.count(r"\mathbf{99.5}") == 4 * 2
 
 
 def test_equal_configurations_are_equally_bold_and_missing_ones_are_dashes() -> None:

@@ -46,7 +46,8 @@ _FEW_SEEDS = 5
 
 # Whether a claim holds for the published algorithm, and for block CADO.
 _CASES = {
-    (False, True): "The published algorithm does not deliver what the text says; block CADO does:",
+    (False, True): "The published algorithm does not deliver what the text says; block CADO does "
+    "(why: see nodeproof.solvers.CADO in the documentation):",
     (False, False): "Neither delivers what the text says:",
     (True, False): "The published algorithm delivers what the text says; block CADO does not:",
     (True, True): "Both deliver what the text says:",
