@@ -196,6 +196,11 @@ def test_the_table_against_baselines_takes_the_best_at_each_place(tmp_path: Path
     assert "| Links across classes | 100.0 % | 90.0 % | −5.0 | −5.0 |" in text
 
 
+def test_a_baseline_with_a_title_of_its_own_counts(written: Path) -> None:
+    page = Page((written / "summary.html").read_text())
+    assert "odd_one = 1, 50 % of #1_{x} ^~\\" in page.text
+
+
 def test_every_kind_of_block_is_escaped() -> None:
     blocks = [
         Heading(2, NASTY),

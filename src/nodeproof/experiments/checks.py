@@ -100,11 +100,7 @@ class Look:
 
     def curve(self, panel: str, sources: str, method: str = "") -> Series:
         """Return the accuracy of the solver, or of another method, from some sources."""
-        curve = Curve(method or self.solver, sources)
-        try:
-            return self.results.series(panel, curve)
-        except KeyError:
-            raise NotRunError(f"{curve.name}, in {panel!r}") from None
+        return self._series(panel, Curve(method or self.solver, sources))
 
     def at(self, panel: str, x: float, sources: str, method: str = "") -> float:
         """Return the mean accuracy at one place."""
@@ -125,7 +121,7 @@ class Look:
     def baselines(self, panel: str) -> dict[str, Series]:
         """Return the baselines of a panel."""
         return {
-            METHODS[c.method].title: self.curve(panel, c.sources, c.method)
+            c.title or METHODS[c.method].title: self._series(panel, c)
             for c in self.results.panels[panel].curves
             if c.method in _BASELINES
         }
@@ -133,6 +129,12 @@ class Look:
     def place(self, panel: str, x: float) -> str:
         """Write a place on the axis of a panel."""
         return place(self.results.panels[panel], x)
+
+    def _series(self, panel: str, curve: Curve) -> Series:
+        try:
+            return self.results.series(panel, curve)
+        except KeyError:
+            raise NotRunError(f"{curve.name}, in {panel!r}") from None
 
 
 Check = Callable[[Look], Finding]

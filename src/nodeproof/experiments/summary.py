@@ -101,8 +101,7 @@ def _page(
         *_run(results),
         *_how_to_read(),
         *_claims([v for v in verdicts if v.where != OWN]),
-        Heading(2, "Our own bars"),
-        _overview([v for v in verdicts if v.where == OWN]),
+        *_own_bars([v for v in verdicts if v.where == OWN]),
         *_pictures(results, figures, out),
         *_against_baselines(results),
         *_details(verdicts),
@@ -193,6 +192,12 @@ def _claims(verdicts: Sequence[Verdict]) -> Iterator[Block]:
         if case in cases:
             yield Paragraph(lead)
             yield _overview(cases[case])
+
+
+def _own_bars(verdicts: Sequence[Verdict]) -> Iterator[Block]:
+    if verdicts:
+        yield Heading(2, "Our own bars")
+        yield _overview(verdicts)
 
 
 def _overview(verdicts: Sequence[Verdict]) -> Table:
