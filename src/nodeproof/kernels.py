@@ -19,6 +19,7 @@ __all__ = [
     "message_rows",
     "products",
     "reverse_links",
+    "solve_each",
     "sweep_batches",
     "sweep_rows",
 ]
@@ -366,6 +367,33 @@ def link_mass(lo, hi, indptr, indices, weights, W, mass):
             for i in range(K):
                 for j in range(K):
                     mass[i, j] += W[v, i] * links[j]
+
+
+@njit(cache=True, nogil=True)
+def solve_each(matrices, x, out):
+    """Write ``R_v⁻¹ x_v`` for positive definite R_v: shapes (n, m, m), (n, m) and (n, m).
+
+    numpy's solve calls LAPACK for every node, five times slower at m = 6.
+    """
+    n, m = x.shape
+    factor = np.empty((m, m))
+    for v in range(n):
+        solved = out[v]
+        for i in range(m):
+            for j in range(i + 1):
+                rest = matrices[v, i, j]
+                for k in range(j):
+                    rest -= factor[i, k] * factor[j, k]
+                factor[i, j] = np.sqrt(rest) if i == j else rest / factor[j, j]
+            rest = x[v, i]
+            for k in range(i):
+                rest -= factor[i, k] * solved[k]
+            solved[i] = rest / factor[i, i]
+        for i in range(m - 1, -1, -1):
+            rest = solved[i]
+            for k in range(i + 1, m):
+                rest -= factor[k, i] * solved[k]
+            solved[i] = rest / factor[i, i]
 
 
 @njit(cache=True, nogil=True)

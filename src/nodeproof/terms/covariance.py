@@ -113,17 +113,21 @@ class Covariance(Term):
     def loss(self, theta: Array, lo: int, hi: int) -> Array:
         """Return ``(xᵀR⁻¹x + tr R)/m``."""
         x = self._rows(lo, hi)
-        if len(theta) == 1:
-            solved = np.linalg.solve(theta[0], x.T).T
-        else:
-            solved = np.linalg.solve(theta, x[:, :, None])[:, :, 0]
+        solved = np.linalg.solve(theta[0], x.T).T if len(theta) == 1 else self._solved(theta, x)
         trace = np.trace(theta, axis1=1, axis2=2)
         return np.asarray((np.einsum("vi,vi->v", x, solved) + trace) / self.dim)
 
     def loss_gradient(self, theta: Array, lo: int, hi: int) -> Array:
         """Return ``(I − R⁻¹x xᵀR⁻¹)/m``."""
-        solved = np.linalg.solve(theta, self._rows(lo, hi)[:, :, None])
-        return np.asarray((np.eye(self.dim) - solved @ np.swapaxes(solved, 1, 2)) / self.dim)
+        solved = self._solved(theta, self._rows(lo, hi))
+        return np.asarray((np.eye(self.dim) - solved[:, :, None] * solved[:, None, :]) / self.dim)
+
+    @staticmethod
+    def _solved(theta: Array, x: Array) -> Array:
+        """Return ``R_v⁻¹ x_v`` for each node."""
+        out = np.empty_like(x)
+        kernels.solve_each(theta, x, out)
+        return out
 
     def refit(self, W: NDArray[Any]) -> Array:
         """Return the square roots of the class moments, eigenvalues clipped to the box."""
