@@ -129,7 +129,7 @@ register(Panel(
     "clusters", "fig3", "Number of clusters",
     Axis(
         "number of clusters, $c$  (300 nodes each)",
-        (2, 3, 5, 8, 10, 15, 20, 30, 40, 60), (2, 5, 10),
+        (2, 3, 5, 10, 20, 30, 60), (2, 5),
         scale="log",
     ),
     lambda c: {"n_clusters": c},

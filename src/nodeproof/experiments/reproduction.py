@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nodeproof.errors import MissingExtraError
 from nodeproof.experiments.cells import Cell

@@ -15,6 +15,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from nodeproof import __version__
+from nodeproof.experiments.cells import code_digest
 from nodeproof.experiments.panels import Curve, Panel, Point
 from nodeproof.io import atomic_path
 
@@ -165,7 +166,7 @@ def _settings(point: Point) -> dict[str, Any]:
     sizes = np.broadcast_to(settings.pop("cluster_size"), settings["n_clusters"])
     settings["sizes"] = "/".join(map(str, sizes)) if len(set(sizes)) > 1 else str(sizes[0])
     options = " ".join(f"{name}={value}" for name, value in sorted(point.cell.options.items()))
-    return {**settings, "options": options, "nodeproof": __version__}
+    return {**settings, "options": options, "nodeproof": __version__, "code": code_digest()}
 
 
 def _write(table: pa.Table, stem: Path) -> None:

@@ -34,15 +34,18 @@ Array = NDArray[np.float64]
 class CADO:
     """Alternate one conditional-gradient step in all rows of W with one in all class models.
 
-    Algorithm 1 of the paper for any terms. With ``average="e"`` and ``model_step="projection"``
-    it is Algorithm 2 to the letter. It is here for comparison, not for use: **on the paper's
-    own default data it does not leave its start**. Why:
+    Algorithm 1 of the paper for any terms, with the gradients and oracles of its Appendix D.
+    With ``average="e"`` and ``model_step="projection"`` it is Algorithm 2 to the letter. It is
+    here for comparison, not for use: **on the paper's own default data it does not leave its
+    start**. Why:
 
-    - The step ``2/(t + 2)`` is 1 at t = 0, so the first iterate is one-hot and the start is
-      forgotten; from then on the graph's gradient ``−Σ_u Ā_uv √W_ui/√W_vi`` divides by zero.
-    - Where links inside a class are sparser than 1/2, that gradient is positive, and smallest
-      where W is *largest*: each step only hardens what there is.
-    - All rows move at once, so a balance term sends them all to the smallest class.
+    - Where links inside a class are sparser than 1/2, the graph's gradient
+      ``−Σ_u Ā_uv √W_ui/√W_vi`` is positive, and smallest where W is *largest*: each step only
+      hardens what there is.
+    - The step ``2/(t + 2)`` is 1 at t = 0, so the first iterate is the start, rounded to
+      one-hot rows; from then on that gradient divides by zero, and no row moves again.
+    - All rows are judged from the same state, so where they do move, a balance term sends them
+      all to the smallest class.
     - Averaging ``ē`` instead of W breaks ``L_vv = 1``; averaging W keeps it.
     - The algorithm box projects the negative gradient where the text takes the minimiser over
       the set; the two differ.
