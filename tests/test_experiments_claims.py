@@ -10,7 +10,6 @@ from nodeproof.experiments import PANELS, SOURCES
 from nodeproof.experiments.claims import CLAIMS, Finding, Look, Verdict, check, claim
 from nodeproof.experiments.panels import Point
 
-
 FIG1 = ("p", "omega", "labels")
 
 
