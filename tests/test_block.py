@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nodeproof import Problem, datasets, threads
-from nodeproof.graph import Graph
+from nodeproof.graph import Affinity, Graph
 from nodeproof.metrics import matched_accuracy
 from nodeproof.problem import PAPER_WEIGHTS, Models
 from nodeproof.solvers import BlockCADO, Status
@@ -154,6 +154,14 @@ def test_links_across_classes_are_used_too():
     accuracy = (result.W.argmax(axis=1) == data.y_true)[hidden].mean()
     assert accuracy > data.genie_accuracy("F")
     assert accuracy > data.genie_accuracy("GF") - 0.03
+
+
+def test_a_few_misleading_links_among_labels_do_not_hide_the_classes():
+    data = datasets.make_planted(label_ratio=0.03, random_state=9)
+    problem = make_problem(data, "GL")
+    assert Affinity.assumed(problem.graph, problem.labels).ell[0, 0] < 0.1
+    result = BlockCADO(random_state=0).solve(problem)
+    assert (result.W.argmax(axis=1) == data.y_true).mean() > 0.95
 
 
 def test_without_labels_classes_that_avoid_links_inside_are_found_too():

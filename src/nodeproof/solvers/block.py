@@ -130,12 +130,12 @@ class BlockCADO:
             sweeper = Sweeper(problem)
             while run < len(starts):
                 given, run = starts[run], run + 1
-                W = (
-                    STARTS[given](problem, rng)
-                    if isinstance(given, str)
-                    else _as_rows(given, problem)
-                )
-                result = self._descend(sweeper, W, callback, run, len(starts))
+                named = isinstance(given, str)
+                W = STARTS[given](problem, rng) if named else _as_rows(given, problem)
+                # Such a start says more about links than those among a few labelled nodes.
+                telling = named and given in ("spectral", "features", "opposed")
+                known = None if telling else problem.labels
+                result = self._descend(sweeper, W, known, callback, run, len(starts))
                 if best is None or result.value < best.value:
                     best = result
                 if result.status in (Status.STOPPED, Status.INTERRUPTED):
@@ -148,13 +148,19 @@ class BlockCADO:
         return best
 
     def _descend(
-        self, sweeper: Sweeper, W: Rows, callback: Callback | None, run: int, n_runs: int
+        self,
+        sweeper: Sweeper,
+        W: Rows,
+        known: NDArray[np.int64] | None,
+        callback: Callback | None,
+        run: int,
+        n_runs: int,
     ) -> Result:
         problem, graph = sweeper.problem, sweeper.problem.graph
         matrix = self.affinities == "matrix" and problem.calibrated
         models = Models(None, problem.fit_terms(W), np.zeros(problem.n_classes))
         held = problem.calibrated and self.hold > 0
-        begin = Affinity.assumed(graph, problem.labels, W) if graph and held else None
+        begin = Affinity.assumed(graph, known, W) if graph and held else None
         if graph:
             affinity = begin or problem.fit_models(W, matrix).affinity
             models = replace(models, affinity=affinity)
