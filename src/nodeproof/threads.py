@@ -25,7 +25,7 @@ __all__ = ["ROWS", "default_threads", "map_rows", "sum_rows", "using"]
 T = TypeVar("T")
 
 #: rows in one range: small enough to share out, large enough not to notice the sharing
-ROWS = 2048
+ROWS = 4096
 
 _lock = Lock()
 _limiters = 0
