@@ -9,7 +9,8 @@ import pytest
 from experiment_helpers import make_results
 from nodeproof.experiments import PANELS, Axis, Curve, Panel
 from nodeproof.experiments.claims import Verdict, check
-from nodeproof.experiments.document import (
+from nodeproof.experiments.summary import write_summary
+from nodeproof.experiments.summary.document import (
     Badge,
     Figure,
     Heading,
@@ -21,8 +22,7 @@ from nodeproof.experiments.document import (
     to_html,
     to_markdown,
 )
-from nodeproof.experiments.latex import tables, tex
-from nodeproof.experiments.summary import write_summary
+from nodeproof.experiments.summary.latex import tables, tex
 
 NASTY = "<script>alert('50 % & more')</script> | a_b $x$"
 

@@ -10,9 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from nodeproof import __version__
-from nodeproof.experiments.checks import SOLVERS, Look, NotRunError, gaps
 from nodeproof.experiments.claims import Verdict
-from nodeproof.experiments.document import (
+from nodeproof.experiments.claims.checks import SOLVERS, Look, NotRunError, gaps
+from nodeproof.experiments.claims.own import OWN
+from nodeproof.experiments.claims.wording import percent, signed, symbol
+from nodeproof.experiments.methods import METHODS
+from nodeproof.experiments.panels import PANELS
+from nodeproof.experiments.results import Results
+from nodeproof.experiments.summary.document import (
     Badge,
     Block,
     Cell,
@@ -27,12 +32,7 @@ from nodeproof.experiments.document import (
     to_html,
     to_markdown,
 )
-from nodeproof.experiments.latex import tables
-from nodeproof.experiments.methods import METHODS
-from nodeproof.experiments.own_claims import OWN
-from nodeproof.experiments.panels import PANELS
-from nodeproof.experiments.results import Results
-from nodeproof.experiments.wording import percent, signed, symbol
+from nodeproof.experiments.summary.latex import tables
 from nodeproof.io import atomic_path
 
 __all__ = ["write_summary"]

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from nodeproof.experiments.figures_axes import set_accuracy, set_varied
-from nodeproof.experiments.figures_page import (
+from nodeproof.experiments.figures.axes import set_accuracy, set_varied
+from nodeproof.experiments.figures.page import (
     Page,
     column_width,
     columns_for,
     lines_for,
     seeds_of,
 )
-from nodeproof.experiments.figures_style import STYLES, Style, bound_style, style_of
+from nodeproof.experiments.figures.style import STYLES, Style, bound_style, style_of
 from nodeproof.experiments.methods import METHODS, SOURCES
 from nodeproof.experiments.panels import Curve, Panel
 from nodeproof.experiments.results import Results

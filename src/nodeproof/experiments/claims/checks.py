@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from nodeproof.errors import InputError
+from nodeproof.experiments.claims.wording import place
 from nodeproof.experiments.methods import METHODS, SOURCES
 from nodeproof.experiments.panels import Curve
 from nodeproof.experiments.results import Results, Series
-from nodeproof.experiments.wording import place
 
 __all__ = [
     "BOUND",

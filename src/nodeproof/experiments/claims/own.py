@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nodeproof.experiments.checks import (
+from nodeproof.experiments.claims.checks import (
     BOUND,
     SLACK,
     Finding,
@@ -12,8 +12,8 @@ from nodeproof.experiments.checks import (
     gaps,
     none_below,
 )
-from nodeproof.experiments.paper_claims import BEST, FIG1, best_configuration
-from nodeproof.experiments.wording import limit, percent, share
+from nodeproof.experiments.claims.paper import BEST, FIG1, best_configuration
+from nodeproof.experiments.claims.wording import limit, percent, share
 
 __all__ = ["OWN"]
 

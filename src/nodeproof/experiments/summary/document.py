@@ -105,7 +105,7 @@ def anchor(heading: str) -> str:
 
     Examples
     --------
-    >>> from nodeproof.experiments.document import anchor
+    >>> from nodeproof.experiments.summary.document import anchor
     >>> anchor("What was run")
     'what-was-run'
     """
@@ -121,7 +121,7 @@ def to_markdown(title: str, blocks: Iterable[Block]) -> str:
 
     Examples
     --------
-    >>> from nodeproof.experiments.document import Heading, Paragraph, to_markdown
+    >>> from nodeproof.experiments.summary.document import Heading, Paragraph, to_markdown
     >>> print(to_markdown("Results", [Heading(2, "Claims"), Paragraph("p < q")]), end="")
     # Results
     <BLANKLINE>

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from nodeproof.experiments.checks import (
+from nodeproof.experiments.claims.checks import (
     BOUND,
     SLACK,
     Finding,
@@ -15,9 +15,9 @@ from nodeproof.experiments.checks import (
     gaps,
     none_below,
 )
+from nodeproof.experiments.claims.paper import BEST, ROBUST, TIE, best_configuration
+from nodeproof.experiments.claims.wording import limit, percent, points, share, signed
 from nodeproof.experiments.methods import SOURCES
-from nodeproof.experiments.paper_claims import BEST, ROBUST, TIE, best_configuration
-from nodeproof.experiments.wording import limit, percent, points, share, signed
 from nodeproof.problem import PAPER_WEIGHTS
 
 __all__: list[str] = []

@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
-from nodeproof.experiments.figures_axes import PLAIN
-from nodeproof.experiments.figures_page import Page, seeds_of
-from nodeproof.experiments.figures_style import Style, style_in_turn
+from nodeproof.experiments.figures.axes import PLAIN
+from nodeproof.experiments.figures.page import Page, seeds_of
+from nodeproof.experiments.figures.style import Style, style_in_turn
 from nodeproof.experiments.panels import Curve, Panel
 from nodeproof.experiments.results import Results
 

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from nodeproof.experiments.figures_style import Style
+from nodeproof.experiments.figures.style import Style
 from nodeproof.experiments.panels import Panel
 from nodeproof.experiments.results import Results
 

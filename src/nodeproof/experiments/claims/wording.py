@@ -16,7 +16,7 @@ def percent(share: float) -> str:
 
     Examples
     --------
-    >>> from nodeproof.experiments.wording import percent
+    >>> from nodeproof.experiments.claims.wording import percent
     >>> percent(0.98333)
     '98.3 %'
     """
@@ -50,7 +50,7 @@ def plain(label: str) -> str:
 
     Examples
     --------
-    >>> from nodeproof.experiments.wording import plain
+    >>> from nodeproof.experiments.claims.wording import plain
     >>> plain(r"noise of the features, $\omega$  ($\sigma = 1$)")
     'noise of the features, ω (σ = 1)'
     """

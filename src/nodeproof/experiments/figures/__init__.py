@@ -85,10 +85,10 @@ def compose(results: Results, name: str) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    from nodeproof.experiments.figures_curves import draw_curves
-    from nodeproof.experiments.figures_maps import draw_map
-    from nodeproof.experiments.figures_page import Page
-    from nodeproof.experiments.figures_traces import draw_traces
+    from nodeproof.experiments.figures.curves import draw_curves
+    from nodeproof.experiments.figures.maps import draw_map
+    from nodeproof.experiments.figures.page import Page
+    from nodeproof.experiments.figures.traces import draw_traces
 
     panels = [panel for panel in results.panels.values() if panel.figure == name]
     page = Page(Figure())

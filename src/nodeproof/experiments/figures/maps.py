@@ -10,7 +10,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
-from nodeproof.experiments.figures_page import WIDTH, Page, seeds_of
+from nodeproof.experiments.figures.page import WIDTH, Page, seeds_of
 from nodeproof.experiments.methods import METHODS, SOURCES
 from nodeproof.experiments.panels import Curve, Panel
 from nodeproof.experiments.results import Results

@@ -1,15 +1,15 @@
 """Each claim of the paper, and each bar of our own, as one named check over the results.
 
-A new claim is one function with the decorator `claim`, in `paper_claims` (Sections 4 and 5),
-`appendix_claims` (Appendix E) or `own_claims`.
+A new claim is one function with the decorator `claim`, in `paper` (Sections 4 and 5),
+`appendix` (Appendix E) or `own`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nodeproof.experiments import appendix_claims, own_claims, paper_claims
-from nodeproof.experiments.checks import CLAIMS, Claim, Finding, Look, NotRunError, claim
+from nodeproof.experiments.claims import appendix, own, paper
+from nodeproof.experiments.claims.checks import CLAIMS, Claim, Finding, Look, NotRunError, claim
 from nodeproof.experiments.methods import METHODS
 from nodeproof.experiments.results import Results
 
@@ -19,11 +19,11 @@ __all__ = [
     "Finding",
     "Look",
     "Verdict",
-    "appendix_claims",
+    "appendix",
     "check",
     "claim",
-    "own_claims",
-    "paper_claims",
+    "own",
+    "paper",
 ]
 
 

@@ -55,7 +55,7 @@ def tex(text: str) -> str:
 
     Examples
     --------
-    >>> from nodeproof.experiments.latex import tex
+    >>> from nodeproof.experiments.summary.latex import tex
     >>> print(tex(r"noise_level & 50 % of $\omega$"))
     noise\_level \& 50 \% of $\omega$
     """

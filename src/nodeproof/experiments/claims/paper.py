@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nodeproof.experiments.checks import (
+from nodeproof.experiments.claims.checks import (
     BOUND,
     SLACK,
     Finding,
@@ -17,8 +17,8 @@ from nodeproof.experiments.checks import (
     gaps,
     none_below,
 )
+from nodeproof.experiments.claims.wording import limit, percent, points, share, signed
 from nodeproof.experiments.methods import SOURCES
-from nodeproof.experiments.wording import limit, percent, points, share, signed
 
 __all__ = ["BEST", "TIE", "best_configuration"]
 
