@@ -47,9 +47,11 @@ class NullCorrected(LinearOperator):
            [-0.5,  0.5,  0. ]])
     """
 
-    def __init__(self, adjacency: sp.csr_array, eta: Array, t: float) -> None:
-        super().__init__(dtype=np.dtype(np.float64), shape=adjacency.shape)
-        self.adjacency, self.eta, self.t = adjacency, eta, t
+    def __init__(
+        self, adjacency: sp.csr_array, eta: Array, t: float, dtype: Any = np.float64
+    ) -> None:
+        super().__init__(dtype=np.dtype(dtype), shape=adjacency.shape)
+        self.adjacency, self.eta, self.t = adjacency, eta.astype(dtype), t
 
     def _matmat(self, M: Array) -> Array:
         eta = self.eta[:, None]

@@ -31,6 +31,7 @@ EXTENDED = (*GENIE, *CALIBRATED, FIXED[-1], CADO[-1], *BASELINES)
 # ω = 0 would make the covariances singular.
 _FLOOR = 1e-6
 
+# --8<-- [start:p]
 register(Panel(
     "p", "fig1", "Graph structure",
     Axis(
@@ -41,6 +42,7 @@ register(Panel(
     lambda p: {"p": p},
     EVERYTHING,
 ))  # fmt: skip
+# --8<-- [end:p]
 
 register(Panel(
     "omega", "fig1", "Feature quality",
