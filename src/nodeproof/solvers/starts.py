@@ -25,9 +25,10 @@ Rows = NDArray[np.float32]
 _CHEAP = 20_000_000
 
 
-# Eigenvectors that tell classes apart converge within a few restarts; others would take ten
-# times as long as the sweeps, and tell nothing.
+# Eigenvectors that tell classes apart converge within a few restarts of the Lanczos method, or
+# some dozens near the limit; beyond it they never do. More than ten must cost mere seconds.
 _RESTARTS = 10
+_PRODUCTS = 4_000_000_000
 
 
 def random(problem: Problem, rng: np.random.Generator) -> Rows:
@@ -73,13 +74,15 @@ def _by_eigenvectors(problem: Problem, rng: np.random.Generator, which: str) -> 
     modularity = NullCorrected(
         problem.graph.adjacency, degrees / np.sqrt(total), t=1.0, dtype=np.float32
     )
+    k = min(max(K - 1, 1), n - 2)
+    cheap = _PRODUCTS // (problem.graph.adjacency.nnz * (k + 1))
     try:
         _, vectors = eigsh(
             modularity,
-            k=min(max(K - 1, 1), n - 2),
+            k=k,
             which=which,
             v0=rng.standard_normal(n).astype(np.float32),
-            maxiter=_RESTARTS,
+            maxiter=max(_RESTARTS, cheap),
             tol=1e-3,
         )
     except ArpackNoConvergence as stopped:
