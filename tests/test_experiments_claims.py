@@ -60,6 +60,7 @@ BREAKS: dict[str, list[Change]] = {
         changed("beta_g", "GL", 0.95, 8, 10),
         changed("beta_g", "GF", 0.9, 10),
         both(changed("beta_g", "GF", 0.95, 0), changed("beta_g", "GL", 0.9, 0)),
+        changed("beta_g", "GF", 0.97, 0),
     ],
     "large-beta-f-hurts": [changed("beta_f", "GF", 0.945, 25)],
     "large-beta-l-hurts-a-little": [

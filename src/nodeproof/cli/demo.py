@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
-from sklearn.cluster import SpectralClustering
 
-from nodeproof import NodeClassifier, __version__
+from nodeproof import NodeClassifier, __version__, baselines
 from nodeproof.cli.console import note, screen
 from nodeproof.datasets import Planted, make_planted
 from nodeproof.errors import MissingExtraError
+from nodeproof.experiments.methods import SOURCES
 from nodeproof.io import atomic_path
 from nodeproof.metrics import matched_accuracy
 
@@ -25,16 +25,6 @@ DATA: dict[str, dict[str, Any]] = {
     "the paper's default": {},
     "a harder one": {"p": 0.07, "omega": 0.3, "label_ratio": 0.05},
 }
-
-#: the paper's six configurations: name, sources
-CONFIGURATIONS = [
-    ("Graph", "G"),
-    ("Feature", "F"),
-    ("Graph + Feature", "GF"),
-    ("Graph + Label", "GL"),
-    ("Feature + Label", "FL"),
-    ("Graph + Feature + Label", "GFL"),
-]
 
 
 def run_demo(out: Path, seed: int, as_json: bool) -> None:
@@ -69,11 +59,10 @@ def run_demo(out: Path, seed: int, as_json: bool) -> None:
 
 def _compare(data: Planted, seed: int) -> list[dict[str, Any]]:
     """Return accuracy and bound of spectral clustering and of the six configurations."""
-    spectral = SpectralClustering(
-        data.params["n_clusters"], affinity="precomputed", random_state=seed
-    ).fit_predict(data.graph)
+    K = data.params["n_clusters"]
+    spectral = baselines.spectral_clustering(data.graph, K, random_state=seed)
     rows = [_row("Graph", "spectral clustering", data, "G", spectral)]
-    for name, sources in CONFIGURATIONS:
+    for sources, name in SOURCES.items():
         found = _fit(data, sources, seed).labels_
         rows.append(_row(name, "nodeproof", data, sources, found))
     return rows

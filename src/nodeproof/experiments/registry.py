@@ -146,7 +146,7 @@ register(Panel(
     "q", "beyond", "Links across classes",
     Axis(
         "connectivity across classes, $q$  ($p = 0.1$)",
-        (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1), (0.02, 0.06, 0.1),
+        (0.0, 0.02, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1), (0.02, 0.06, 0.1),
     ),
     lambda q: {"q": q, **_HARD},
     EXTENDED,
@@ -184,7 +184,7 @@ register(Panel(
     "heterophily", "beyond", "Heterophily",
     Axis(
         "connectivity inside a class, $p$  ($q = 0.1$)",
-        (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1), (0.0, 0.05, 0.1),
+        (0.0, 0.02, 0.04, 0.05, 0.06, 0.07, 0.08, 0.1), (0.0, 0.05, 0.1),
     ),
     lambda p: {"p": p, "q": 0.1, **_HARD},
     EXTENDED,
@@ -220,7 +220,7 @@ register(Panel(
         r"noise of the features, $\omega$",
         (0.04, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0), (0.04, 0.3, 1.0),
     ),
-    seeds=lambda x, curve, seeds: min(seeds, 5),
+    seeds=lambda x, curve, seeds: min(seeds, 3),
     kind="map",
 ))  # fmt: skip
 

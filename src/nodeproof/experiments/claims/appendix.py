@@ -105,8 +105,8 @@ def _(look: Look) -> Finding:
     "beta-g-levels-off",
     "[Accuracy] plateaus after β_g ≈ 5.",
     _E1,
-    f"up to β_g = 5 at least one configuration gains {limit(TIE)}; beyond it each stays within "
-    f"{limit(TIE)}",
+    f"up to β_g = 5 at least one configuration gains {limit(TIE)} and none loses more; beyond it "
+    f"each stays within {limit(TIE)}",
     ("beta_g",),
     _SWEPT,
 )
@@ -120,8 +120,9 @@ def _(look: Look) -> Finding:
         gains[sources] = there - look.at("beta_g", 0, sources)
         changes[sources] = float(beyond[abs(beyond).argmax()])
     flat = all(abs(change) <= TIE + SLACK for change in changes.values())
+    grown = max(gains.values()) >= TIE - SLACK and min(gains.values()) >= -TIE - SLACK
     return Finding(
-        flat and max(gains.values()) >= TIE - SLACK,
+        flat and grown,
         f"Gain up to 5, in points: {_told(gains)}. Largest change beyond: {_told(changes)}.",
     )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from nodeproof import __version__
+from nodeproof.experiments.cells import code_digest
 from nodeproof.experiments.claims import Verdict
 from nodeproof.experiments.claims.checks import SOLVERS, Look, NotRunError, gaps
 from nodeproof.experiments.claims.own import OWN
@@ -133,7 +134,7 @@ def _run(results: Results) -> Iterator[Block]:
         ("Setting", "Value"),
         (
             ("Command", _command(results)),
-            ("Version", f"nodeproof {__version__}"),
+            ("Version", f"nodeproof {__version__}, source {code_digest()}"),
             ("Seeds", seeds),
             ("Grid", "quick" if results.quick else "full"),
             ("Panels", ", ".join(results.panels)),
