@@ -36,7 +36,7 @@ register(Panel(
     "p", "fig1", "Graph structure",
     Axis(
         "connectivity inside a class, $p$  ($q = 0.05$)",
-        tuple(round(0.01 * k, 2) for k in range(16)), (0.0, 0.05, 0.1, 0.15),
+        tuple(round(0.01 * k, 2) for k in range(16)), (0.0, 0.05, 0.1),
         mark=(0.05, "$p = q$"),
     ),
     lambda p: {"p": p},
@@ -49,7 +49,7 @@ register(Panel(
     Axis(
         r"noise of the features, $\omega$",
         (0.0, 0.04, 0.1, 0.2, 0.3, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 5.0),
-        (0.0, 0.3, 1.0, 3.0), scale="sqrt",
+        (0.04, 0.3, 1.0, 3.0), scale="sqrt",
         mark=(1.0, r"$\omega = \sigma$"),
     ),
     lambda omega: {"omega": max(omega, _FLOOR)},
@@ -60,7 +60,7 @@ register(Panel(
     "labels", "fig1", "Training labels",
     Axis(
         "share of nodes with a label, $n_t / n_0$",
-        (0.0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5), (0.0, 0.05, 0.2, 0.5),
+        (0.0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5), (0.0, 0.05, 0.2),
         scale="sqrt",
     ),
     lambda ratio: {"label_ratio": ratio},
