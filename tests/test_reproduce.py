@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import random
+import secrets
 import signal
 import subprocess
 import sys
@@ -124,12 +127,16 @@ def test_killed_five_times_the_tables_are_the_same_and_no_cell_ran_twice(tmp_pat
     subprocess.run([*command, str(whole)], check=True, capture_output=True)
     total = len((whole / JOURNAL).read_text().splitlines())
 
+    marked = {**os.environ, "MARK": secrets.token_hex(8)}
     chance = random.Random()
     for _ in range(5):
         finished = _count(cut)
         stop_at = finished + chance.randint(1, max(1, (total - finished) // 5))
         process = subprocess.Popen(
-            [*command, str(cut)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*command, str(cut)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=marked,
         )
         while _count(cut) < stop_at and process.poll() is None:
             time.sleep(0.01)
@@ -138,6 +145,8 @@ def test_killed_five_times_the_tables_are_the_same_and_no_cell_ran_twice(tmp_pat
         process.wait()
         assert _count(cut) < total, "the run was over before it could be killed"
 
+    time.sleep(3)
+    assert not _alive(marked["MARK"]), "workers outlive the run that was killed"
     last = subprocess.run([*command, str(cut)], check=True, capture_output=True, text=True)
     told = json.loads(last.stdout)
     assert 0 < told["cells_run"] < total
@@ -147,6 +156,16 @@ def test_killed_five_times_the_tables_are_the_same_and_no_cell_ran_twice(tmp_pat
                 "summary.html", "tables/dense.tex", "beyond.svg", "beyond.pdf"]  # fmt: skip
     for name in compared:
         assert (whole / name).read_bytes() == (cut / name).read_bytes(), name
+
+
+def _alive(mark: str) -> list[str]:
+    """Return the processes with this mark in their environment (where /proc tells)."""
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in environ.read_bytes():
+                found.append(environ.parent.name)
+    return found
 
 
 def _count(out: Path) -> int:

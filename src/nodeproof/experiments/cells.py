@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import multiprocessing
-import signal
 import time
 import warnings
 from collections.abc import Mapping
@@ -132,9 +130,6 @@ def run_cell(cell: Cell) -> Record:
     ``accuracy`` is taken over the nodes without a label; by the names of the classes where the
     method was given labels, else up to renaming them. ``matched`` always is up to renaming.
     """
-    if multiprocessing.parent_process() is not None:
-        # Ctrl-C is for the process that hands out the cells and keeps what is finished.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
     data = _draw(cell.data_key)
     method = METHODS[cell.method]
     with warnings.catch_warnings(), threads.using(1):

@@ -103,7 +103,7 @@ register(Panel(
     "n", "fig3", "Number of nodes",
     Axis(
         "number of nodes, $n$",
-        (30, 60, 90, 150, 300, 450, 600, 900, 1200, 1500), (30, 150, 900),
+        (30, 60, 90, 150, 300, 450, 600, 900, 1200, 1500), (30, 900),
         scale="log",
     ),
     lambda n: {"cluster_size": n // 3},
@@ -114,7 +114,7 @@ register(Panel(
     "m", "fig3", "Number of features",
     Axis(
         "number of features, $m$  (two thirds noise)",
-        (3, 6, 9, 12, 15, 18, 21, 24, 27), (3, 12, 27),
+        (3, 6, 9, 12, 15, 18, 21, 24, 27), (3, 27),
     ),
     lambda m: {"n_features": m, "n_noise": 2 * m // 3},
     EVERYTHING,
@@ -174,7 +174,7 @@ register(Panel(
     "sizes", "beyond", "Unequal classes",
     Axis(
         "share of the largest class, of three",
-        (0.34, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9), (0.34, 0.6, 0.8),
+        (0.34, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9), (0.34, 0.8),
     ),
     _unequal,
     EXTENDED,

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +81,8 @@ def run(
         missing.sort(key=lambda cell: (-cell.work, cell.data_key))
         parallel = Parallel(jobs, return_as="generator_unordered")
         if missing:
-            with closing(parallel(delayed(_keyed)(cell) for cell in missing)) as answers:
+            calls = (delayed(_keyed)(cell, os.getpid()) for cell in missing)
+            with closing(parallel(calls)) as answers:
                 for key, record in answers:
                     journal.add(key, record)
                     if finished:
@@ -84,8 +90,23 @@ def run(
         return journal.records
 
 
-def _keyed(cell: Cell) -> tuple[str, dict[str, Any]]:
+def _keyed(cell: Cell, parent: int) -> tuple[str, dict[str, Any]]:
+    if os.getpid() != parent:
+        _serve(parent)
     try:
         return cell.key, run_cell(cell)
     except Exception as error:
         raise RuntimeError(f"{error}, in the cell {cell.key}") from error
+
+
+@cache
+def _serve(parent: int) -> None:
+    """Make this process a worker: Ctrl-C is for its parent, and it ends when that has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
