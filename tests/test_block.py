@@ -171,6 +171,12 @@ def test_without_labels_classes_that_avoid_links_inside_are_found_too():
     assert result.models.affinity.ell[0, 0] < 0
 
 
+def test_few_labels_do_not_hide_classes_that_avoid_links_inside():
+    data = datasets.make_planted(p=0.05, q=0.1, label_ratio=0.05, random_state=7)
+    result = BlockCADO(random_state=7).solve(make_problem(data, "GL"))
+    assert (result.W.argmax(axis=1) == data.y_true).mean() > 0.95
+
+
 def test_matrix_affinities_find_classes_that_differ_in_density():
     rng = np.random.default_rng(0)
     z = rng.integers(3, size=300)

@@ -113,8 +113,9 @@ def choose_starts(problem: Problem, n_init: int | str) -> list[str]:
     if n_init == "auto":
         links = problem.graph.adjacency.nnz if problem.graph else 0
         n_init = 4 if (problem.n_nodes + links) * problem.n_classes <= _CHEAP else 1
-    if problem.labels is None and "spectral" in promising and problem.calibrated:
-        # Nothing else would tell whether classes seek links inside, or avoid them.
+    alone = problem.labels is None or "features" not in promising
+    if problem.calibrated and alone and "spectral" in promising:
+        # Links alone, or with few labels, may not tell whether classes seek links or avoid them.
         promising.append("opposed")
     return (promising + ["random"] * int(n_init))[: int(n_init)]
 
