@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+import nodeproof
 from nodeproof import __version__, datasets
 from nodeproof.errors import InputError
 from nodeproof.experiments import (
@@ -23,6 +26,7 @@ from nodeproof.experiments import (
     run_cell,
     select,
 )
+from nodeproof.experiments.cells import code_digest
 from nodeproof.experiments.journal import Journal
 from nodeproof.experiments.methods import METHODS
 from nodeproof.experiments.runner import JOURNAL
@@ -78,6 +82,22 @@ def test_a_cell_is_known_by_what_it_computes():
     ]
     assert len({cell.key for cell in [plain, *others]}) == 6
     assert json.loads(plain.key)["version"] == __version__
+
+
+def test_code_that_computes_cells_counts_and_other_code_does_not(tmp_path):
+    package = Path(nodeproof.__file__).parent
+    digests = []
+    for number, touched in enumerate(
+        ("", "solvers/block.py", "experiments/methods.py", "cli/fit.py", "experiments/panels.py")
+    ):
+        root = tmp_path / str(number)
+        shutil.copytree(package, root, ignore=shutil.ignore_patterns("__pycache__"))
+        if touched:
+            (root / touched).open("a").write("# changed")
+        digests.append(code_digest(root))
+    plain, solver, methods, cli, panels = digests
+    assert plain == code_digest() == cli == panels
+    assert len({plain, solver, methods}) == 3
 
 
 def test_the_same_cell_gives_the_same_record_but_for_the_time():

@@ -77,7 +77,7 @@ class _Bar:
 
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
-        self.ran = 0
+        self.ran = self.wanted = 0
         self.total = self.done = 0.0
         self.task: TaskID | None = None
         self.progress = Progress(

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import nodeproof
 from nodeproof import __version__, threads
@@ -30,8 +29,7 @@ _DEFAULTS = {
     if name != "random_state"
 }
 
-# JSON has no place for a data set; the parts of an outcome that depend on the clock are kept
-# apart from those that must be the same, bit for bit, in every run.
+#: what is kept of a cell, ready for JSON
 Record = dict[str, Any]
 
 
@@ -107,12 +105,11 @@ class Cell:
 
 
 @cache
-def code_digest() -> str:
-    """Return a digest of the source that cells are computed with.
+def code_digest(root: Path = Path(nodeproof.__file__).parent) -> str:
+    """Return a digest of the source, below this folder, that cells are computed with.
 
     A cell that other code has computed, released or not, is not taken for finished.
     """
-    root = Path(nodeproof.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         place = path.relative_to(root)
@@ -142,7 +139,7 @@ def run_cell(cell: Cell) -> Record:
     if not hidden.any():
         hidden = ~hidden
     named = float(np.mean(outcome.labels[hidden] == data.y_true[hidden]))
-    matched = _matched(data.y_true[hidden], outcome.labels[hidden])
+    matched = float(matched_accuracy(data.y_true[hidden], outcome.labels[hidden]))
     record: Record = {
         "accuracy": named if outcome.named else matched,
         "matched": matched,
@@ -162,7 +159,3 @@ def _draw(key: str) -> Planted:
     """Draw the data of a cell; the cells before and after it mostly share them."""
     settings, seed = json.loads(key)
     return make_planted(**settings, random_state=seed)
-
-
-def _matched(truth: NDArray[np.int64], found: NDArray[np.int64]) -> float:
-    return float(matched_accuracy(truth, found))

@@ -90,7 +90,7 @@ class Panel:
     y : Axis, optional
         The second axis of a map.
     options : callable
-        Arguments of the fixed-weight methods at x.
+        Arguments at x of the methods that take weights.
     seeds : callable
         How many of the seeds asked for are run, by x and curve.
     kind : {"curves", "map", "trace"}
@@ -127,7 +127,7 @@ class Panel:
                     data = self.data(x) if y is None else self.data(x, y)
                     if METHODS[curve.method].needs_labels and data.get("label_ratio") == 0:
                         continue
-                    varied = self.options(x) if curve.method in ("fixed", "cado") else {}
+                    varied = self.options(x) if METHODS[curve.method].weighted else {}
                     for seed in range(self.seeds(x, curve, seeds)):
                         cell = Cell(
                             curve.method, curve.sources, seed, data, {**varied, **curve.options}

@@ -93,15 +93,13 @@ class Results:
             for point in panel.points(seeds, quick)
         ]
 
-    def series(
-        self, panel: str, curve: Curve, field: str = "accuracy", y: float | None = None
-    ) -> Series:
-        """Return one curve of a panel; of a map, the curve at y."""
+    def series(self, panel: str, curve: Curve, y: float | None = None) -> Series:
+        """Return the accuracy along one curve of a panel; of a map, the curve at y."""
         found = self._by_curve[panel, curve.name, y]
         xs = list(dict.fromkeys(point.x for point, _ in found))
         return Series(
             np.array(xs, dtype=float),
-            [np.array([float(r[field]) for p, r in found if p.x == x]) for x in xs],
+            [np.array([float(r["accuracy"]) for p, r in found if p.x == x]) for x in xs],
         )
 
     def traces(self, panel: str, curve: Curve) -> list[dict[str, Any]]:

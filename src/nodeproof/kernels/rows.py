@@ -1,113 +1,28 @@
-"""The inner loops, compiled; no policy.
-
-Every kernel releases the GIL and works on a range of rows, so that callers may run fixed
-ranges on several threads: what a range gives does not depend on who runs it.
-"""
+"""Loops that solve rows of W: the sweeps of block CADO, and belief propagation."""
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import njit
+
+from nodeproof.kernels.links import AHEAD, prefetch
 
 __all__ = [
     "belief_rows",
-    "count_loops_and_zeros",
-    "first_bad_weight",
-    "is_symmetric",
     "link_mass",
     "message_rows",
-    "products",
-    "reverse_links",
-    "solve_each",
     "sweep_batches",
     "sweep_rows",
 ]
-
-# Rows of W are read in random order, and waiting for them is most of a sweep. They are asked
-# for so many links ahead: 2.5 times faster on a graph of 10⁷ links than without.
-_AHEAD = 16
 
 # Keeps divisors away from zero; far below what any probability in float32 can be.
 _SMALL = 1e-100
 
 
-@njit(cache=True, nogil=True)
-def first_bad_weight(data):
-    """Return the position of the first weight that is negative or not finite, or −1."""
-    for e in range(len(data)):
-        if not (data[e] >= 0.0 and data[e] < np.inf):
-            return e
-    return -1
-
-
-@njit(cache=True, nogil=True)
-def count_loops_and_zeros(indptr, indices, data):
-    """Return how many entries lie on the diagonal, and how many stored weights are zero."""
-    loops = 0
-    zeros = 0
-    for v in range(len(indptr) - 1):
-        for e in range(indptr[v], indptr[v + 1]):
-            if indices[e] == v:
-                loops += 1
-            if data[e] == 0.0:
-                zeros += 1
-    return loops, zeros
-
-
-@intrinsic
-def _prefetch(typingctx, array, position):
-    """Ask the processor to bring ``array[position]`` (one axis) near; reads nothing."""
-
-    def generate(context, builder, signature, arguments):
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        offset = context.cast(builder, arguments[1], signature.args[1], types.intp)
-        byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])
-        call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-        address = builder.bitcast(builder.gep(data, [offset]), byte_pointer)
-        read, keep, from_data = int32(0), int32(3), int32(1)
-        builder.call(call, [address, read, keep, from_data])
-        return context.get_dummy_value()
-
-    return types.void(array, position), generate
-
-
-@njit(cache=True, nogil=True)
-def is_symmetric(indptr, indices, weights):
-    """Tell whether a CSR matrix with sorted rows equals its transpose, in one pass.
-
-    Rows are visited in order, so the lower entries of a row are asked for in the order in
-    which they are stored: one pointer a row suffices. No `weights` means all are one; weights
-    that differ by rounding are equal.
-    """
-    n = len(indptr) - 1
-    end = len(indices) - 1
-    pointer = indptr[:n].copy()
-    for v in range(n):
-        # All lower entries of row v have been asked for by now, unless one has no partner.
-        if pointer[v] < indptr[v + 1] and indices[pointer[v]] < v:
-            return False
-        for e in range(indptr[v], indptr[v + 1]):
-            _prefetch(pointer, indices[min(e + 2 * _AHEAD, end)])
-            _prefetch(indices, pointer[indices[min(e + _AHEAD, end)]])
-            u = indices[e]
-            if u > v:
-                twin = pointer[u]
-                if twin >= indptr[u + 1] or indices[twin] != v:
-                    return False
-                if len(weights) > 0 and abs(weights[twin] - weights[e]) > 1e-6 * weights[e]:
-                    return False
-                pointer[u] = twin + 1
-    return True
-
-
 @njit(cache=True, nogil=True, inline="always")
 def _ask_ahead(e, indices, flat, K):
     """Prefetch the row of W (given `flat`), both its ends, that a link ahead of e will need."""
-    row = np.uintp(indices[min(e + _AHEAD, len(indices) - 1)]) * K
-    _prefetch(flat, row)
-    _prefetch(flat, row + K - np.uintp(1))
+    row = np.uintp(indices[min(e + AHEAD, len(indices) - 1)]) * K
+    prefetch(flat, row)
+    prefetch(flat, row + K - np.uintp(1))
 
 
 @njit(cache=True, nogil=True)
@@ -340,20 +255,6 @@ def message_rows(lo, hi, first, first_link, indptr, weights, ell, messages, new,
 
 
 @njit(cache=True, nogil=True)
-def reverse_links(indptr, indices):
-    """Return, for each link of a symmetric CSR matrix with sorted rows, where its twin lies."""
-    n = len(indptr) - 1
-    pointer = indptr[:n].copy()
-    twin = np.empty(len(indices), dtype=indptr.dtype)
-    for v in range(n):
-        for e in range(indptr[v], indptr[v + 1]):
-            u = indices[e]
-            twin[e] = pointer[u]
-            pointer[u] += 1
-    return twin
-
-
-@njit(cache=True, nogil=True)
 def link_mass(lo, hi, indptr, indices, weights, W, mass):
     """Add Σ_v W_vi (AW)_vj over rows lo…hi to `mass` (K×K), or its trace (1×1)."""
     K = W.shape[1]
@@ -367,43 +268,3 @@ def link_mass(lo, hi, indptr, indices, weights, W, mass):
             for i in range(K):
                 for j in range(K):
                     mass[i, j] += W[v, i] * links[j]
-
-
-@njit(cache=True, nogil=True)
-def solve_each(matrices, x, out):
-    """Write ``R_v⁻¹ x_v`` for positive definite R_v: shapes (n, m, m), (n, m) and (n, m).
-
-    numpy's solve calls LAPACK for every node, five times slower at m = 6.
-    """
-    n, m = x.shape
-    factor = np.empty((m, m))
-    for v in range(n):
-        solved = out[v]
-        for i in range(m):
-            for j in range(i + 1):
-                rest = matrices[v, i, j]
-                for k in range(j):
-                    rest -= factor[i, k] * factor[j, k]
-                factor[i, j] = np.sqrt(rest) if i == j else rest / factor[j, j]
-            rest = x[v, i]
-            for k in range(i):
-                rest -= factor[i, k] * solved[k]
-            solved[i] = rest / factor[i, i]
-        for i in range(m - 1, -1, -1):
-            rest = solved[i]
-            for k in range(i + 1, m):
-                rest -= factor[k, i] * solved[k]
-            solved[i] = rest / factor[i, i]
-
-
-@njit(cache=True, nogil=True)
-def products(x, out):
-    """Write x_i x_j for i ≤ j, row by row of the upper triangle, to `out` (rows, m(m+1)/2)."""
-    m = x.shape[1]
-    for v in range(x.shape[0]):
-        at = 0
-        for i in range(m):
-            left = x[v, i]
-            for j in range(i, m):
-                out[v, at] = left * x[v, j]
-                at += 1

