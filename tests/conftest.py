@@ -52,3 +52,15 @@ def slope() -> Callable[..., float]:
         return (ahead - behind) / (2.0 * step)
 
     return central
+
+
+@pytest.fixture(scope="session")
+def easy():
+    """Planted data that every method should solve."""
+    return make_planted(cluster_size=100, p=0.25, omega=0.1, random_state=0)
+
+
+@pytest.fixture(scope="session")
+def hard():
+    """Planted data with few labels, weak links and weak features."""
+    return make_planted(cluster_size=60, p=0.15, omega=0.4, label_ratio=0.05, random_state=1)

@@ -158,6 +158,25 @@ def test_killed_five_times_the_tables_are_the_same_and_no_cell_ran_twice(tmp_pat
         assert (whole / name).read_bytes() == (cut / name).read_bytes(), name
 
 
+@pytest.mark.slow
+def test_ctrl_c_ends_the_run_and_its_workers_and_keeps_what_is_finished(tmp_path):
+    command = [sys.executable, "-m", "nodeproof", "reproduce", "dense", "--seeds", "10",
+               "--jobs", "2", "--out", str(tmp_path)]  # fmt: skip
+    marked = {**os.environ, "MARK": secrets.token_hex(8)}
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env=marked, start_new_session=True
+    )
+    while _count(tmp_path) < 5 and process.poll() is None:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the workers are told, too
+    told = process.communicate(timeout=30)[1]
+    assert process.returncode == 130
+    assert f"{_count(tmp_path)} cells were finished and are kept" in told
+    assert "Traceback" not in told
+    time.sleep(3)
+    assert not _alive(marked["MARK"])
+
+
 def _alive(mark: str) -> list[str]:
     """Return the processes with this mark in their environment (where /proc tells)."""
     found = []
