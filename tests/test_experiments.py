@@ -144,6 +144,17 @@ def test_a_trace_follows_the_objective_from_the_judge(options):
     assert len(record["trace"]["accuracy"]) == len(values)
 
 
+@pytest.mark.parametrize("solver", ["cado", "block"])
+def test_a_trace_that_is_interrupted_is_not_a_finished_cell(solver, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nodeproof.problem.Problem.gradient_W", interrupt)
+    monkeypatch.setattr("nodeproof.solvers.sweep.Sweeper.sweep", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_cell(Cell("trace", "GFL", 0, SMALL, {"solver": solver}))
+
+
 def test_a_calibrated_trace_ends_at_the_solvers_own_value():
     record = run_cell(Cell("trace", "GFL", 0, SMALL, {"solver": "block", "weights": "calibrated"}))
     assert record["trace"]["value"][-1] == pytest.approx(record["objective"], rel=1e-6)

@@ -16,7 +16,7 @@ from nodeproof.datasets import Planted
 from nodeproof.estimator import NodeClassifier
 from nodeproof.graph import Graph
 from nodeproof.problem import PAPER_WEIGHTS, Problem
-from nodeproof.solvers import CADO, BlockCADO, Progress
+from nodeproof.solvers import CADO, BlockCADO, Progress, Status
 from nodeproof.terms import Covariance, Labels, NodeData, Term
 
 __all__ = ["METHODS", "SOURCES", "Method", "Outcome"]
@@ -150,6 +150,8 @@ def _trace(
     result = make(n_jobs=1, random_state=seed, **settings).solve(
         problem, start="random", callback=follow
     )
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt  # a solver keeps what it has; here it would pass for finished
     return Outcome(
         result.W.argmax(axis=1),
         y is not None,
