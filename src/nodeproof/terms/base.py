@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from nodeproof import threads
 from nodeproof.sets import ConvexSet
@@ -26,14 +27,14 @@ class NodeData:
     ----------
     n_classes : int
         Number of classes K.
-    X : ndarray of shape (n, m), or None
+    X : ndarray or csr_array of shape (n, m), or None
         Features, finite.
     y : ndarray of shape (n,), or None
         Labels 0…K−1, −1 where there is none.
     """
 
     n_classes: int
-    X: NDArray[Any] | None = None
+    X: NDArray[Any] | csr_array | None = None
     y: NDArray[np.int64] | None = None
 
 

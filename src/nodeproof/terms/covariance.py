@@ -83,6 +83,11 @@ class Covariance(Term):
         """Return a copy that holds the features."""
         if nodes.X is None:
             raise InputError("Covariance needs features: X is missing")
+        if not isinstance(nodes.X, np.ndarray):
+            raise InputError(
+                "Covariance needs dense features, but X is sparse: reduce it first, for example "
+                "with TruncatedSVD"
+            )
         if self.lo is not None and self.lo <= 0:
             raise InputError(f"Covariance needs lo > 0, because it inverts R; got lo={self.lo}")
         n, m = nodes.X.shape
