@@ -8,12 +8,15 @@ from scipy.optimize import minimize
 
 from nodeproof import sets
 from nodeproof.errors import InputError
-from nodeproof.sets import ConvexSet, Simplex, SpectralBox
+from nodeproof.sets import Box, ConvexSet, Simplex, SpectralBox
 
 SETS = [
+    Box([-1.0, 0.0, 0.5, 2.0], [1.0, 0.1, 0.5, 7.0]),
+    Box([[0.0, -2.0], [0.3, -1.0]], [[1.0, 2.0], [0.3, -0.5]]),
     Simplex(),
     Simplex(2),
     Simplex(7),
+    Simplex(5, floor=0.03),
     SpectralBox(0.5, 2.0),
     SpectralBox(-1.0, 3.0, dim=3),
     SpectralBox(0.0, 1.0, dim=1),
@@ -192,6 +195,25 @@ def test_the_simplex_lmo_is_the_unit_vector_at_the_first_smallest_entry():
     np.testing.assert_array_equal(vertices.argmax(axis=1), gradients.argmin(axis=1))
 
 
+def test_a_floor_holds_at_every_vertex_and_in_every_projection():
+    simplex = Simplex(4, floor=0.05)
+    gradients = random_points(simplex, 50, seed=13)
+    np.testing.assert_allclose(np.sort(simplex.lmo(gradients))[:, :3], 0.05)
+    np.testing.assert_array_equal(simplex.lmo(gradients).argmax(axis=1), gradients.argmin(axis=1))
+    assert simplex.project(gradients).min() == pytest.approx(0.05)
+    assert not simplex.contains([1.0, 0.0, 0.0, 0.0])
+
+
+def test_a_box_of_unequal_sides_takes_its_own_shape_alone():
+    box = Box(np.zeros((2, 3)), np.ones((2, 3)))
+    points = random_points(box, 5, seed=14)[:, :2, :3]
+    np.testing.assert_array_equal(box.project(points), points.clip(0.0, 1.0))
+    assert box.center(3).shape == (2, 3)
+    for wrong in (np.ones((3, 2)), np.ones((3, 3)), np.ones(3)):
+        with pytest.raises(InputError, match=r"takes arrays of shape \(\.\.\., 2, 3\); got shape"):
+            box.project(wrong)
+
+
 @pytest.mark.parametrize("box", [s for s in SETS if isinstance(s, SpectralBox)], ids=repr)
 def test_the_spectral_lmo_has_all_its_eigenvalues_at_the_ends(box):
     vertices = box.lmo(random_points(box, 100, seed=10))
@@ -248,6 +270,7 @@ def test_a_matrix_that_is_not_symmetric_is_outside_the_spectral_box():
 
 def test_what_is_not_a_number_is_outside():
     assert not Simplex().contains([np.nan, 1.0])
+    assert not Box([0.0, 0.0], [1.0, 1.0]).contains([np.nan, 1.0])
     assert not SpectralBox(0.5, 2.0).contains(np.full((2, 2), np.nan))
 
 
@@ -267,6 +290,15 @@ def test_the_simplex_projection_of_huge_points_is_a_member(size):
     ("make", "message"),
     [
         (lambda: Simplex(0), "at least one dimension, got 0"),
+        (lambda: Simplex(4, floor=0.25), "floor < 1/dim, and a dim for it; got floor=0.25, dim=4"),
+        (lambda: Simplex(4, floor=-0.1), "got floor=-0.1"),
+        (lambda: Simplex(floor=0.1), "got floor=0.1, dim=None"),
+        (lambda: Simplex(3, floor=math.nan), "got floor=nan"),
+        (lambda: Box([0.0, 2.0], [1.0, 1.0]), r"lo ≤ hi, got lo=2.0, hi=1.0 at \(1,\)"),
+        (lambda: Box([0.0], [math.inf]), "hi=inf"),
+        (lambda: Box([0.0], [1.0, 2.0]), r"one shape, got \(1,\) and \(2,\)"),
+        (lambda: Box(0.0, 1.0), "one shape"),
+        (lambda: Box([], []), "one shape"),
         (lambda: SpectralBox(0.0, 1.0, dim=-2), "at least one dimension, got -2"),
         (lambda: SpectralBox(2.0, 1.0), "lo ≤ hi, got lo=2.0, hi=1.0"),
         (lambda: SpectralBox(0.0, math.inf), "hi=inf"),
