@@ -1,6 +1,7 @@
 """What every term keeps to. A term added to TERMS is covered."""
 
 import copy
+import dataclasses
 
 import numpy as np
 import pytest
@@ -8,14 +9,19 @@ from scipy.stats import multivariate_normal
 
 from nodeproof import terms, threads
 from nodeproof.errors import InputError
-from nodeproof.terms import Covariance, Labels, NodeData, Term
+from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Term
 
 TERMS = [
     Covariance(),
     Covariance(intercept=True),
     Covariance(lo=0.4, hi=1.1, shrinkage=7.0),
+    Gaussian(),
+    Gaussian(covariance="shared"),
+    Gaussian(covariance="full", shrinkage=4.0),
     Labels(),
     Labels(accuracy=0.6, strength=5.0),
+    Multinomial(),
+    Multinomial(smoothing=3.0, trust=0.4),
 ]
 
 K = 3
@@ -32,6 +38,14 @@ def draw_nodes(n: int, seed: int = 0) -> NodeData:
     return NodeData(K, X, np.where(rng.random(n) < 0.67, y, -1))
 
 
+def nodes_for(term: Term, n: int) -> NodeData:
+    """Return nodes with features of the kind that the term takes."""
+    nodes = draw_nodes(n)
+    if isinstance(term, Multinomial):
+        return dataclasses.replace(nodes, X=np.floor(2.0 * np.abs(nodes.X)))
+    return nodes
+
+
 def draw_rows(n: int, seed: int = 1) -> np.ndarray:
     return np.random.default_rng(seed).dirichlet(np.ones(K), size=n)
 
@@ -43,7 +57,7 @@ def one_hot(z: np.ndarray) -> np.ndarray:
 def members(term: Term, count: int, seed: int = 2) -> np.ndarray:
     """Return random members of the term's set, shape (count, ...)."""
     rng = np.random.default_rng(seed)
-    shape = term.estimate(np.full((term.n_nodes, K), 1 / K)).shape[1:]
+    shape = term.refit(np.full((term.n_nodes, K), 1 / K)).shape[1:]
     return term.models_set.project(1.5 * rng.standard_normal((count, *shape)))
 
 
@@ -60,7 +74,7 @@ def unbound(request):
 
 @pytest.fixture
 def term(unbound):
-    return unbound.bind(draw_nodes(30))
+    return unbound.bind(nodes_for(unbound, 30))
 
 
 def test_every_public_term_is_listed():
@@ -74,7 +88,7 @@ def test_every_public_term_is_listed():
 
 def test_binding_leaves_the_term_itself_as_it_was(unbound):
     before = copy.copy(vars(unbound))
-    bound = unbound.bind(draw_nodes(12))
+    bound = unbound.bind(nodes_for(unbound, 12))
     assert bound is not unbound
     assert vars(unbound) == before
     assert (bound.n_nodes, bound.n_classes) == (12, K)
@@ -90,7 +104,7 @@ def test_the_source_picks_a_weight(unbound):
 
 
 def test_data_are_left_as_they_were(unbound):
-    nodes = draw_nodes(30)
+    nodes = nodes_for(unbound, 30)
     X, y = nodes.X.copy(), nodes.y.copy()
     bound, W = unbound.bind(nodes), draw_rows(30)
     rows = W.copy()
@@ -237,7 +251,7 @@ def test_rows_in_float32_give_models_in_float64(term):
 
 def test_results_do_not_depend_on_the_number_of_threads(unbound):
     n = 2 * threads.ROWS + 100
-    term, W = unbound.bind(draw_nodes(n)), draw_rows(n)
+    term, W = unbound.bind(nodes_for(unbound, n)), draw_rows(n)
 
     def everything():
         models, estimates = term.refit(W), term.estimate(W)

@@ -2,6 +2,8 @@
 
 from nodeproof.terms.base import NodeData, Term
 from nodeproof.terms.covariance import Covariance
+from nodeproof.terms.gaussian import Gaussian
 from nodeproof.terms.labels import Labels
+from nodeproof.terms.multinomial import Multinomial
 
-__all__ = ["Covariance", "Labels", "NodeData", "Term"]
+__all__ = ["Covariance", "Gaussian", "Labels", "Multinomial", "NodeData", "Term"]

@@ -1,0 +1,322 @@
+"""Features with a mean a class, and a spread about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.sparse import csr_array
+
+from nodeproof import threads
+from nodeproof.errors import InputError
+from nodeproof.sets import Box
+from nodeproof.terms.base import Array, NodeData, Term
+from nodeproof.terms.covariance import MOST_FEATURES
+
+__all__ = ["Gaussian"]
+
+#: no variance is believed to be smaller than this share of the pooled one
+FLOOR = 1e-9
+
+_MOST_ENTRIES = 2**22
+
+
+class Gaussian(Term):
+    """Features that are normal in each class, about a mean of its own.
+
+    Calibrated, the model of class i is ``(μ_i, Σ_i)``, the mean in its first row and the
+    variances (or the covariance) in the others, and a node costs its −log-likelihood. The prior
+    is the conjugate one: κ nodes that each class is taken to have had already, with the mean m
+    and the covariance S of all nodes. So with N_i nodes in the class
+
+        μ_i = (Σ_v W_vi x_v + κ m) / (N_i + κ),
+        Σ_i = (Σ_v W_vi (x_v − μ_i)(x_v − μ_i)ᵀ + κ (S + (m − μ_i)(m − μ_i)ᵀ)) / (N_i + κ);
+
+    a shared Σ is the mean of these, each with its N_i + κ. No Σ is believed to be below 1e-9
+    of the variances in S, in any direction: columns that are constant or repeat do no harm.
+
+    The paper's loss is the squared distance to the mean in units of the pooled variances d,
+    ``f(x; μ, d) = ½ Σ_j (x_j − μ_j)²/d_j / m``, whatever the covariance; a class is (μ, d) with
+    μ between the least and the largest value of each column, and d given.
+
+    Parameters
+    ----------
+    covariance : {"diagonal", "shared", "full"}
+        Variances a class; one covariance for all classes; or a covariance a class. The last two
+        take at most 512 features.
+    shrinkage : float
+        Calibrated only: how many nodes' worth of the pooled features each class is mixed with
+        (κ).
+
+    Notes
+    -----
+    Sparse features are taken a stretch of rows at a time, each made dense.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nodeproof.terms import Gaussian, NodeData
+    >>> X = np.array([[0.0, 5.0], [2.0, 7.0], [10.0, 5.0], [12.0, 7.0]])
+    >>> W = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> term = Gaussian(shrinkage=0.0).bind(NodeData(n_classes=2, X=X))
+    >>> term.estimate(W).round(6)  # mean and variances of each class
+    array([[[ 1.,  6.],
+            [ 1.,  1.]],
+    <BLANKLINE>
+           [[11.,  6.],
+            [ 1.,  1.]]])
+    """
+
+    source: ClassVar[str] = "features"
+
+    def __init__(
+        self,
+        covariance: Literal["diagonal", "shared", "full"] = "diagonal",
+        shrinkage: float = 1.0,
+    ) -> None:
+        self.covariance, self.shrinkage = covariance, shrinkage
+
+    def __repr__(self) -> str:
+        return f"Gaussian(covariance={self.covariance!r}, shrinkage={self.shrinkage:g})"
+
+    X: NDArray[Any] | csr_array
+    dim: int
+
+    def bind(self, nodes: NodeData) -> Self:
+        """Return a copy that holds the features."""
+        if self.covariance not in ("diagonal", "shared", "full"):
+            raise InputError(
+                "the covariance of Gaussian must be 'diagonal', 'shared' or 'full', got "
+                f"{self.covariance!r}"
+            )
+        if not 0 <= self.shrinkage < np.inf:
+            raise InputError(f"Gaussian needs a finite shrinkage ≥ 0, got {self.shrinkage}")
+        if nodes.X is None:
+            raise InputError("Gaussian needs features: X is missing")
+        n, m = nodes.X.shape
+        if self.covariance != "diagonal" and m > MOST_FEATURES:
+            raise InputError(
+                f"a {self.covariance} covariance takes at most {MOST_FEATURES} features, because "
+                f"it holds their squares; got {m}: take covariance='diagonal', or reduce them first"
+            )
+        bound = self._bound(n, nodes.n_classes)
+        bound.X = nodes.X if isinstance(nodes.X, np.ndarray) else csr_array(nodes.X)
+        bound.dim = m
+        return bound
+
+    @cached_property
+    def center(self) -> Array:
+        """The mean of all nodes, shape (m,)."""
+        total = threads.sum_rows(
+            lambda lo, hi: sum((x.sum(axis=0) for x, _ in self._read(lo, hi)), np.zeros(self.dim)),
+            self.n_nodes,
+        )
+        return total / self.n_nodes
+
+    @cached_property
+    def pooled(self) -> Array:
+        """The variances of all nodes, shape (m,), or their covariance, shape (m, m)."""
+        return self._squares(np.ones((self.n_nodes, 1)))[0] / self.n_nodes
+
+    @cached_property
+    def scale(self) -> Array:
+        """The unit of each column's variance, shape (m,): the pooled one, unless it is constant."""
+        variance = self.pooled if self.covariance == "diagonal" else np.diag(self.pooled)
+        # A mean is rounded: beside it, a variance like this is none.
+        constant = variance <= 1e-26 * self.center**2
+        return np.where(constant, 1.0 + self.center**2, variance)
+
+    @cached_property
+    def models_set(self) -> Box:  # type: ignore[override]
+        """Means within the range of each column; the pooled variances."""
+
+        def part(lo: int, hi: int) -> Array:
+            ends = [(x.min(axis=0), x.max(axis=0)) for x, _ in self._read(lo, hi)]
+            return np.array([np.min([e[0] for e in ends], 0), np.max([e[1] for e in ends], 0)])
+
+        ends = np.stack(threads.map_rows(part, self.n_nodes))
+        least, largest = ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
+        return Box(np.stack([least, self.scale]), np.stack([largest, self.scale]))
+
+    # The paper's loss. ------------------------------------------------------------------
+
+    def loss(self, theta: Array, lo: int, hi: int) -> Array:
+        """Return ``½ Σ_j (x_j − μ_j)²/d_j / m``."""
+        off = self._rows(lo, hi) - theta[:, 0]
+        return np.asarray(0.5 * (off * off / theta[:, 1]).sum(axis=1) / self.dim)
+
+    def loss_gradient(self, theta: Array, lo: int, hi: int) -> Array:
+        """Return ``−(x − μ)/d`` and ``−½ (x − μ)²/d²``, both by m."""
+        scaled = (self._rows(lo, hi) - theta[:, 0]) / theta[:, 1]
+        return np.stack([-scaled, -0.5 * scaled * scaled], axis=1) / self.dim
+
+    def refit(self, W: NDArray[Any]) -> Array:
+        """Return the class means, with the pooled variances."""
+        sizes, shifts = self._sums(W)
+        filled = sizes > 0
+        shifts[filled] /= sizes[filled, None]
+        scales = np.broadcast_to(self.scale, shifts.shape)
+        return self.models_set.project(np.stack([self.center + shifts, scales], axis=1))
+
+    def vertex_costs(self, models: Array, lo: int, hi: int) -> Array:
+        """Return ``f(x_v; θ_i)`` for the nodes lo…hi and each class, shape (hi − lo, K)."""
+        return 0.5 * self._distances(models[:, 0], 1.0 / models[:, 1], lo, hi) / self.dim
+
+    # The likelihood. --------------------------------------------------------------------
+
+    def estimate(self, W: NDArray[Any]) -> Array:
+        """Return means and covariances, shrunk to those of all nodes and kept off singularity."""
+        sizes, shifts = self._sums(W)
+        totals = sizes + self._kappa
+        shifts /= totals[:, None]
+        means = (self.center + shifts)[:, None, :]
+        if self.covariance == "diagonal":
+            believed = self._squares(W) + self._kappa * self.pooled
+            variances = believed / totals[:, None] - shifts**2
+            return np.concatenate([means, self._raise(variances)[:, None, :]], axis=1)
+        between = shifts[:, :, None] * shifts[:, None, :]
+        if self.covariance == "full":
+            believed = self._squares(W) + self._kappa * self.pooled
+            spreads = self._raise(believed / totals[:, None, None] - between)
+        else:
+            together = self._squares(W.sum(axis=1, keepdims=True, dtype=np.float64))
+            believed = together + self.n_classes * self._kappa * self.pooled
+            believed -= np.tensordot(totals, between, axes=1)
+            shared = self._raise(believed / totals.sum())
+            spreads = np.broadcast_to(shared, (self.n_classes, *shared.shape[1:]))
+        return np.concatenate([means, spreads], axis=1)
+
+    def cost(self, models: Array, lo: int, hi: int) -> Array:
+        """Return the Gaussian −log-likelihood of the nodes in each class."""
+        means, constant = models[:, 0], 0.5 * self.dim * np.log(2.0 * np.pi)
+        if self.covariance == "diagonal":
+            variances = models[:, 1]
+            half_log_det = 0.5 * np.log(variances).sum(axis=1)
+            forms = self._distances(means, 1.0 / variances, lo, hi)
+            return np.asarray(0.5 * forms + half_log_det + constant)
+        spreads = models[:1, 1:] if self._shares else models[:, 1:]
+        factors = np.asarray(np.linalg.cholesky(spreads), dtype=np.float64)
+        half_log_det = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+        return np.asarray(0.5 * self._forms(means, factors, lo, hi) + half_log_det + constant)
+
+    def penalty(self, models: Array) -> float:
+        """Return ``κ/2 Σ_i (log det Σ_i + tr Σ_i⁻¹ (S + (μ_i − m)(μ_i − m)ᵀ))``."""
+        shifts = models[:, 0] - self.center
+        if self.covariance == "diagonal":
+            terms = np.log(models[:, 1]) + (self.pooled + shifts**2) / models[:, 1]
+            return 0.5 * self._kappa * float(terms.sum())
+        _, log_dets = np.linalg.slogdet(models[:, 1:])
+        scatter = self.pooled + shifts[:, :, None] * shifts[:, None, :]
+        traces = np.trace(np.linalg.solve(models[:, 1:], scatter), axis1=1, axis2=2)
+        return 0.5 * self._kappa * float((log_dets + traces).sum())
+
+    @property
+    def _kappa(self) -> float:
+        return max(self.shrinkage, 1e-12)
+
+    @property
+    def _shares(self) -> bool:
+        return self.covariance == "shared"
+
+    def _raise(self, spreads: Array) -> Array:
+        """Return the likeliest of the variances or covariances that are nowhere below the floor."""
+        if self.covariance == "diagonal":
+            return np.maximum(spreads, FLOOR * self.scale)
+        unit = np.sqrt(np.outer(self.scale, self.scale))
+        return np.stack([_raise_eigenvalues(spread / unit) * unit for spread in spreads])
+
+    def _distances(self, means: Array, precisions: Array, lo: int, hi: int) -> Array:
+        """Return ``Σ_j (x_j − μ_j)² p_j``, shape (hi − lo, K)."""
+        origin = means.mean(axis=0)
+        return np.concatenate(
+            [_distances(x - origin, means - origin, precisions) for x, _ in self._read(lo, hi)]
+        )
+
+    def _forms(self, means: Array, factors: Array, lo: int, hi: int) -> Array:
+        """Return ``(x − μ)ᵀ Σ⁻¹ (x − μ)`` for ``Σ = L Lᵀ``, shape (hi − lo, K)."""
+        forms = np.empty((hi - lo, len(means)))
+        origin = means.mean(axis=0)
+        for x, rows in self._read(lo, hi):
+            out = forms[rows]
+            if self._shares:
+                white = _whiten(factors[0], x - origin)
+                white_means = _whiten(factors[0], means - origin)
+                out[:] = _distances(white, white_means, np.ones_like(means))
+                continue
+            for i, factor in enumerate(factors):
+                white = _whiten(factor, x - means[i])
+                out[:, i] = np.einsum("vj,vj->v", white, white)
+        return forms
+
+    # Sums over the nodes, about the mean of them all. -----------------------------------
+
+    def _sums(self, W: NDArray[Any]) -> tuple[Array, Array]:
+        """Return ``Σ_v W_vi`` and ``Σ_v W_vi (x_v − m)``, shapes (K,) and (K, m)."""
+
+        def part(lo: int, hi: int) -> Array:
+            total = np.zeros((W.shape[1], 1 + self.dim))
+            for x, rows in self._read(lo, hi):
+                weights = W[lo:hi][rows].astype(np.float64)
+                total[:, 0] += weights.sum(axis=0)
+                total[:, 1:] += weights.T @ (x - self.center)
+            return total
+
+        totals = threads.sum_rows(part, self.n_nodes)
+        return totals[:, 0], totals[:, 1:]
+
+    def _squares(self, W: NDArray[Any]) -> Array:
+        """Return ``Σ_v W_vi (x_v − m)²``, shape (K, m), or the same of the products, (K, m, m)."""
+        diagonal = self.covariance == "diagonal"
+
+        def part(lo: int, hi: int) -> Array:
+            total = np.zeros((W.shape[1], *[self.dim] * (1 if diagonal else 2)))
+            for x, rows in self._read(lo, hi):
+                weights, off = W[lo:hi][rows].astype(np.float64), x - self.center
+                if diagonal:
+                    total += weights.T @ (off * off)
+                    continue
+                for i, root in enumerate(np.sqrt(weights).T):
+                    weighted = off * root[:, None]
+                    total[i] += weighted.T @ weighted
+            return total
+
+        return threads.sum_rows(part, self.n_nodes)
+
+    def _rows(self, lo: int, hi: int) -> Array:
+        rows = self.X[lo:hi]
+        dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
+        return np.asarray(dense.astype(np.float64, copy=False))
+
+    def _read(self, lo: int, hi: int) -> Iterator[tuple[Array, slice]]:
+        """Yield the features of lo…hi in stretches of some tens of megabytes, and where in it."""
+        step = max(1, _MOST_ENTRIES // self.dim)
+        for a in range(lo, hi, step):
+            b = min(a + step, hi)
+            yield self._rows(a, b), slice(a - lo, b - lo)
+
+
+def _distances(x: Array, means: Array, precisions: Array) -> Array:
+    """Return ``Σ_j (x_j − μ_j)² p_j``, shape (rows, K): products with all classes at once."""
+    scaled = means * precisions
+    return np.asarray(
+        (x * x) @ precisions.T - 2.0 * (x @ scaled.T) + np.einsum("ij,ij->i", means, scaled)
+    )
+
+
+def _whiten(factor: Array, x: Array) -> Array:
+    """Return ``L⁻¹ x_v`` for each row."""
+    return np.asarray(solve_triangular(factor, x.T, lower=True, check_finite=False).T)
+
+
+def _raise_eigenvalues(matrix: Array) -> Array:
+    """Return the matrix with its eigenvalues no less than FLOOR."""
+    try:
+        np.linalg.cholesky(matrix - FLOOR * np.eye(len(matrix)))
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(matrix)
+        return np.asarray((vectors * np.maximum(values, FLOOR)) @ vectors.T)
+    return matrix
