@@ -15,7 +15,7 @@ from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.io.model import FORMAT_VERSION
 from nodeproof.solvers import BlockCADO
-from nodeproof.terms import Covariance, Labels
+from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +42,12 @@ def saved(data, tmp_path):
         {},
         {"weights": (1.0, 2.5, 13.0), "temperature": 0.0},
         {"terms": [Covariance(shrinkage=2.0, intercept=True), Labels(accuracy=0.8, strength=2.0)]},
+        {"terms": [Gaussian(covariance="shared", shrinkage=2.0), Labels()]},
+        {"terms": [Gaussian(shrinkage=3.0), Labels()], "weights": (1.0, 2.5, 13.0)},
         {"solver": BlockCADO(affinities="matrix", random_state=1)},
         {"random_state": None} | {"verbose": False},
     ],
-    ids=["default", "paper", "terms", "matrix", "no seed"],
+    ids=["default", "paper", "terms", "means", "paper means", "matrix", "no seed"],
 )
 @pytest.mark.filterwarnings("ignore:predict")
 def test_a_loaded_model_predicts_the_same_bits(data, tmp_path, settings):
@@ -65,6 +67,16 @@ def test_a_loaded_model_predicts_the_same_bits(data, tmp_path, settings):
         clf.n_iter_, clf.status_, clf.objective_, clf.history_,
     )  # fmt: skip
     assert repr(again.get_params()["terms"]) == repr(clf.get_params()["terms"])
+
+
+def test_a_model_of_words_predicts_the_same_bits(data, tmp_path):
+    words = np.floor(2.0 * np.abs(data.X))
+    terms = [Multinomial(smoothing=2.0, trust=0.5), Labels()]
+    clf = NodeClassifier(terms=terms, random_state=0).fit(words, data.y)
+    clf.save(tmp_path / "m.npz")
+    again = NodeClassifier.load(tmp_path / "m.npz")
+    assert repr(again.get_params()["terms"]) == repr(terms)
+    np.testing.assert_array_equal(again.predict_proba(words[:9]), clf.predict_proba(words[:9]))
 
 
 def test_a_model_without_features_or_graph_is_saved_too(data, tmp_path):

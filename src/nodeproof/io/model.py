@@ -38,7 +38,7 @@ from nodeproof.inputs import Unit
 from nodeproof.io.atomic import atomic_path
 from nodeproof.problem import Models
 from nodeproof.solvers import CADO, BlockCADO
-from nodeproof.terms import Covariance, Labels
+from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
@@ -53,7 +53,9 @@ FORMAT_VERSION = 1
 #: what may appear in a file by name, with the attributes that make it up
 _KNOWN: dict[str, tuple[type, tuple[str, ...]]] = {
     "Covariance": (Covariance, ("lo", "hi", "shrinkage", "intercept")),
+    "Gaussian": (Gaussian, ("covariance", "shrinkage")),
     "Labels": (Labels, ("accuracy", "strength")),
+    "Multinomial": (Multinomial, ("smoothing", "trust")),
     "BlockCADO": (BlockCADO, tuple(field.name for field in dataclasses.fields(BlockCADO))),
     "CADO": (CADO, tuple(field.name for field in dataclasses.fields(CADO))),
 }
