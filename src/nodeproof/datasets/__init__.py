@@ -1,5 +1,8 @@
-"""Data to learn and to measure on."""
+"""Data to learn and to measure on: planted, public, or in a user's files."""
 
+from nodeproof.datasets.dataset import Dataset
+from nodeproof.datasets.loading import available, load
 from nodeproof.datasets.planted import Planted, make_planted
+from nodeproof.datasets.reading import read_graph
 
-__all__ = ["Planted", "make_planted"]
+__all__ = ["Dataset", "Planted", "available", "load", "make_planted", "read_graph"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,15 @@ from nodeproof.errors import InputError
 from nodeproof.io.files import count_of, reading
 from nodeproof.io.keys import Keys
 
-__all__ = ["GraphArchive", "read_feature_archive", "read_graph_archive", "read_label_archive"]
+__all__ = [
+    "GraphArchive",
+    "check_matrix",
+    "check_numbers",
+    "open_archive",
+    "read_feature_archive",
+    "read_graph_archive",
+    "read_label_archive",
+]
 
 _MOST_CELLS = 50_000_000
 _SPARSE_FEATURES = ("x_data", "x_indices", "x_indptr", "x_shape")
@@ -25,15 +35,15 @@ _SPARSE_FEATURES = ("x_data", "x_indices", "x_indptr", "x_shape")
 
 @dataclass(frozen=True)
 class GraphArchive:
-    """What an archive with a graph holds.
+    """What a file holds that is a whole graph rather than a list of links.
 
     Attributes
     ----------
     keys : Keys
-        The nodes 0…n−1.
+        The nodes: 0…n−1, or names in the order that `one_node_set` gives them.
     graph : scipy.sparse.csr_array of shape (n, n)
         Symmetric, without self loops.
-    X : ndarray of shape (n, m) or None
+    X : ndarray or scipy.sparse.csr_array of shape (n, m), or None
         Features.
     y : ndarray of shape (n,) or None
         Labels as text, empty where unknown.
@@ -43,9 +53,56 @@ class GraphArchive:
 
     keys: Keys
     graph: sp.csr_array
-    X: NDArray[np.float64] | None
+    X: NDArray[Any] | sp.csr_array | None
     y: NDArray[np.str_] | None
     notes: list[str]
+
+
+@contextmanager
+def open_archive(path: Path) -> Iterator[Any]:
+    """Open a NumPy archive; whatever goes wrong with it inside the block names the file.
+
+    Pickled objects are never loaded: to ask for one is an error.
+    """
+    with reading(path):
+        path.stat()  # is_zipfile() does not tell a missing file from a broken one
+        if not zipfile.is_zipfile(path):
+            raise InputError(
+                f"cannot read {path}: it is not a complete NumPy archive; write it with "
+                "numpy.savez or scipy.sparse.save_npz"
+            )
+        with np.load(path, allow_pickle=False) as archive:
+            yield archive
+
+
+def check_matrix(path: Path, matrix: Any) -> tuple[sp.csr_array, list[str]]:
+    """Return a matrix as a symmetric graph without self loops, and notes on what that took."""
+    notes = []
+    if matrix.shape[0] == matrix.shape[1] and (loops := int(np.count_nonzero(matrix.diagonal()))):
+        notes.append(f"{count_of(loops, 'self loop')} in {path.name} dropped")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            graph = check_adjacency(matrix)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return graph, notes + [f"{path.name}: {warning.message}" for warning in caught]
+
+
+def check_numbers(path: Path, array: NDArray[Any]) -> None:
+    """Raise an error unless these are finite numbers of shape (n, m)."""
+    if array.ndim != 2 or array.dtype.kind not in "biuf":
+        raise InputError(
+            f"{path}: features must be numbers of shape (n, m), got {array.dtype} of shape "
+            f"{array.shape}"
+        )
+    finite = np.isfinite(array)
+    if not finite.all():
+        row, column = map(int, np.argwhere(~finite)[0])
+        raise InputError(
+            f"{path}, row {row}, column {column} (from 0): expected a finite number, "
+            f"got {array[row, column]}"
+        )
 
 
 def read_graph_archive(path: Path) -> GraphArchive:
@@ -95,15 +152,8 @@ def read_label_archive(path: Path) -> NDArray[np.str_]:
 
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:
-    with reading(path):
-        path.stat()  # is_zipfile() does not tell a missing file from a broken one
-        if not zipfile.is_zipfile(path):
-            raise InputError(
-                f"cannot read {path}: it is not a complete NumPy archive; write it with "
-                "numpy.savez or scipy.sparse.save_npz"
-            )
-        with np.load(path, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
+    with open_archive(path) as archive:
+        return {key: archive[key] for key in archive.files}
 
 
 def _adjacency(path: Path, arrays: dict[str, NDArray[Any]]) -> sp.csr_array:
@@ -122,16 +172,7 @@ def _adjacency(path: Path, arrays: dict[str, NDArray[Any]]) -> sp.csr_array:
 def _checked_graph(
     path: Path, matrix: sp.csr_array, X: NDArray[np.float64] | None, y: NDArray[np.str_] | None
 ) -> GraphArchive:
-    notes = []
-    if matrix.shape[0] == matrix.shape[1] and (loops := int(np.count_nonzero(matrix.diagonal()))):
-        notes.append(f"{count_of(loops, 'self loop')} in {path.name} dropped")
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            graph = check_adjacency(matrix)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    notes += [f"{path.name}: {warning.message}" for warning in caught]
+    graph, notes = check_matrix(path, matrix)
     return GraphArchive(Keys.of_positions(path, graph.shape[0]), graph, X, y, notes)
 
 
@@ -154,20 +195,8 @@ def _features(path: Path, arrays: dict[str, NDArray[Any]]) -> NDArray[np.float64
 
 
 def _as_features(path: Path, array: NDArray[Any]) -> NDArray[np.float64]:
-    if array.ndim != 2 or array.dtype.kind not in "biuf":
-        raise InputError(
-            f"{path}: features must be numbers of shape (n, m), got {array.dtype} of shape "
-            f"{array.shape}"
-        )
-    X = array.astype(np.float64)
-    finite = np.isfinite(X)
-    if not finite.all():
-        row, column = map(int, np.argwhere(~finite)[0])
-        raise InputError(
-            f"{path}, row {row}, column {column} (from 0): expected a finite number, "
-            f"got {X[row, column]}"
-        )
-    return X
+    check_numbers(path, array)
+    return array.astype(np.float64)
 
 
 def _as_labels(path: Path, array: NDArray[Any]) -> NDArray[np.str_]:

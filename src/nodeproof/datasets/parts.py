@@ -1,0 +1,202 @@
+"""The parts of a data set, checked: links, features, labels, masks and names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from nodeproof.errors import InputError
+from nodeproof.io.archives import check_numbers
+from nodeproof.io.files import count_of
+from nodeproof.io.keys import Keys, one_node_set
+
+__all__ = [
+    "as_features",
+    "as_labels",
+    "as_mask",
+    "graph_of_edges",
+    "mask_of",
+    "sorted_names",
+    "unless_positions",
+]
+
+
+def graph_of_edges(
+    path: Path, source: NDArray[Any], target: NDArray[Any], n_nodes: int
+) -> tuple[sp.csr_array, list[str]]:
+    """Return the graph of an unweighted edge list, and notes; repeated links count once.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file, for messages.
+    source, target : ndarray of shape (E,)
+        Row positions, each edge in one direction or in both.
+    n_nodes : int
+        Number of nodes n.
+
+    Returns
+    -------
+    graph : scipy.sparse.csr_array of shape (n, n)
+        0/1, in float32.
+    notes : list of str
+    """
+    if source.dtype.kind not in "iu" or target.dtype.kind not in "iu":
+        raise InputError(f"{path}: links must be pairs of node numbers, got {source.dtype}")
+    if n_nodes == 0:
+        raise InputError(f"{path}: the graph is empty: it has no nodes")
+    for ends in (source, target) if len(source) else ():
+        for end in (int(ends.min()), int(ends.max())):
+            if not 0 <= end < n_nodes:
+                raise InputError(
+                    f"{path}: a link names node {end}, but nodes run from 0 to {n_nodes - 1}"
+                )
+    loops = int(np.count_nonzero(source == target))
+    index = np.int32 if n_nodes < 2**31 else np.int64
+    rows = np.concatenate([source, target], dtype=index, casting="unsafe")
+    columns = np.concatenate([target, source], dtype=index, casting="unsafe")
+    ones = np.ones(len(rows), dtype=np.float32)
+    graph = sp.csr_array(sp.coo_array((ones, (rows, columns)), shape=(n_nodes, n_nodes)))
+    graph.data[:] = 1.0
+    if loops:
+        graph.setdiag(0)
+        graph.eliminate_zeros()
+    return graph, [f"{count_of(loops, 'self loop')} in {path.name} dropped"] if loops else []
+
+
+def as_features(path: Path, X: Any) -> Any:
+    """Return features in float32 or float64, dense or sparse; all must be finite.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file, for messages.
+    X : ndarray or scipy.sparse.csr_array of shape (n, m)
+        Features of any kind of number.
+
+    Returns
+    -------
+    ndarray or scipy.sparse.csr_array of shape (n, m)
+    """
+    if sp.issparse(X):
+        if X.dtype.kind not in "biuf":
+            raise InputError(f"{path}: features must be numbers, got {X.dtype}")
+        X.check_format(full_check=True)
+        finite = np.isfinite(X.data)
+        if not finite.all():
+            bad = int(np.argmin(finite))
+            row = int(np.searchsorted(X.indptr, bad, side="right")) - 1
+            raise InputError(
+                f"{path}, row {row}, column {X.indices[bad]} (from 0): expected a finite number, "
+                f"got {X.data[bad]}"
+            )
+    else:
+        check_numbers(path, X)
+    return X.astype(np.promote_types(X.dtype, np.float32), copy=False)
+
+
+def as_labels(path: Path, labels: NDArray[Any]) -> NDArray[Any]:
+    """Return labels as int64 with −1, or as text with "", where unknown.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file, for messages.
+    labels : ndarray of shape (n,) or (n, 1)
+        Integers (−1: unknown), whole numbers or NaN (unknown), or text.
+    """
+    kind = labels.dtype.kind
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    whole = kind == "f" and bool((np.isnan(labels) | (labels == np.round(labels))).all())
+    if labels.ndim != 1 or not (kind in "iubUS" or whole):
+        raise InputError(
+            f"{path}: labels must be integers or text of shape (n,), got {labels.dtype} of shape "
+            f"{labels.shape}"
+        )
+    if kind in "US":
+        return labels.astype(np.str_)
+    codes = np.where(np.isnan(labels), -1, labels) if kind == "f" else labels
+    codes = codes.astype(np.int64)
+    if (codes < -1).any():
+        v = int((codes < -1).argmax())
+        raise InputError(
+            f"{path}: the label of node {v} is {codes[v]}; labels must not be below -1, which "
+            "means unknown"
+        )
+    return codes
+
+
+def as_mask(
+    path: Path, key: str, mask: NDArray[Any], n_nodes: int, split: int
+) -> tuple[NDArray[np.bool_], int]:
+    """Return the mask of one split, shape (n,), and the number of splits that there are.
+
+    Parameters
+    ----------
+    path, key : pathlib.Path, str
+        The file and the field, for messages.
+    mask : ndarray of shape (n,), (splits, n) or (n, splits)
+        True or false for each node.
+    n_nodes, split : int
+        Number of nodes n; which split to take.
+    """
+    if mask.ndim == 2 and mask.shape[1] != n_nodes:
+        mask = mask.T
+    if mask.ndim not in (1, 2) or mask.shape[-1] != n_nodes or mask.dtype.kind not in "biu":
+        raise InputError(
+            f"{path}: {key} must be true or false for each of {n_nodes} nodes, got {mask.dtype} of "
+            f"shape {mask.shape}"
+        )
+    if mask.ndim == 1:
+        return mask.astype(bool), 1
+    if not 0 <= split < len(mask):
+        raise InputError(f"{path}: there is no split {split}; {key} has 0…{len(mask) - 1}")
+    return mask[split].astype(bool), len(mask)
+
+
+def mask_of(path: Path, rows: NDArray[Any], n_nodes: int) -> NDArray[np.bool_]:
+    """Return the mask of these row positions, shape (n,)."""
+    outside = (rows < 0) | (rows >= n_nodes)
+    if outside.any():
+        raise InputError(
+            f"{path}: there is no node {rows[outside][0]}; nodes run from 0 to {n_nodes - 1}"
+        )
+    mask = np.zeros(n_nodes, dtype=bool)
+    mask[rows] = True
+    return mask
+
+
+def sorted_names(path: Path, ids: Sequence[Any]) -> tuple[NDArray[Any] | None, NDArray[np.int64]]:
+    """Return the ids in the order that tables give them, and where each of them stood.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file, for messages.
+    ids : sequence of n distinct ids
+        Text or numbers.
+
+    Returns
+    -------
+    names : ndarray of shape (n,) or None
+        Sorted: as integers if all are, otherwise as text; None if they are 0…n−1.
+    order : ndarray of shape (n,)
+        Position in ``ids`` of each name.
+    """
+    texts = pa.array([str(name) for name in ids], pa.large_string())
+    keys = Keys.of_texts(path, texts, lambda row: f"{path}, node {row} (from 0)")
+    names, (nodes,) = one_node_set([keys])
+    return unless_positions(names), np.argsort(nodes)
+
+
+def unless_positions(names: NDArray[Any]) -> NDArray[Any] | None:
+    """Return the names, or None if they are 0…n−1."""
+    plain = names.dtype.kind == "i" and np.array_equal(names, np.arange(len(names)))
+    return None if plain else names
