@@ -166,7 +166,7 @@ class Simplex(ConvexSet):
         points = self._points(point)
         if self.floor:
             room = 1.0 - points.shape[-1] * self.floor
-            return self.floor + room * Simplex().project((points - self.floor) / room)
+            return self.floor + room * Simplex().project(points / room)
         # A common shift changes nothing, and this one keeps the 1 visible beside large entries.
         points = points - points.max(axis=-1, keepdims=True)
         sorted_down = -np.sort(-points, axis=-1)

@@ -111,11 +111,11 @@ class Gaussian(Term):
     @cached_property
     def center(self) -> Array:
         """The mean of all nodes, shape (m,)."""
-        total = threads.sum_rows(
-            lambda lo, hi: sum((x.sum(axis=0) for x, _ in self._read(lo, hi)), np.zeros(self.dim)),
-            self.n_nodes,
-        )
-        return total / self.n_nodes
+
+        def part(lo: int, hi: int) -> Array:
+            return np.sum([x.sum(axis=0) for x, _ in self._read(lo, hi)], axis=0)
+
+        return threads.sum_rows(part, self.n_nodes) / self.n_nodes
 
     @cached_property
     def pooled(self) -> Array:
@@ -198,7 +198,7 @@ class Gaussian(Term):
             half_log_det = 0.5 * np.log(variances).sum(axis=1)
             forms = self._distances(means, 1.0 / variances, lo, hi)
             return np.asarray(0.5 * forms + half_log_det + constant)
-        spreads = models[:1, 1:] if self._shares else models[:, 1:]
+        spreads = models[:1, 1:] if self.covariance == "shared" else models[:, 1:]
         factors = np.asarray(np.linalg.cholesky(spreads), dtype=np.float64)
         half_log_det = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
         return np.asarray(0.5 * self._forms(means, factors, lo, hi) + half_log_det + constant)
@@ -217,10 +217,6 @@ class Gaussian(Term):
     @property
     def _kappa(self) -> float:
         return max(self.shrinkage, 1e-12)
-
-    @property
-    def _shares(self) -> bool:
-        return self.covariance == "shared"
 
     def _raise(self, spreads: Array) -> Array:
         """Return the likeliest of the variances or covariances that are nowhere below the floor."""
@@ -242,7 +238,7 @@ class Gaussian(Term):
         origin = means.mean(axis=0)
         for x, rows in self._read(lo, hi):
             out = forms[rows]
-            if self._shares:
+            if self.covariance == "shared":
                 white = _whiten(factors[0], x - origin)
                 white_means = _whiten(factors[0], means - origin)
                 out[:] = _distances(white, white_means, np.ones_like(means))
