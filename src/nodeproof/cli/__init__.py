@@ -72,13 +72,14 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
 def fit(edges: Path, **options: Any) -> None:
     """Label every node of the graph in EDGES.
 
-    Files are CSV, TSV, Parquet or .npz. Nodes are the union of all files. Writes
-    predictions.csv, summary.json and model.npz.
+    Files are CSV, TSV, Parquet or .npz; EDGES may also be MatrixMarket, GraphML, GML, or a folder
+    of Planetoid or OGB files. Nodes are the union of all files. Writes predictions.csv,
+    summary.json and model.npz.
     """
     from nodeproof.cli.fit import run_fit
 
     check_folder(options["out"])
-    for path in (edges, options["features"], options["labels"]):
+    for path in (options["features"], options["labels"]):
         if path is not None and path.is_dir():
             raise InputError(f"{path} is a folder; give a file")
     run_fit(edges, **options)
@@ -120,6 +121,34 @@ def reproduce(
         jobs=jobs or -1,
         fresh=fresh,
     )
+
+
+@cli.group()
+def data() -> None:
+    """Public data sets."""
+
+
+@data.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def data_list(as_json: bool) -> None:
+    """List the public data sets that there are."""
+    from nodeproof.cli.data import run_list
+
+    run_list(as_json)
+
+
+@data.command("get")
+@click.argument("name")
+@click.option("--out", type=click.Path(path_type=Path), help="File to write; else NAME.npz.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
+def data_get(name: str, out: Path | None, as_json: bool) -> None:
+    """Write the data set NAME to one .npz file, which `nodeproof fit` takes.
+
+    It is looked for in the folder that NODEPROOF_DATA names, then in the cache, then fetched.
+    """
+    from nodeproof.cli.data import run_get
+
+    run_get(name, out, as_json)
 
 
 def check_folder(out: Path) -> None:

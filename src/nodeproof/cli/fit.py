@@ -16,8 +16,9 @@ from rich.table import Table
 
 from nodeproof import NodeClassifier, __version__
 from nodeproof.cli.console import ProgressLine, note, notes_from_warnings, screen
+from nodeproof.datasets.tables import read_with_tables
 from nodeproof.errors import InputError
-from nodeproof.io import Tables, atomic_folder, read_tables
+from nodeproof.io import Tables, atomic_folder
 from nodeproof.solvers import Status
 
 __all__ = ["run_fit"]
@@ -51,7 +52,7 @@ def run_fit(
 ) -> None:
     """Read the files, fit, and write three files to the folder ``out``."""
     began = time.perf_counter()
-    tables = read_tables(
+    tables = read_with_tables(
         edges, features, labels, header=header, source=source, target=target, weight=weight,
         node=node, label=label, strict=strict, **({"unknown": unknown} if unknown else {}),
     )  # fmt: skip

@@ -44,10 +44,7 @@ def recognise(path: Path) -> str:
     found = _folder_format(path) if path.is_dir() else _by_content(path) or _by_name(path)
     if found is None:
         what = "is a folder that holds no known data" if path.is_dir() else "is of no known format"
-        raise InputError(
-            f"{path} {what}; understood are {'; '.join(FORMATS.values())}; if it is one of them, "
-            f"say so with format={'|'.join(FORMATS)}"
-        )
+        raise InputError(f"{path} {what}; understood are {'; '.join(FORMATS.values())}")
     return found
 
 

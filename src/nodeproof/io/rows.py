@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
@@ -38,7 +38,7 @@ class FeatureRows:
     ----------
     keys : Keys
         The node of each row.
-    X : ndarray of shape (rows, m)
+    X : ndarray or scipy.sparse.csr_array of shape (rows, m)
         Features.
     names : list of m str
         Their names.
@@ -47,17 +47,16 @@ class FeatureRows:
     """
 
     keys: Keys
-    X: NDArray[np.float64]
+    X: NDArray[Any] | sp.csr_array
     names: list[str]
     notes: list[str]
 
     @classmethod
-    def of_array(cls, path: Path, X: NDArray[np.float64]) -> FeatureRows:
-        """Make rows from a matrix whose row i is about node i."""
-        names = [unnamed(column) for column in range(X.shape[1])]
-        return cls(Keys.of_positions(path, len(X)), X, names, [])
+    def of_array(cls, keys: Keys, X: NDArray[Any] | sp.csr_array) -> FeatureRows:
+        """Make rows from a matrix whose columns have no names."""
+        return cls(keys, X, [unnamed(column) for column in range(X.shape[1])], [])
 
-    def placed(self, nodes: NDArray[Any], ids: NDArray[Any]) -> NDArray[np.float64]:
+    def placed(self, nodes: NDArray[Any], ids: NDArray[Any]) -> NDArray[Any] | sp.csr_array:
         """Return the features in the order of the ids; each must have one row.
 
         Parameters
@@ -69,7 +68,7 @@ class FeatureRows:
 
         Returns
         -------
-        ndarray of shape (n, m)
+        ndarray or scipy.sparse.csr_array of shape (n, m)
         """
         missing = np.ones(len(ids), dtype=bool)
         missing[nodes] = False
@@ -79,6 +78,8 @@ class FeatureRows:
                 f"{some(ids[missing])}; features cannot be guessed: add the rows, or remove "
                 "these nodes from the other files"
             )
+        if sp.issparse(self.X):
+            return self.X[np.argsort(nodes)]
         X = np.empty_like(self.X)
         X[nodes] = self.X
         return X
@@ -103,9 +104,9 @@ class LabelRows:
     notes: list[str]
 
     @classmethod
-    def of_array(cls, path: Path, y: NDArray[np.str_]) -> LabelRows:
-        """Make rows from labels whose row i is about node i."""
-        return cls(Keys.of_positions(path, len(y)), pa.array(y.tolist(), pa.large_string()), [])
+    def of_array(cls, keys: Keys, y: NDArray[np.str_]) -> LabelRows:
+        """Make rows from labels, empty where unknown."""
+        return cls(keys, pa.array(y.tolist(), pa.large_string()), [])
 
     def placed(self, nodes: NDArray[Any], n_nodes: int, unknown: set[str]) -> NDArray[np.str_]:
         """Return one label a node, empty where unknown; two different ones are an error.

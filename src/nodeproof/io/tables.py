@@ -45,7 +45,7 @@ class Tables:
         Node ids, sorted: int64 if every id in every file is an integer, otherwise text.
     graph : scipy.sparse.csr_array of shape (n, n)
         Symmetric, without self loops; row i is the node ``ids[i]``.
-    X : ndarray of shape (n, m) or None
+    X : ndarray or scipy.sparse.csr_array of shape (n, m), or None
         Features.
     feature_names : list of m str or None
         Their names.
@@ -57,7 +57,7 @@ class Tables:
 
     ids: NDArray[Any]
     graph: sp.csr_array
-    X: NDArray[np.float64] | None = None
+    X: NDArray[Any] | sp.csr_array | None = None
     feature_names: list[str] | None = None
     y: NDArray[np.str_] | None = None
     notes: list[str] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Tables:
 
 
 def read_tables(
-    edges: PathLike,
+    edges: PathLike | GraphArchive,
     features: PathLike | None = None,
     labels: PathLike | None = None,
     *,
@@ -93,9 +93,9 @@ def read_tables(
 
     Parameters
     ----------
-    edges : path
-        One link a line: two ids and perhaps a weight. An ``.npz`` may hold features and labels
-        too; those of the other files come before them.
+    edges : path or GraphArchive
+        One link a line: two ids and perhaps a weight. An ``.npz``, or a graph that was read
+        already, may hold features and labels too; those of the other files come before them.
     features : path, optional
         One node a line: its id and m numbers. Every node needs a row.
     labels : path, optional
@@ -146,7 +146,11 @@ def read_tables(
     ['1 node in labels.csv but in no link: isolated']
     """
     known_as_unknown = {"", unknown} if isinstance(unknown, str) else {"", *unknown}
-    links = _read_edges(Path(edges), header, source, target, weight)
+    links = (
+        edges
+        if isinstance(edges, GraphArchive)
+        else _read_edges(Path(edges), header, source, target, weight)
+    )
     feature_rows = _feature_rows(features, links, header, node)
     label_rows = _label_rows(labels, links, header, node, label, known_as_unknown)
     rows = [part for part in (feature_rows, label_rows) if part is not None]
@@ -156,7 +160,7 @@ def read_tables(
     ids, nodes = one_node_set(files)
     if isinstance(links, GraphArchive):
         graph = links.graph
-        _check_positions(files, len(ids))
+        _refuse_strangers(files, nodes, ids)
         alone = int((np.diff(graph.indptr) == 0).sum())
         if alone and strict:
             raise InputError(f"{count_of(alone, 'node')} in {links.keys.path} without a link")
@@ -202,12 +206,13 @@ def _feature_rows(
 ) -> FeatureRows | None:
     embedded = links.X if isinstance(links, GraphArchive) else None
     if features is None:
-        return None if embedded is None else FeatureRows.of_array(links.keys.path, embedded)
+        return None if embedded is None else FeatureRows.of_array(links.keys, embedded)
     path = Path(features)
     if embedded is not None:
         links.notes.append(f"the features in {links.keys.path.name} give way to {path.name}")
     if file_kind(path) == "npz":
-        return FeatureRows.of_array(path, read_feature_archive(path))
+        X = read_feature_archive(path)
+        return FeatureRows.of_array(Keys.of_positions(path, len(X)), X)
     return read_features(_open_table(path), links.keys, header, node)
 
 
@@ -221,30 +226,28 @@ def _label_rows(
 ) -> LabelRows | None:
     embedded = links.y if isinstance(links, GraphArchive) else None
     if labels is None:
-        return None if embedded is None else LabelRows.of_array(links.keys.path, embedded)
+        return None if embedded is None else LabelRows.of_array(links.keys, embedded)
     path = Path(labels)
     if embedded is not None:
         links.notes.append(f"the labels in {links.keys.path.name} give way to {path.name}")
     if file_kind(path) == "npz":
-        return LabelRows.of_array(path, read_label_archive(path))
+        y = read_label_archive(path)
+        return LabelRows.of_array(Keys.of_positions(path, len(y)), y)
     return read_labels(_open_table(path), links.keys, header, node, label, unknown)
 
 
-def _check_positions(files: list[Keys], n_found: int) -> None:
-    """Refuse ids that are no rows of the graph, in whichever file."""
+def _refuse_strangers(files: list[Keys], nodes: list[NDArray[Any]], ids: NDArray[Any]) -> None:
+    """Refuse ids that are no nodes of a graph that lists its nodes, in whichever file."""
     graph, *others = files
-    n = len(graph.distinct)
-    if n_found == n:
-        return
-    for keys in others:
-        numbers = keys.integers()
-        outside = np.zeros(0, bool) if numbers is None else (numbers < 0) | (numbers >= n)
-        if outside.any():
-            code = int(np.argmax(outside))
-            raise InputError(
-                f"{keys.where(code)}: there is no node {keys.distinct[code]}; the nodes of "
-                f"{graph.path} are 0…{n - 1}"
-            )
+    stranger = np.ones(len(ids), dtype=bool)
+    stranger[nodes[0]] = False
+    for keys, rows in zip(others, nodes[1:], strict=True):
+        if stranger[rows].any():
+            row = int(np.argmax(stranger[rows]))
+            where = f" in {graph.path}"
+            if graph.by_position:
+                where = f"; the nodes of {graph.path} are 0…{len(graph.distinct) - 1}"
+            raise InputError(f"{keys.place(row)}: there is no node {keys.id_of(row)}{where}")
 
 
 def _isolated(
