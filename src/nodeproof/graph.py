@@ -262,6 +262,12 @@ class Affinity:
         constant = _rate_penalty(worth, price, graph) - 0.5 * offset * graph.total
         return cls(worth - offset, price, constant)
 
+    def times(self, factor: float) -> Affinity:
+        """Return all of it multiplied."""
+        if factor == 1.0:
+            return self
+        return Affinity(factor * self.ell, factor * self.ell_t, factor * self.constant)
+
     @property
     def t(self) -> float:
         """The threshold (one pair only); nan where ℓ is 0."""

@@ -5,7 +5,7 @@ Everything here is computed in float64 from ``(W, models)`` alone; no solver's w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -68,6 +68,9 @@ class Problem:
         How the graph, features and labels are weighed.
     threshold : float
         t of the fixed weights; calibrated ones estimate it.
+    trust : float
+        What calibrated evidence of the graph is multiplied by: 1 where links are independent
+        given the classes, less where they are not, as on most real graphs.
 
     Examples
     --------
@@ -88,6 +91,7 @@ class Problem:
         n_classes: int,
         weights: tuple[float, float, float] | Literal["calibrated"] = "calibrated",
         threshold: float = 0.5,
+        trust: float = 1.0,
     ) -> None:
         sizes = {term.n_nodes for term in terms}
         if graph is not None:
@@ -107,7 +111,7 @@ class Problem:
             )
         self.graph, self.terms = graph, tuple(terms)
         self.n_nodes, self.n_classes = sizes.pop(), n_classes
-        self.weights, self.threshold = weights, threshold
+        self.weights, self.threshold, self.trust = weights, threshold, trust
 
     @property
     def calibrated(self) -> bool:
@@ -172,40 +176,85 @@ class Problem:
         """
         return self._fit_models(W, self._masses(W, matrix and self.calibrated))
 
-    def _fit_models(self, W: NDArray[Any], masses: tuple[Array, Array] | None) -> Models:
+    def _fit_models(
+        self,
+        W: NDArray[Any],
+        masses: tuple[Array, Array] | None,
+        kept: tuple[Array, ...] | None = None,
+    ) -> Models:
         if not self.calibrated:
             affinity = Affinity.fixed(self._scale(), self.threshold) if self.graph else None
             return Models(affinity, self.fit_terms(W), np.zeros(self.n_classes))
-        affinity = Affinity.estimate(self.graph, *masses) if self.graph and masses else None
-        return Models(affinity, self.fit_terms(W), self.fit_log_prior(W))
+        affinity = self.fit_affinity(*masses) if masses else None
+        return Models(affinity, self.fit_terms(W, kept), self.fit_log_prior(W))
+
+    def fit_affinity(self, links: Array, pairs: Array) -> Affinity:
+        """Return the affinities, as far as the graph is trusted, given what classes share."""
+        assert self.graph is not None
+        return Affinity.estimate(self.graph, links, pairs).times(self.trust)
 
     def _masses(self, W: NDArray[Any], matrix: bool) -> tuple[Array, Array] | None:
         if self.graph is None:
             return None
         return self.graph.link_mass(W, matrix), self.graph.pair_mass(W, matrix)
 
-    def fit_terms(self, W: NDArray[Any]) -> tuple[Array, ...]:
-        """Return the class models of every term, given W."""
-        return tuple(term.estimate(W) if self.calibrated else term.refit(W) for term in self.terms)
+    def fit_terms(
+        self, W: NDArray[Any], kept: tuple[Array, ...] | None = None
+    ) -> tuple[Array, ...]:
+        """Return the class models of every term, given W.
+
+        Parameters
+        ----------
+        kept : tuple of ndarray, optional
+            Models to keep of those terms that wait for the rows to settle.
+        """
+        if not self.calibrated:
+            return tuple(term.refit(W) for term in self.terms)
+        return tuple(
+            term.estimate(W) if kept is None or term.rounds is None else kept[k]
+            for k, term in enumerate(self.terms)
+        )
+
+    @property
+    def rounds(self) -> int:
+        """How often terms that wait for the rows to settle are to be fitted again."""
+        return max((term.rounds or 0 for term in self.terms), default=0) if self.calibrated else 0
 
     def fit_log_prior(self, W: NDArray[Any]) -> Array:
-        """Return the log proportions of the classes, one node added to each."""
+        """Return the log proportions of the classes, one node added to each.
+
+        Zeros where a term knows them already.
+        """
+        if any(term.discriminative for term in self.terms):
+            return np.zeros(self.n_classes)
         sizes = 1.0 + threads.sum_rows(
             lambda lo, hi: W[lo:hi].sum(axis=0, dtype=np.float64), self.n_nodes
         )
         return np.asarray(np.log(sizes / sizes.sum()))
 
-    def costs(self, models: Models, lo: int, hi: int) -> Array:
-        """Return what the terms charge the nodes lo…hi in each class, shape (hi − lo, K)."""
+    def costs(
+        self, models: Models, lo: int, hi: int, skip: Collection[int] = ()
+    ) -> Array:
+        """Return what the terms charge the nodes lo…hi in each class, shape (hi − lo, K).
+
+        Parameters
+        ----------
+        skip : collection of int
+            Positions of terms to leave out.
+        """
         total = np.zeros((hi - lo, self.n_classes))
-        for _, costs in self.costs_by_term(models, lo, hi):
+        for _, costs in self.costs_by_term(models, lo, hi, skip):
             total += costs
         return total
 
-    def costs_by_term(self, models: Models, lo: int, hi: int) -> Iterator[tuple[Term, Array]]:
+    def costs_by_term(
+        self, models: Models, lo: int, hi: int, skip: Collection[int] = ()
+    ) -> Iterator[tuple[Term, Array]]:
         """Yield each term that has a say, with its costs of shape (hi − lo, K)."""
         betas = None if self.calibrated else self._betas()
-        for term, theta in zip(self.terms, models.terms, strict=True):
+        for k, (term, theta) in enumerate(zip(self.terms, models.terms, strict=True)):
+            if k in skip:
+                continue
             if betas is None:
                 yield term, term.cost(theta, lo, hi)
             elif betas[term.source]:
@@ -241,11 +290,21 @@ class Problem:
         return total
 
     def fit_and_judge(
-        self, W: NDArray[Any], temperature: float = 1.0, matrix: bool = False
+        self,
+        W: NDArray[Any],
+        temperature: float = 1.0,
+        matrix: bool = False,
+        kept: tuple[Array, ...] | None = None,
     ) -> tuple[Models, float]:
-        """Return the best models for W and the free energy there, in one pass over the links."""
+        """Return the best models for W and the free energy there, in one pass over the links.
+
+        Parameters
+        ----------
+        kept : tuple of ndarray, optional
+            As in :meth:`fit_terms`.
+        """
         masses = self._masses(W, matrix and self.calibrated)
-        models = self._fit_models(W, masses)
+        models = self._fit_models(W, masses, kept)
         return models, self._free_energy(W, models, temperature, masses)
 
     @property

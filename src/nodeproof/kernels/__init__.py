@@ -4,7 +4,7 @@ Every kernel releases the GIL and works on a range of rows, so that callers may 
 ranges on several threads: what a range gives does not depend on who runs it.
 """
 
-from nodeproof.kernels.features import products, solve_each
+from nodeproof.kernels.features import products, smooth_rows, solve_each
 from nodeproof.kernels.links import (
     count_loops_and_zeros,
     first_bad_weight,
@@ -22,6 +22,7 @@ __all__ = [
     "message_rows",
     "products",
     "reverse_links",
+    "smooth_rows",
     "solve_each",
     "sweep_batches",
     "sweep_rows",

@@ -5,6 +5,7 @@ from numba import njit
 
 __all__ = [
     "products",
+    "smooth_rows",
     "solve_each",
 ]
 
@@ -47,3 +48,27 @@ def products(x, out):
             for j in range(i, m):
                 out[v, at] = left * x[v, j]
                 at += 1
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def smooth_rows(lo, hi, indptr, indices, weights, scale, Z, out, total):
+    """Write rows lo…hi of ``D(A + I)D Z`` to `out` and add them to `total`; D = diag(scale).
+
+    No `weights` means all are one.
+    """
+    m = Z.shape[1]
+    for v in range(lo, hi):
+        own = scale[v]
+        row = out[v]
+        for j in range(m):
+            row[j] = own * Z[v, j]
+        for e in range(indptr[v], indptr[v + 1]):
+            u = indices[e]
+            w = scale[u]
+            if len(weights) > 0:
+                w *= weights[e]
+            for j in range(m):
+                row[j] += w * Z[u, j]
+        for j in range(m):
+            row[j] *= own
+            total[v, j] += row[j]

@@ -135,7 +135,7 @@ class BlockCADO:
                 # Such a start says more about links than those among a few labelled nodes.
                 telling = named and given in ("spectral", "features", "opposed")
                 known = None if telling else problem.labels
-                result = self._descend(sweeper, W, known, callback, run, len(starts))
+                result = self._alternate(sweeper, W, known, callback, run, len(starts))
                 if best is None or result.value < best.value:
                     best = result
                 if result.status in (Status.STOPPED, Status.INTERRUPTED):
@@ -147,7 +147,7 @@ class BlockCADO:
         assert best is not None
         return best
 
-    def _descend(
+    def _alternate(
         self,
         sweeper: Sweeper,
         W: Rows,
@@ -156,12 +156,36 @@ class BlockCADO:
         run: int,
         n_runs: int,
     ) -> Result:
+        """Descend, and again each time the terms that wait for it have been fitted again."""
+        result = self._descend(sweeper, W, known, callback, run, n_runs)
+        for _ in range(sweeper.problem.rounds):
+            if result.status in (Status.STOPPED, Status.INTERRUPTED):
+                break
+            again = self._descend(sweeper, result.W, known, callback, run, n_runs, result)
+            history = {key: past + again.history[key] for key, past in result.history.items()}
+            result = replace(again, n_iter=result.n_iter + again.n_iter, history=history)
+        return result
+
+    def _descend(
+        self,
+        sweeper: Sweeper,
+        W: Rows,
+        known: NDArray[np.int64] | None,
+        callback: Callback | None,
+        run: int,
+        n_runs: int,
+        before: Result | None = None,
+    ) -> Result:
         problem, graph = sweeper.problem, sweeper.problem.graph
         matrix = self.affinities == "matrix" and problem.calibrated
         models = Models(None, problem.fit_terms(W), np.zeros(problem.n_classes))
-        held = problem.calibrated and self.hold > 0
-        begin = Affinity.assumed(graph, known, W) if graph and held else None
-        if graph:
+        if before is not None:
+            models = replace(before.models, terms=models.terms)
+        held = problem.calibrated and self.hold > 0 and before is None
+        begin = None
+        if graph and held:
+            begin = Affinity.assumed(graph, known, W).times(problem.trust)
+        if graph and before is None:
             affinity = begin or problem.fit_models(W, matrix).affinity
             models = replace(models, affinity=affinity)
         status, history = Status.MAX_ITER, defaultdict[str, list[float]](list)
@@ -181,23 +205,26 @@ class BlockCADO:
                 if change <= self.tol and not held:
                     status = Status.CONVERGED
                     break
-                models = replace(models, terms=problem.fit_terms(W))
+                models = replace(models, terms=problem.fit_terms(W, models.terms))
                 if not problem.calibrated:
                     continue
                 affinity = None
                 if graph:
                     if matrix and links.shape == (1, 1):
                         links = graph.link_mass(W, matrix)
-                    affinity = Affinity.estimate(graph, links, graph.pair_mass(W, matrix))
+                    affinity = problem.fit_affinity(links, graph.pair_mass(W, matrix))
                 held = held and iteration < self.hold and not _surpassed(begin, affinity)
                 if not held:
                     models = Models(affinity, models.terms, problem.fit_log_prior(W))
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
+        terms = models.terms
         if problem.labels is not None and (problem.labels >= 0).any():
             order = match_labels(W, problem.labels)
-            W = W if (order == np.arange(len(order))).all() else np.ascontiguousarray(W[:, order])
-        models, value = problem.fit_and_judge(W, self.temperature, matrix)
+            if not (order == np.arange(len(order))).all():
+                W = np.ascontiguousarray(W[:, order])
+                terms = tuple(theta[order] for theta in terms)
+        models, value = problem.fit_and_judge(W, self.temperature, matrix, terms)
         return Result(W, models, value, status, iteration, dict(history))
 
 

@@ -110,6 +110,8 @@ def choose_starts(problem: Problem, n_init: int | str) -> list[str]:
     "auto" takes one where a sweep is dear, and up to four where it is cheap.
     """
     promising = promising_starts(problem)
+    if problem.calibrated and any(term.discriminative for term in problem.terms):
+        return ["labels"]  # what a classifier learns from the labels leaves nothing to chance
     if n_init == "auto":
         links = problem.graph.adjacency.nnz if problem.graph else 0
         n_init = 4 if (problem.n_nodes + links) * problem.n_classes <= _CHEAP else 1

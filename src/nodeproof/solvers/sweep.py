@@ -42,6 +42,7 @@ class Sweeper:
         self.batch = -(-n // (n_batches or count_batches(K)))
         self.costs = np.empty((n, K), dtype=np.float32)
         self.new = np.empty((self.batch, K), dtype=np.float32)
+        self._waiting: dict[int, tuple[Array, NDArray[np.float32]]] = {}
         graph = problem.graph
         if graph is None:
             self.indptr = np.zeros(n + 1, dtype=np.int32)
@@ -60,13 +61,31 @@ class Sweeper:
 
     def charge(self, models: Models) -> None:
         """Bring the costs up to date with the class models, each row less its minimum."""
+        waiting = self._charge_waiting(models)
 
         def part(lo: int, hi: int) -> None:
-            costs = self.problem.costs(models, lo, hi)
+            costs = self.problem.costs(models, lo, hi, skip=waiting.keys())
+            for _, kept in waiting.values():
+                costs += kept[lo:hi]
             # float32 then keeps what matters: the differences near the best class.
             self.costs[lo:hi] = costs - costs.min(axis=1, keepdims=True)
 
         threads.map_rows(part, self.problem.n_nodes)
+
+    def _charge_waiting(self, models: Models) -> dict[int, tuple[Array, NDArray[np.float32]]]:
+        """Return the costs of terms that wait for the rows to settle, computed when they change."""
+        for k, (term, theta) in enumerate(zip(self.problem.terms, models.terms, strict=True)):
+            if term.rounds is None or not self.problem.calibrated:
+                continue
+            if k not in self._waiting or self._waiting[k][0] is not theta:
+                costs = threads.map_rows(
+                    lambda lo, hi, term=term, theta=theta: term.cost(theta, lo, hi).astype(
+                        np.float32
+                    ),
+                    self.problem.n_nodes,
+                )
+                self._waiting[k] = (theta, np.concatenate(costs))
+        return self._waiting
 
     def sweep(
         self,

@@ -5,5 +5,6 @@ from nodeproof.terms.covariance import Covariance
 from nodeproof.terms.gaussian import Gaussian
 from nodeproof.terms.labels import Labels
 from nodeproof.terms.multinomial import Multinomial
+from nodeproof.terms.softmax import Softmax
 
-__all__ = ["Covariance", "Gaussian", "Labels", "Multinomial", "NodeData", "Term"]
+__all__ = ["Covariance", "Gaussian", "Labels", "Multinomial", "NodeData", "Softmax", "Term"]

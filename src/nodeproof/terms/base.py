@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nodeproof import threads
+from nodeproof.graph import Graph
 from nodeproof.sets import ConvexSet
+from nodeproof.smoothing import Smoothing
 
 __all__ = ["NodeData", "Term"]
 
@@ -31,11 +33,17 @@ class NodeData:
         Features, finite.
     y : ndarray of shape (n,), or None
         Labels 0…K−1, −1 where there is none.
+    graph : Graph, or None
+        The links, for terms that average over them.
+    smoothing : Smoothing, or None
+        Features that were averaged already.
     """
 
     n_classes: int
     X: NDArray[Any] | csr_array | None = None
     y: NDArray[np.int64] | None = None
+    graph: Graph | None = None
+    smoothing: Smoothing | None = None
 
 
 class Term(ABC):
@@ -51,6 +59,13 @@ class Term(ABC):
 
     #: what the term draws on; also picks its weight out of (β_g, β_f, β_l)
     source: ClassVar[str]
+
+    #: whether costs are −log p(class | data), proportions of the classes included, instead of
+    #: −log p(data | class)
+    discriminative: ClassVar[bool] = False
+
+    #: how often the models are re-fitted once the rows have settled; None: after every sweep
+    rounds: int | None = None
 
     #: where the models of the loss live; set by `bind`
     models_set: ConvexSet

@@ -1,0 +1,221 @@
+"""Features made ready for a linear classifier: scaled, reduced, averaged over hops.
+
+Each step is done once for a set of nodes, however often its result is asked for.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.extmath import randomized_svd
+
+from nodeproof import kernels, threads
+from nodeproof.graph import Graph
+
+__all__ = ["Reduction", "Smoothing"]
+
+Rows = NDArray[np.float32]
+
+# Up to so many columns, all products of two columns are cheaper than random probes.
+_FEW_COLUMNS = 1024
+
+
+class Reduction:
+    """A linear map of features to few columns that keep most of what they tell.
+
+    Sparse features are taken as counts: each row is scaled to length one. Dense ones are
+    standardised, column by column. More than `rank` columns are projected on the leading right
+    singular vectors.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n, m)
+        Features of the nodes to learn from.
+    rank : int
+        Most columns to keep.
+
+    Attributes
+    ----------
+    shift, scale : ndarray of shape (m,), or None
+        Of dense features.
+    directions : ndarray of shape (m, r), or None
+        What rows are projected on; None where all columns are kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nodeproof.smoothing import Reduction
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> Reduction(X).apply(X).round(3).tolist()
+    [[-0.707, -0.707], [0.707, 0.707]]
+    """
+
+    def __init__(self, X: Any, rank: int = 256) -> None:
+        self.counts = sp.issparse(X)
+        self.shift: NDArray[np.float64] | None = None
+        self.scale: NDArray[np.float64] | None = None
+        self.directions: Rows | None = None
+        if not self.counts:
+            spread = X.std(axis=0, dtype=np.float64)
+            self.shift = X.mean(axis=0, dtype=np.float64)
+            varying = spread > 1e-9 * np.abs(self.shift)
+            # Columns that do not vary are left out; rows have length one in the mean.
+            self.scale = np.where(varying, 1.0, 0.0) / np.where(varying, spread, 1.0)
+            self.scale /= np.sqrt(max(varying.sum(), 1))
+        rows = self._scaled(X)
+        if rows.shape[1] > rank:
+            self.directions = _leading_directions(rows, rank)
+
+    @classmethod
+    def of_parts(cls, parts: dict[str, NDArray[Any]]) -> Reduction:
+        """Return the reduction whose arrays :attr:`parts` has listed."""
+        reduction = cls.__new__(cls)
+        reduction.counts = "shift" not in parts
+        reduction.shift, reduction.scale = parts.get("shift"), parts.get("scale")
+        reduction.directions = parts.get("directions")
+        return reduction
+
+    @property
+    def parts(self) -> dict[str, NDArray[Any]]:
+        """The arrays that make it up, by name."""
+        named = {"shift": self.shift, "scale": self.scale, "directions": self.directions}
+        return {name: array for name, array in named.items() if array is not None}
+
+    def apply(self, X: Any) -> Rows:
+        """Return the reduced features, shape (n, r), dense."""
+        rows = self._scaled(X)
+        if self.directions is not None:
+            rows = rows @ self.directions
+        return np.ascontiguousarray(
+            rows.toarray() if sp.issparse(rows) else rows, dtype=np.float32
+        )
+
+    def _scaled(self, X: Any) -> Any:
+        if self.counts:
+            X = sp.csr_array(X, dtype=np.float32)
+            lengths = np.sqrt(X.multiply(X).sum(axis=1))
+            return sp.diags_array(1.0 / np.where(lengths > 0, lengths, 1.0)) @ X
+        if sp.issparse(X):
+            X = X.toarray()
+        return ((X - self.shift) * self.scale).astype(np.float32)
+
+
+def _leading_directions(rows: Any, rank: int) -> Rows:
+    """Return the leading right singular vectors, shape (m, at most rank)."""
+    n, m = rows.shape
+    rank = min(rank, n, m)
+    if m <= _FEW_COLUMNS:
+        products = rows.T @ rows
+        products = products.toarray() if sp.issparse(products) else products
+        _, vectors = np.linalg.eigh(products.astype(np.float64))
+        return np.ascontiguousarray(vectors[:, ::-1][:, :rank], dtype=np.float32)
+    _, _, directions = randomized_svd(rows, rank, n_iter=1, random_state=0)
+    return np.ascontiguousarray(directions.T, dtype=np.float32)
+
+
+class Smoothing:
+    """Features of nodes, reduced and averaged over the hops of a graph.
+
+    With ``Â = D^{-1/2}(A + I)D^{-1/2}`` and B the reduced features,
+
+        Z = α B + (1 − α)/h Σ_{k=1…h} Â^k B;
+
+    rows of counts are then scaled to length one, as B's were.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n, m)
+        Features.
+    graph : Graph, optional
+        Without one there is nothing to average over.
+    rank : int
+        Most columns to keep.
+    alpha : float
+        Share of a node's own features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nodeproof.graph import Graph
+    >>> from nodeproof.smoothing import Smoothing
+    >>> pair = Graph(np.array([[0, 1], [1, 0]]))
+    >>> X = np.array([[1.0], [-1.0]])
+    >>> Smoothing(X, pair, alpha=0.5).over(1).ravel().tolist()
+    [0.5, -0.5]
+    """
+
+    def __init__(
+        self, X: Any, graph: Graph | None = None, rank: int = 256, alpha: float = 0.1
+    ) -> None:
+        self.X, self.graph, self.rank, self.alpha = X, graph, rank, alpha
+        self._over: dict[int, Rows] = {}
+        self._sums: dict[int, Rows] = {}
+        self._last: tuple[int, Rows, Rows] | None = None
+
+    @cached_property
+    def reduction(self) -> Reduction:
+        """The map to few columns."""
+        return Reduction(self.X, self.rank)
+
+    @cached_property
+    def base(self) -> Rows:
+        """The reduced features, shape (n, r)."""
+        return self.reduction.apply(self.X)
+
+    def over(self, hops: int) -> Rows:
+        """Return the features averaged over this many hops, shape (n, r)."""
+        if self.graph is None:
+            hops = 0
+        if hops not in self._over:
+            total = self._sum(hops)
+            Z = self.base if hops == 0 else self.alpha * self.base
+            if hops:
+                Z = Z + np.float32((1.0 - self.alpha) / hops) * total
+            self._over[hops] = self.finish(Z)
+        return self._over[hops]
+
+    def finish(self, Z: Rows) -> Rows:
+        """Return rows of counts scaled to length one, others as they are."""
+        if not self.reduction.counts:
+            return Z
+        lengths = np.sqrt(np.einsum("vj,vj->v", Z, Z))[:, None]
+        return np.asarray(Z / np.where(lengths > 0, lengths, 1.0), dtype=np.float32)
+
+    def _sum(self, hops: int) -> Rows | None:
+        """Return ``Σ_{k=1…h} Â^k B``, going on from the last sum where that is shorter."""
+        if hops == 0 or self.graph is None:
+            return None
+        if hops in self._sums:
+            return self._sums[hops]
+        done, Z, total = self._last or (0, self.base, np.zeros_like(self.base))
+        if done > hops:
+            done, Z, total = 0, self.base, np.zeros_like(self.base)
+        total = total.copy()
+        A, weights, scale = self.graph.adjacency, self.weights, self.normaliser
+        for _ in range(hops - done):
+            out = np.empty_like(Z)
+
+            def part(lo: int, hi: int, Z: Rows = Z, out: Rows = out) -> None:
+                kernels.smooth_rows(lo, hi, A.indptr, A.indices, weights, scale, Z, out, total)
+
+            threads.map_rows(part, len(Z))
+            Z = out
+        self._last = (hops, Z, total)
+        self._sums[hops] = total
+        return total
+
+    @cached_property
+    def weights(self) -> Rows:
+        """Weights of the links in the unit of their mean; none where all are one."""
+        assert self.graph is not None
+        return np.asarray(self.graph.weights / self.graph.unit, dtype=np.float32)
+
+    @cached_property
+    def normaliser(self) -> Rows:
+        """``1/√(d + 1)``, shape (n,), degrees in the unit of a mean link."""
+        assert self.graph is not None
+        return np.asarray(1.0 / np.sqrt(self.graph.degrees / self.graph.unit + 1.0), np.float32)

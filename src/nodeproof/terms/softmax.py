@@ -1,0 +1,185 @@
+"""Features that tell the class through a linear classifier: for real graphs."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
+
+from nodeproof.errors import InputError
+from nodeproof.regression import assign_folds, crossfit, fit_logistic, fit_scale, match_confidence
+from nodeproof.sets import Simplex
+from nodeproof.smoothing import Smoothing
+from nodeproof.terms.base import Array, NodeData, Term
+
+__all__ = ["Softmax"]
+
+# Nodes without a label that a re-fit looks at: more would not change a few hundred coefficients.
+_MOST_ROWS = 8192
+
+
+class Softmax(Term):
+    """A regularised multinomial logistic regression on features smoothed over the graph.
+
+    Fitted to the labelled nodes, then again to nodes that are confidently assigned, each time
+    the rows have settled. Calibrated, a node costs ``−log p(class | features)``: the classifier
+    knows the proportions of the classes already, so that no prior is added.
+
+    A labelled node is judged by a classifier that has not seen its label (cross-fitting);
+    otherwise every label would confirm itself. Those scores also tell how sharp the classifier
+    may be: a penalty shrinks scores, and they are scaled back by what the labels that were not
+    seen bear out, or, in a re-fit, the rows it was fitted to.
+
+    The paper's loss is ``−⟨p_v, θ⟩`` over the simplex, p_v the probabilities of the classifier
+    fitted to the labels: that of :class:`Labels` with a soft label at every node.
+
+    Parameters
+    ----------
+    hops : int
+        How far features are averaged.
+    l2 : float
+        Penalty on the coefficients; features have length one.
+    rounds : int
+        How often to re-fit to confident rows.
+    confidence : float
+        A row is confident where its largest entry is at least this.
+    sharpness : float, optional
+        Scale of the scores; by default estimated.
+    folds : int
+        Into how many parts labelled nodes are cut for cross-fitting; 0 for none.
+    """
+
+    source: ClassVar[str] = "features"
+    discriminative: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        hops: int = 16,
+        l2: float = 0.3,
+        rounds: int = 2,
+        confidence: float = 0.7,
+        sharpness: float | None = None,
+        folds: int = 5,
+    ) -> None:
+        self.hops, self.l2, self.rounds = hops, l2, rounds
+        self.confidence, self.sharpness, self.folds = confidence, sharpness, folds
+
+    def __repr__(self) -> str:
+        return f"Softmax(hops={self.hops}, l2={self.l2:g}, rounds={self.rounds})"
+
+    Z: NDArray[Any]
+    y: NDArray[np.int64]
+    labelled: NDArray[np.int64]
+
+    def bind(self, nodes: NodeData) -> Self:
+        """Return a copy that holds the smoothed features and the labelled nodes."""
+        if nodes.X is None:
+            raise InputError("Softmax needs features: X is missing")
+        if nodes.y is None or not (nodes.y >= 0).any():
+            raise InputError("Softmax needs labels to learn from: y is missing")
+        bound = self._bound(nodes.X.shape[0], nodes.n_classes)
+        smoothing = nodes.smoothing or Smoothing(nodes.X, nodes.graph)
+        bound.smoothing = smoothing
+        bound.Z = smoothing.over(self.hops)
+        bound.y = nodes.y
+        bound.labelled = np.flatnonzero(nodes.y >= 0)
+        bound.models_set = Simplex(nodes.n_classes)
+        return bound
+
+    smoothing: Smoothing
+
+    # What the labels alone teach. -------------------------------------------------------
+
+    @cached_property
+    def first(self) -> Array:
+        """The coefficients fitted to the labels, shape (K, d + 1), not scaled."""
+        return fit_logistic(self.Z[self.labelled], self._targets(), self.l2)
+
+    @cached_property
+    def unseen(self) -> Array:
+        """Scores of the labelled nodes by a fit that has not seen them, not scaled."""
+        Z, codes = self.Z[self.labelled], self.y[self.labelled]
+        n_folds = min(self.folds, len(codes))
+        if n_folds < 2 or np.bincount(codes).max() < 2:
+            return np.asarray(Z @ self.first[:, :-1].T + self.first[:, -1])
+        folds = assign_folds(codes, n_folds)
+        return crossfit(Z, self._targets(), self.l2, folds, start=self.first)
+
+    @cached_property
+    def first_sharpness(self) -> float:
+        """The scale at which unseen labels are most probable."""
+        if self.sharpness is not None:
+            return self.sharpness
+        return fit_scale(self.unseen, self._targets())
+
+    def _targets(self) -> Array:
+        return np.eye(self.n_classes)[self.y[self.labelled]]
+
+    # The paper's loss. ------------------------------------------------------------------
+
+    @cached_property
+    def probabilities(self) -> Array:
+        """By the classifier fitted to the labels, shape (n, K)."""
+        theta = self.first_sharpness * self.first
+        return np.asarray(softmax(self.Z @ theta[:, :-1].T + theta[:, -1], axis=1))
+
+    def loss(self, theta: Array, lo: int, hi: int) -> Array:
+        """Return ``−⟨p_v, θ⟩``."""
+        return -np.asarray((self.probabilities[lo:hi] * theta).sum(axis=1))
+
+    def loss_gradient(self, theta: Array, lo: int, hi: int) -> Array:
+        """Return ``−p_v``."""
+        return -self.probabilities[lo:hi]
+
+    def refit(self, W: NDArray[Any]) -> Array:
+        """Put each class on the one that the classifier sees most of in it."""
+        return np.asarray(self.models_set.lmo(-(W.T.astype(np.float64) @ self.probabilities)))
+
+    # The likelihood. --------------------------------------------------------------------
+
+    def estimate(self, W: NDArray[Any]) -> Array:
+        """Return coefficients and the unseen scores of labelled nodes, (K, d + 1 + labelled).
+
+        Rows without a label count where they are confident, together as much as the labels do.
+        """
+        others = np.flatnonzero((W.max(axis=1) >= self.confidence) & (self.y < 0))
+        if len(others) == 0:
+            theta = self.first_sharpness * self.first
+        else:
+            others = others[:: -(-len(others) // _MOST_ROWS)]
+            rows = np.concatenate([self.labelled, others])
+            weights = np.ones(len(rows))
+            weights[len(self.labelled) :] = len(self.labelled) / len(others)
+            targets = W[rows].astype(np.float64)
+            Z = self.Z[rows]
+            theta = fit_logistic(Z, targets, self.l2, weights, self.first, tol=1e-4, max_iter=30)
+            theta = theta * self._anchored(theta)
+        return np.hstack([theta, self.first_sharpness * self.unseen.T])
+
+    def _anchored(self, theta: Array) -> float:
+        """Return the scale at which a re-fit is as confident, on average, as the first fit.
+
+        Its own targets would make it surer with every round, whether that is borne out or not.
+        """
+        rows = self.Z[:: -(-len(self.Z) // _MOST_ROWS)]
+        return match_confidence(
+            rows @ theta[:, :-1].T + theta[:, -1],
+            self.first_sharpness * (rows @ self.first[:, :-1].T + self.first[:, -1]),
+        )
+
+    def cost(self, models: Array, lo: int, hi: int) -> Array:
+        """Return ``−log p(class | features)``, labelled nodes by their unseen scores."""
+        d = self.Z.shape[1]
+        slopes = models[:, :d].T.astype(self.Z.dtype)
+        scores = (self.Z[lo:hi] @ slopes).astype(np.float64) + models[:, d]
+        first, last = np.searchsorted(self.labelled, (lo, hi))
+        scores[self.labelled[first:last] - lo] = models[:, d + 1 + first : d + 1 + last].T
+        return -np.asarray(log_softmax(scores, axis=1))
+
+    def penalty(self, models: Array) -> float:
+        """Return ``l2/2 ‖θ‖²``."""
+        d = self.Z.shape[1]
+        return 0.5 * self.l2 * float(np.vdot(models[:, :d], models[:, :d]))
