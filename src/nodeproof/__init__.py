@@ -19,13 +19,14 @@ __all__ = [
     "baselines",
     "datasets",
     "metrics",
+    "model_selection",
     "sets",
     "solvers",
     "terms",
 ]
 
 if TYPE_CHECKING:
-    from nodeproof import baselines, datasets, metrics, sets, solvers, terms
+    from nodeproof import baselines, datasets, metrics, model_selection, sets, solvers, terms
     from nodeproof.estimator import NodeClassifier
     from nodeproof.problem import Problem
 

@@ -1,0 +1,20 @@
+"""Measure and choose classifiers by hiding labels, not rows.
+
+scikit-learn's splitters cut rows out, and with them the links of the graph. Here every fit sees
+the whole graph and all features; what a split takes away are the labels of its test nodes.
+"""
+
+from nodeproof.model_selection.search import GridSearch
+from nodeproof.model_selection.split import Split
+from nodeproof.model_selection.splitters import LabelKFold, Masks, PerClass, RandomShare
+from nodeproof.model_selection.validation import cross_validate
+
+__all__ = [
+    "GridSearch",
+    "LabelKFold",
+    "Masks",
+    "PerClass",
+    "RandomShare",
+    "Split",
+    "cross_validate",
+]

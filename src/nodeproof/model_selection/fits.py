@@ -1,0 +1,263 @@
+"""Fit classifiers on splits, here or in other processes, and score what they say."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cache
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from joblib.parallel import get_active_backend
+from numpy.typing import NDArray
+from sklearn.utils.parallel import Parallel, delayed
+
+from nodeproof import threads
+from nodeproof.errors import InputError
+from nodeproof.inputs import encode_labels
+from nodeproof.model_selection.scores import Score, positions
+from nodeproof.model_selection.split import Split, keep_labels
+from nodeproof.model_selection.splitters import LabelKFold
+
+__all__ = ["Fit", "Nodes", "Outcome", "as_splits", "run"]
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """All nodes, with all that is known of them.
+
+    Attributes
+    ----------
+    X, graph : object
+        Features and links, as they were given.
+    labels : ndarray of shape (n,)
+        Integers or strings; −1 or an empty string where unknown.
+    classes : ndarray of shape (K,)
+        The distinct labels.
+    """
+
+    X: Any
+    graph: Any
+    labels: NDArray[Any]
+    classes: NDArray[Any]
+
+    @classmethod
+    def of(cls, X: Any, y: Any, graph: Any) -> Self:
+        """Read the labels, in whatever form they are given."""
+        encoded = encode_labels(y, None)
+        if encoded.codes is None or len(encoded.classes) < 2:
+            raise InputError(
+                f"y names {len(encoded.classes)} classes: to hide labels and judge predictions, "
+                "at least two are needed"
+            )
+        known = np.flatnonzero(encoded.codes >= 0)
+        labels = keep_labels(encoded.classes[encoded.codes], known)
+        return cls(X, graph, labels, encoded.classes.astype(labels.dtype))
+
+    def check(self, fit: Fit) -> None:
+        """Raise an error if a fit cannot be made or scored for want of nodes or labels."""
+        fit.split.hide(self.labels)
+        if len(fit.scored) == 0:
+            raise InputError(f"{fit.name} leaves no labelled node to score")
+        without = fit.scored[~np.isin(self.labels[fit.scored], self.classes)]
+        if len(without):
+            raise InputError(f"{fit.name} is to be scored at node {without[0]}, which has no label")
+        if fit.use_validation and len(fit.split.validation) == 0:
+            raise InputError(
+                f"{fit.name} has no validation nodes for use_validation=True; PerClass, "
+                "RandomShare and Masks can have some"
+            )
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fit to be made.
+
+    Attributes
+    ----------
+    clf : estimator
+        The classifier, not fitted yet.
+    split : Split
+        Which labels it is given.
+    scored : ndarray of int
+        The nodes to score it at.
+    name : str
+        What errors call it.
+    use_validation : bool
+        Whether it is given the validation nodes too, to choose settings on.
+    """
+
+    clf: Any
+    split: Split
+    scored: NDArray[np.intp]
+    name: str
+    use_validation: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a fit.
+
+    Attributes
+    ----------
+    scores : list of float
+        In the order in which they were asked for.
+    seconds : float
+        Duration of the fit.
+    clf : estimator or None
+        The fitted classifier.
+    proba : ndarray of shape (n, K) or None
+        Probabilities of all nodes.
+    classes : ndarray of shape (K,)
+        Names of its columns.
+    warned : list of (str, type)
+        Texts and categories of the warnings.
+    """
+
+    scores: list[float]
+    seconds: float
+    clf: Any
+    proba: Any
+    classes: NDArray[Any]
+    warned: list[tuple[str, type[Warning]]]
+
+
+def as_splits(cv: Any, y: Any, random_state: Any) -> list[Split]:
+    """Return the splits of a splitter, a number of folds or a list of splits."""
+    if isinstance(cv, Integral):
+        cv = LabelKFold(int(cv), random_state)
+    if type(cv).__module__.startswith("sklearn."):
+        raise InputError(
+            f"{type(cv).__name__} of scikit-learn cuts rows, and so the graph; use PerClass, "
+            "RandomShare, LabelKFold or Masks"
+        )
+    if isinstance(cv, list | tuple):
+        splits = list(cv)
+    elif hasattr(cv, "get_n_splits"):
+        splits = list(cv.split(y))
+    else:
+        raise InputError(f"cv must be a number of folds, a splitter or a list of Split, got {cv!r}")
+    for split in splits:
+        if not isinstance(split, Split):
+            raise InputError(f"cv must give objects of type Split, got {type(split).__name__}")
+    if not splits:
+        raise InputError("cv gives no split")
+    return splits
+
+
+def run(
+    fits: Sequence[Fit],
+    nodes: Nodes,
+    scores: list[Score],
+    *,
+    n_jobs: int | None,
+    keep_clf: bool = False,
+    keep_proba: bool = False,
+) -> Generator[tuple[int, Outcome]]:
+    """Yield the number and the outcome of each fit as it is finished, in any order.
+
+    A warning that many fits have in common is given once. The answers do not depend on `n_jobs`.
+    """
+    if n_jobs == 0:
+        raise InputError("n_jobs must not be 0: give a number of processes, or None for one")
+    if get_active_backend()[0].nesting_level:
+        n_jobs = 1  # this is a worker already: its siblings have the other cores
+    # Copies on write: compiled loops take arrays that may be written to.
+    parallel = Parallel(n_jobs, backend="loky", return_as="generator_unordered", mmap_mode="c")
+    calls = (
+        delayed(_answer)(number, fit, nodes, scores, keep_clf, keep_proba, os.getpid())
+        for number, fit in enumerate(fits)
+    )
+    warned = set()
+    with closing(parallel(calls)) as answers:
+        for number, outcome in answers:
+            for text, category in outcome.warned:
+                if (text, category) not in warned:
+                    warned.add((text, category))
+                    warnings.warn(text, category, stacklevel=3)
+            yield number, outcome
+
+
+def _answer(
+    number: int,
+    fit: Fit,
+    nodes: Nodes,
+    scores: list[Score],
+    keep_clf: bool,
+    keep_proba: bool,
+    parent: int,
+) -> tuple[int, Outcome]:
+    if os.getpid() != parent:
+        _serve(parent)
+    try:
+        return number, _fit_and_score(fit, nodes, scores, keep_clf, keep_proba)
+    except Exception as error:
+        error.add_note(f"(in the fit of {fit.name})")
+        raise
+
+
+def _fit_and_score(
+    fit: Fit, nodes: Nodes, scores: list[Score], keep_clf: bool, keep_proba: bool
+) -> Outcome:
+    settings = {}
+    if fit.use_validation:
+        settings["validation"] = (fit.split.validation, nodes.labels[fit.split.validation])
+    # BLAS on one thread everywhere: several would split sums differently.
+    with warnings.catch_warnings(record=True) as caught, threads.using(1):
+        began = time.perf_counter()
+        clf = fit.clf.fit(nodes.X, fit.split.hide(nodes.labels), graph=nodes.graph, **settings)
+        seconds = time.perf_counter() - began
+        classes, labels, proba = _predictions(clf, nodes)
+        at = fit.scored
+        values = [score(nodes.labels[at], labels[at], proba[at], classes) for score in scores]
+    return Outcome(
+        scores=values,
+        seconds=seconds,
+        clf=clf if keep_clf else None,
+        proba=proba if keep_proba else None,
+        classes=classes,
+        warned=[(str(warning.message), warning.category) for warning in caught],
+    )
+
+
+def _predictions(clf: Any, nodes: Nodes) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return classes, labels and probabilities: known classes first, then the classifier's own."""
+    name = type(clf).__name__
+    for attribute in ("labels_", "proba_", "classes_"):
+        if not hasattr(clf, attribute):
+            raise InputError(f"{name} has no {attribute} after fit, so it cannot be scored")
+    own, given = np.asarray(clf.classes_), np.asarray(clf.proba_)
+    n = len(nodes.labels)
+    if given.shape != (n, len(own)) or len(clf.labels_) != n:
+        raise InputError(
+            f"{name} must say something of all {n} nodes and {len(own)} classes, but its labels_ "
+            f"have length {len(clf.labels_)} and its proba_ shape {given.shape}"
+        )
+    known = set(nodes.classes.tolist())
+    fresh = [one for one in own.tolist() if one not in known]
+    if len(fresh) == len(own):
+        raise InputError(f"classes_ of {name} are {own.tolist()[:5]}, none of which is a label")
+    classes = np.concatenate([nodes.classes, np.array(fresh)]) if fresh else nodes.classes
+    proba = np.zeros((n, len(classes)), np.result_type(given.dtype, np.float32))
+    proba[:, positions(own, classes)] = given
+    return classes, classes[positions(np.asarray(clf.labels_), classes)], proba
+
+
+@cache
+def _serve(parent: int) -> None:
+    """Make this process a worker: Ctrl-C is for its parent, and it ends when that has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
