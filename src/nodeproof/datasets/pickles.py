@@ -4,13 +4,16 @@ A pickle is a program: it may import any function and call it. Here the only thi
 name are the small classes below. They stand in for the few of numpy, scipy and Python that
 the files were written with; they take note of what they are given, and after the last
 instruction it is checked and turned into arrays. No function of numpy or scipy is ever called by
-the pickle itself. Any other name is refused before it is looked up.
+the pickle itself. Any other name is refused before it is looked up, and instructions that these
+files have no use for before the first one is followed.
 """
 
 from __future__ import annotations
 
+import io
 import math
 import pickle
+import pickletools
 import re
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,15 @@ __all__ = ["read_pickle"]
 
 # Plain numbers of a fixed size: no objects, no records, no text.
 _NUMBERS = re.compile(r"b1|[iu][1248]|f[248]")
+
+# The instructions that write numbers, text, bytes, tuples, lists and dicts, name something, call
+# it and give it a state.
+_INSTRUCTIONS = re.compile(
+    r"PROTO|FRAME|STOP|MARK|NONE|NEW(TRUE|FALSE)|(BIN)?INT[12]?|LONG[14]?"
+    r"|(SHORT_)?(BIN)?STRING|(SHORT_)?(BIN)?UNICODE8?|(SHORT_)?BINBYTES8?|BYTEARRAY8"
+    r"|(EMPTY_)?(TUPLE|LIST|DICT)|TUPLE[123]|APPENDS?|SETITEMS?|(LONG_)?(BIN)?(GET|PUT)|MEMOIZE"
+    r"|(STACK_)?GLOBAL|REDUCE|NEWOBJ|BUILD"
+)
 
 
 class _RefusedError(Exception):
@@ -190,9 +202,11 @@ def read_pickle(path: Path) -> NDArray[Any] | sp.csr_array | dict[int, list[int]
     InputError
         If the file holds anything else, or is damaged. Nothing in it has been run.
     """
-    with reading(path), path.open("rb") as file:
+    with reading(path):
+        content = path.read_bytes()
         try:
-            return _checked(_Unpickler(file, encoding="latin1").load())
+            _check_instructions(content)
+            return _checked(_Unpickler(io.BytesIO(content), encoding="latin1").load())
         except _RefusedError as refused:
             raise InputError(
                 f"{path} is refused: it asks for {refused}, which Planetoid files have no use for; "
@@ -203,6 +217,15 @@ def read_pickle(path: Path) -> NDArray[Any] | sp.csr_array | dict[int, list[int]
             raise InputError(
                 f"cannot read {path}: {str(error) or type(error).__name__}; is the file complete?"
             ) from None
+
+
+def _check_instructions(content: bytes) -> None:
+    for instruction, argument, _ in pickletools.genops(content):
+        if not _INSTRUCTIONS.fullmatch(instruction.name):
+            raise _RefusedError(f"the instruction {instruction.name}")
+        # Memory is set aside up to the place named here.
+        if instruction.name in ("PUT", "LONG_BINPUT") and argument > len(content):
+            raise _RefusedError(f"the place {argument} in {len(content)} bytes")
 
 
 def _checked(found: object) -> NDArray[Any] | sp.csr_array | dict[int, list[int]]:
