@@ -23,6 +23,8 @@ __all__ = ["karate_club", "read_network"]
 # Node attributes that say the class; "value" is what Newman's collection of GML files has.
 _CLASSES = (*LABELS, "value")
 
+_BROKEN = (SyntaxError, IndexError, TypeError, AttributeError)
+
 
 def read_network(path: Path, format: str) -> Dataset:  # noqa: A002
     """Read a graph through networkx; a node attribute such as "label" or "class" becomes y.
@@ -39,8 +41,8 @@ def read_network(path: Path, format: str) -> Dataset:  # noqa: A002
     try:
         with reading(path):
             return _dataset(path, read(path))
-    # A broken XML file is a SyntaxError.
-    except (networkx.NetworkXException, SyntaxError, TypeError, AttributeError) as error:
+    # A broken XML file is a SyntaxError, a broken edge list an IndexError.
+    except (networkx.NetworkXException, *_BROKEN) as error:
         raise InputError(f"cannot read {path}: {error}; is it a {format} file?") from None
 
 
