@@ -6,10 +6,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model_selection_helpers import NAMES
+from nodeproof.datasets import Dataset
 from nodeproof.errors import InputError
 from nodeproof.inputs import encode_labels
 from nodeproof.model_selection import LabelKFold, Masks, PerClass, RandomShare, Split
@@ -157,8 +159,10 @@ def test_given_masks_are_the_splits_without_nodes_that_have_no_label():
 
 def test_the_masks_of_a_dataset_are_taken():
     masks = {"train": np.array([True, False, False]), "test": np.array([False, False, True])}
-    (split,) = Masks.of(SimpleNamespace(masks=masks)).split([0, 1, 1])
-    assert [part.tolist() for part in parts(split)] == [[0], [], [2]]
+    y = np.array([0, 1, 1])
+    for dataset in (SimpleNamespace(masks=masks), Dataset(sp.csr_array((3, 3)), y=y, masks=masks)):
+        (split,) = Masks.of(dataset).split(y)
+        assert [part.tolist() for part in parts(split)] == [[0], [], [2]]
     with pytest.raises(InputError, match="brings no split"):
         Masks.of(SimpleNamespace(masks={}))
 
