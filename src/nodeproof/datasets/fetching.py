@@ -1,16 +1,15 @@
 """Fetch the files of a public data set once, and check them ever after.
 
 A file is kept only if its sha256 is the one in the registry. Where none is listed there, the first
-download is trusted: its sha256 is written beside the file (``<file>.sha256``), a warning says
-so, and from then on the file, and any later download of it, must match. That protects from
-later changes and damage, but not from a first download that was already wrong.
+download is trusted: its sha256 is written beside the file (``<file>.sha256``), and from then on
+the file, and any later download of it, must match. That protects from later changes and damage,
+but not from a first download that was already wrong.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -22,7 +21,7 @@ from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.io.atomic import atomic_path
 from nodeproof.io.files import reading
 
-__all__ = ["cache_folder", "fetch", "forget"]
+__all__ = ["cache_folder", "fetch", "forget", "record_of"]
 
 
 def cache_folder(source: Source) -> Path:
@@ -57,7 +56,12 @@ def fetch(source: Source, folder: Path, progress: Any = None) -> list[Path]:
 def forget(path: Path) -> None:
     """Delete a file, and the checksum that its first download left."""
     path.unlink(missing_ok=True)
-    _record(path).unlink(missing_ok=True)
+    record_of(path).unlink(missing_ok=True)
+
+
+def record_of(path: Path) -> Path:
+    """Return where the checksum of a first download is kept."""
+    return path.with_name(f"{path.name}.sha256")
 
 
 def _fetch_file(url: str, path: Path, checksum: str | None, progress: Any) -> bool:
@@ -77,12 +81,6 @@ def _fetch_file(url: str, path: Path, checksum: str | None, progress: Any) -> bo
         _download(url, temporary, known, progress)
         if known is None:
             _trust(temporary, path)
-            warnings.warn(
-                f"no checksum of {url} is known: this first download is trusted, and its sha256 "
-                f"kept in {_record(path)}",
-                UserWarning,
-                stacklevel=2,
-            )
     return True
 
 
@@ -107,20 +105,16 @@ def _download(url: str, path: Path, known: str | None, progress: Any) -> None:
 
 def _trust(content: Path, path: Path) -> None:
     """Write the checksum of a file beside where it will lie."""
-    with atomic_path(_record(path)) as temporary:
+    with atomic_path(record_of(path)) as temporary:
         temporary.write_text(f"{_sha256(content)}  {path.name}\n", encoding="utf-8")
 
 
 def _recorded(path: Path) -> str | None:
-    record = _record(path)
+    record = record_of(path)
     if not record.exists():
         return None
     with reading(record):
         return record.read_text(encoding="utf-8").split()[0]
-
-
-def _record(path: Path) -> Path:
-    return path.with_name(f"{path.name}.sha256")
 
 
 def _sha256(path: Path) -> str:

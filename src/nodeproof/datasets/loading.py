@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
 from nodeproof.datasets.dataset import Dataset
-from nodeproof.datasets.fetching import cache_folder, fetch, forget
+from nodeproof.datasets.fetching import cache_folder, fetch, forget, record_of
 from nodeproof.datasets.formats import recognise
 from nodeproof.datasets.networks import karate_club
 from nodeproof.datasets.reading import read_graph
@@ -108,13 +109,21 @@ def _holds_data(place: Path) -> bool:
 def _from_cache(source: Source, split: int | str | None, progress: Any) -> Dataset:
     folder = cache_folder(source)
     fresh = fetch(source, folder, progress)
+    trusted = [path for path in fresh if source.files[path.name] is None]
     name = f"ind.{source.name}" if source.format == "planetoid" else next(iter(source.files))
     try:
-        return read_graph(folder / name, format=source.format, split=split)
+        data = read_graph(folder / name, format=source.format, split=split)
     except InputError as error:
-        trusted = [path for path in fresh if source.files[path.name] is None]
         for path in trusted:
             forget(path)
         if trusted:
             raise InputError(f"what {source.home} sent cannot be read: {error}") from None
         raise
+    for path in trusted:
+        warnings.warn(
+            f"no checksum of {source.home}/{path.name} is known: this first download is trusted, "
+            f"and its sha256 kept in {record_of(path)}",
+            UserWarning,
+            stacklevel=3,
+        )
+    return data
