@@ -27,10 +27,14 @@ def run_list(as_json: bool) -> None:
     if as_json:
         print(json.dumps([_entry(name) for name in REGISTRY], indent=2, ensure_ascii=False))
         return
-    table = Table("name", "nodes", "MB", "checksum", "to cite", title="Public data sets")
+    table = Table("name", title="Public data sets")
+    for column in ("nodes", "MB"):
+        table.add_column(column, justify="right")
+    for column in ("checksum", "to cite"):
+        table.add_column(column)
     for source in REGISTRY.values():
         size = "–" if source.megabytes is None else f"{source.megabytes:,.1f}"
-        checksum = "known" if source.checked else "of the first download"
+        checksum = "known" if source.checked else "first use"
         cite = f"{source.cite.split(',')[0]} {source.cite[-4:]}"
         table.add_row(source.name, f"{source.nodes:,}", size, checksum, cite)
     screen.print(table)

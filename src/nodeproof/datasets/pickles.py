@@ -224,7 +224,7 @@ def _check_instructions(content: bytes) -> None:
         if not _INSTRUCTIONS.fullmatch(instruction.name):
             raise _RefusedError(f"the instruction {instruction.name}")
         # Memory is set aside up to the place named here.
-        if instruction.name in ("PUT", "LONG_BINPUT") and argument > len(content):
+        if instruction.name in ("PUT", "LONG_BINPUT") and int(argument or 0) > len(content):
             raise _RefusedError(f"the place {argument} in {len(content)} bytes")
 
 
