@@ -9,7 +9,16 @@ from scipy.special import log_softmax, softmax
 
 from nodeproof import threads
 
-__all__ = ["assign_folds", "crossfit", "fit_logistic", "fit_scale", "match_confidence"]
+__all__ = [
+    "assign_folds",
+    "blind_scores",
+    "crossfit",
+    "estimate_proportions",
+    "fit_logistic",
+    "fit_scale",
+    "match_confidence",
+    "shares",
+]
 
 Array = NDArray[np.float64]
 
@@ -38,50 +47,58 @@ def fit_logistic(
         Rows on the simplex.
     l2 : float
         Penalty.
-    weights : ndarray of shape (n,), optional
-        How much each row counts; one by default.
-    start : ndarray of shape (K, d + 1), optional
+    weights : ndarray of shape (n,) or (n, F), optional
+        How much each row counts; one by default. With F columns, F regressions are fitted at
+        once: one product then serves them all.
+    start : ndarray of shape (K, d + 1) or (F, K, d + 1), optional
         Coefficients to start from.
 
     Returns
     -------
-    ndarray of shape (K, d + 1)
+    ndarray of shape (K, d + 1) or (F, K, d + 1)
     """
     n, d = Z.shape
     K = targets.shape[1]
-    charged = targets if weights is None else weights[:, None] * targets
-    mass = charged.sum(axis=1, keepdims=True)
-    total = float(mass.sum())
+    mass = np.ones((n, 1)) if weights is None else weights.reshape(n, -1)
+    F = mass.shape[1]
+    charged = mass[:, :, None] * targets[:, None, :]
+    total = mass.sum(axis=0).mean()
 
     def objective(flat: Array) -> tuple[float, Array]:
-        theta = flat.reshape(K, d + 1)
+        theta = flat.reshape(F * K, d + 1)
         slopes = theta[:, :d].T.astype(Z.dtype)
 
         def part(lo: int, hi: int) -> Array:
-            log_p = log_softmax((Z[lo:hi] @ slopes).astype(np.float64) + theta[:, d], axis=1)
-            residual = mass[lo:hi] * np.exp(log_p) - charged[lo:hi]
-            out = np.empty(K * (d + 1) + 1)
-            gradient = out[:-1].reshape(K, d + 1)
+            scores = (Z[lo:hi] @ slopes).astype(np.float64) + theta[:, d]
+            scores = scores.reshape(hi - lo, F, K)
+            scores -= scores.max(axis=2, keepdims=True)
+            exp = np.exp(scores)
+            norm = exp.sum(axis=2, keepdims=True)
+            residual = (mass[lo:hi, :, None] / norm) * exp - charged[lo:hi]
+            residual = residual.reshape(hi - lo, F * K)
+            out = np.empty(F * K * (d + 1) + 1)
+            gradient = out[:-1].reshape(F * K, d + 1)
             gradient[:, :d] = residual.T.astype(Z.dtype) @ Z[lo:hi]
             gradient[:, d] = residual.sum(axis=0)
-            out[-1] = -np.vdot(charged[lo:hi], log_p)
+            out[-1] = np.vdot(mass[lo:hi], np.log(norm[:, :, 0])) - np.vdot(charged[lo:hi], scores)
             return out
 
         out = threads.sum_rows(part, n)
-        gradient = out[:-1].reshape(K, d + 1)
+        gradient = out[:-1].reshape(F * K, d + 1)
         gradient[:, :d] += l2 * theta[:, :d]
         value = out[-1] + 0.5 * l2 * float(np.vdot(theta[:, :d], theta[:, :d]))
         return value / total, out[:-1] / total
 
-    begin = np.zeros(K * (d + 1)) if start is None else start.ravel()
+    begin = np.zeros((F, K, d + 1)) if start is None else np.broadcast_to(start, (F, K, d + 1))
     found = minimize(
         objective,
-        begin,
+        begin.ravel(),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": max_iter, "gtol": tol, "ftol": 1e-12},
     )
-    return np.asarray(found.x.reshape(K, d + 1))
+    theta = found.x.reshape(F, K, d + 1)
+    return np.asarray(theta[0] if weights is None or weights.ndim == 1 else theta)
 
 
 def assign_folds(codes: NDArray[np.int64], n_folds: int) -> NDArray[np.int64]:
@@ -107,15 +124,30 @@ def crossfit(
     start: Array | None = None,
 ) -> Array:
     """Return the scores of each row by a regression that has not seen its target, (n, K)."""
-    scores = np.zeros_like(targets)
-    for fold in range(int(folds.max()) + 1):
-        held = folds == fold
-        theta = fit_logistic(Z[~held], targets[~held], l2, start=start, tol=1e-4)
-        scores[held] = Z[held] @ theta[:, :-1].T + theta[:, -1]
+    seen = (folds[:, None] != np.arange(int(folds.max()) + 1)).astype(np.float64)
+    theta = fit_logistic(Z, targets, l2, seen, start=start, tol=1e-4)
+    return blind_scores(Z, theta, folds)
+
+
+def blind_scores(Z: NDArray[np.floating], theta: Array, folds: NDArray[np.int64]) -> Array:
+    """Return the scores of each row by the regression of its fold, shape (n, K).
+
+    Parameters
+    ----------
+    theta : ndarray of shape (F, K, d + 1)
+        One regression a fold.
+    """
+    slopes, constants = theta[:, :, :-1], theta[:, :, -1]
+    scores = np.empty((len(Z), theta.shape[1]))
+    for fold in range(len(theta)):
+        here = folds == fold
+        scores[here] = Z[here] @ slopes[fold].T + constants[fold]
     return scores
 
 
-def fit_scale(scores: Array, targets: Array, weights: Array | None = None) -> float:
+def fit_scale(
+    scores: Array, targets: Array, weights: Array | None = None, spread: float = np.inf
+) -> float:
     """Return the factor of the scores at which their softmax is nearest to the targets.
 
     Parameters
@@ -124,11 +156,16 @@ def fit_scale(scores: Array, targets: Array, weights: Array | None = None) -> fl
         Of rows that the model was not fitted to, or fitted under a penalty that shrinks them.
     targets : ndarray of shape (n, K)
         Rows on the simplex.
+    weights : ndarray of shape (n,), optional
+        How much each row counts; one by default.
+    spread : float
+        The logarithm of the factor is believed to be 0, give or take this.
     """
     charged = targets if weights is None else weights[:, None] * targets
 
     def cross_entropy(log_scale: float) -> float:
-        return -float(np.vdot(charged, log_softmax(np.exp(log_scale) * scores, axis=1)))
+        fit = -float(np.vdot(charged, log_softmax(np.exp(log_scale) * scores, axis=1)))
+        return fit + 0.5 * (log_scale / spread) ** 2
 
     bounds = (np.log(_LEAST_SCALE), np.log(_MOST_SCALE))
     return float(np.exp(minimize_scalar(cross_entropy, bounds=bounds, method="bounded").x))
@@ -155,3 +192,29 @@ def match_confidence(scores: Array, standard: Array) -> float:
     if excess(high) <= 0.0:
         return _MOST_SCALE
     return float(np.exp(brentq(excess, low, high, xtol=1e-3)))
+
+
+def shares(rows: Array) -> Array:
+    """Return the share of each class in rows, one row added to all of them, shape (K,)."""
+    K = rows.shape[1]
+    return np.asarray((rows.sum(axis=0) + 1.0 / K) / (rows.sum() + 1.0))
+
+
+def estimate_proportions(scores: Array, learnt: Array, steps: int = 3) -> Array:
+    """Return the proportions of the classes among nodes, by a classifier of known proportions.
+
+    By expectation maximisation: each step takes the mean probability at the proportions of the
+    step before. Only a few steps: where the classifier is not as calibrated as it should be,
+    going on would empty its weakest classes.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, K)
+        Logarithms of calibrated probabilities, up to a constant a row.
+    learnt : ndarray of shape (K,)
+        Proportions among the rows that the classifier was fitted to.
+    """
+    proportions = learnt
+    for _ in range(steps):
+        proportions = shares(softmax(scores + np.log(proportions / learnt), axis=1))
+    return proportions

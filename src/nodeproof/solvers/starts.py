@@ -11,11 +11,11 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from scipy.special import softmax
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
 
 from nodeproof.graph import NullCorrected
 from nodeproof.problem import Problem
 from nodeproof.solvers.align import match_labels
-from nodeproof.terms.covariance import Covariance
 
 __all__ = ["STARTS", "choose_starts", "promising_starts"]
 
@@ -47,7 +47,9 @@ def features(problem: Problem, rng: np.random.Generator) -> Rows:
     """Return rows by class models fitted to the labelled nodes alone, or k-means without."""
     K = problem.n_classes
     if problem.labels is None or not (problem.labels >= 0).any():
-        X = next(term.X for term in problem.terms if isinstance(term, Covariance))
+        X = next(term.X for term in problem.terms if term.source == "features")
+        if not isinstance(X, np.ndarray):
+            return _soften(_cluster(StandardScaler(with_mean=False).fit_transform(X), K, rng), K)
         scale = X.std(axis=0)
         return _soften(_cluster(X / np.where(scale > 0, scale, 1.0), K, rng), K)
     known = np.zeros((problem.n_nodes, K), dtype=np.float32)

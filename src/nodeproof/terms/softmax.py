@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
 from nodeproof.errors import InputError
-from nodeproof.regression import assign_folds, crossfit, fit_logistic, fit_scale, match_confidence
+from nodeproof.regression import (
+    assign_folds,
+    crossfit,
+    estimate_proportions,
+    fit_logistic,
+    fit_scale,
+    match_confidence,
+    shares,
+)
 from nodeproof.sets import Simplex
 from nodeproof.smoothing import Smoothing
 from nodeproof.terms.base import Array, NodeData, Term
@@ -115,6 +123,20 @@ class Softmax(Term):
             return self.sharpness
         return fit_scale(self.unseen, self._targets())
 
+    @cached_property
+    def proportions(self) -> Array:
+        """Of the classes among all nodes, shape (K,): labels may be given evenly, or not."""
+        scores = self._scores(self.first_sharpness * self.first)
+        return estimate_proportions(scores, self._label_shares())
+
+    def _label_shares(self) -> Array:
+        return shares(self._targets())
+
+    def _scores(self, theta: Array) -> Array:
+        """Return the scores of all nodes, or an even sample of many."""
+        rows = self.Z[:: -(-len(self.Z) // _MOST_ROWS)]
+        return np.asarray(rows @ theta[:, :-1].T + theta[:, -1], dtype=np.float64)
+
     def _targets(self) -> Array:
         return np.eye(self.n_classes)[self.y[self.labelled]]
 
@@ -145,30 +167,23 @@ class Softmax(Term):
 
         Rows without a label count where they are confident, together as much as the labels do.
         """
+        theta, held_for = self.first_sharpness * self.first, self._label_shares()
         others = np.flatnonzero((W.max(axis=1) >= self.confidence) & (self.y < 0))
-        if len(others) == 0:
-            theta = self.first_sharpness * self.first
-        else:
+        if len(others):
             others = others[:: -(-len(others) // _MOST_ROWS)]
             rows = np.concatenate([self.labelled, others])
             weights = np.ones(len(rows))
             weights[len(self.labelled) :] = len(self.labelled) / len(others)
             targets = W[rows].astype(np.float64)
-            Z = self.Z[rows]
-            theta = fit_logistic(Z, targets, self.l2, weights, self.first, tol=1e-4, max_iter=30)
-            theta = theta * self._anchored(theta)
-        return np.hstack([theta, self.first_sharpness * self.unseen.T])
-
-    def _anchored(self, theta: Array) -> float:
-        """Return the scale at which a re-fit is as confident, on average, as the first fit.
-
-        Its own targets would make it surer with every round, whether that is borne out or not.
-        """
-        rows = self.Z[:: -(-len(self.Z) // _MOST_ROWS)]
-        return match_confidence(
-            rows @ theta[:, :-1].T + theta[:, -1],
-            self.first_sharpness * (rows @ self.first[:, :-1].T + self.first[:, -1]),
-        )
+            again = fit_logistic(
+                self.Z[rows], targets, self.l2, weights, self.first, tol=1e-4, max_iter=30
+            )
+            # Its own targets would make it surer with every round, borne out or not.
+            theta = again * match_confidence(self._scores(again), self._scores(theta))
+            held_for = shares(weights[:, None] * targets)
+        theta[:, -1] += np.log(self.proportions / held_for)
+        unseen = self.first_sharpness * self.unseen + np.log(self.proportions / self._label_shares())
+        return np.hstack([theta, unseen.T])
 
     def cost(self, models: Array, lo: int, hi: int) -> Array:
         """Return ``−log p(class | features)``, labelled nodes by their unseen scores."""
