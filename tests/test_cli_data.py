@@ -203,6 +203,24 @@ def test_fit_takes_matrix_market(capsys, planted, tmp_path):
     assert json.loads(out)["nodes"] == 180
 
 
+def test_nodes_keep_their_names_whatever_their_order(capsys, planted, tmp_path):
+    names = np.array([f"user {(7 * v) % 180}" for v in range(180)])
+    train = np.arange(180) % 6 == 0
+    data = Dataset(planted.graph, planted.X, planted.y_true, names, {"train": train})
+    write_archive(data, tmp_path / "a.npz")
+    code, _, err = run(capsys, "fit", tmp_path / "a.npz", "--out", tmp_path / "out")
+    assert code == 0, err
+    rows = {row["node"]: row for row in predictions(tmp_path / "out")}
+    right = [rows[name]["label"] == str(y) for name, y in zip(names, planted.y_true, strict=True)]
+    assert np.mean(right) > 0.97
+    assert [bool(rows[name]["given_label"]) for name in names] == train.tolist()
+    names[3] = names[5]
+    write_archive(Dataset(planted.graph, names=names), tmp_path / "a.npz")
+    code, _, err = run(capsys, "fit", tmp_path / "a.npz", "--classes", 2)
+    assert code == 2
+    assert f"two nodes have the id {str(names[5])!r}" in err
+
+
 def test_sparse_features_and_labels_of_a_folder_reach_the_tables(tmp_path):
     from nodeproof.datasets.tables import read_with_tables
 

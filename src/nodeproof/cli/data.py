@@ -35,6 +35,8 @@ def run_list(as_json: bool) -> None:
     for source in REGISTRY.values():
         size = "–" if source.megabytes is None else f"{source.megabytes:,.1f}"
         checksum = "known" if source.checked else "first use"
+        if not source.files:
+            checksum = "–"
         cite = f"{source.cite.split(',')[0]} {source.cite[-4:]}"
         table.add_row(source.name, f"{source.nodes:,}", size, checksum, cite)
     screen.print(table)

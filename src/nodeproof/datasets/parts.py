@@ -193,6 +193,9 @@ def sorted_names(path: Path, ids: Sequence[Any]) -> tuple[NDArray[Any] | None, N
     texts = pa.array([str(name) for name in ids], pa.large_string())
     keys = Keys.of_texts(path, texts, lambda row: f"{path}, node {row} (from 0)")
     names, (nodes,) = one_node_set([keys])
+    if len(names) < len(ids):
+        v = int(np.bincount(nodes).argmax())
+        raise InputError(f"{path}: two nodes have the id {str(names[v])!r}")
     return unless_positions(names), np.argsort(nodes)
 
 

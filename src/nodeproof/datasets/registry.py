@@ -46,7 +46,7 @@ class Source:
 
     @property
     def checked(self) -> bool:
-        """Whether the checksum of every file is known."""
+        """Whether the checksum of every file is known, or nothing needs to be fetched."""
         return None not in self.files.values()
 
 
@@ -77,7 +77,9 @@ _ADAMIC = "Adamic and Glance, The political blogosphere and the 2004 U.S. electi
 _ZACHARY = "Zachary, An information flow model for conflict and fission in small groups, 1977"
 
 
-def _planetoid(name: str, nodes: int, megabytes: float, cite: str, *checksums: str) -> Source:
+def _planetoid(
+    name: str, nodes: int, megabytes: float | None, cite: str, *checksums: str
+) -> Source:
     files = dict(zip((f"ind.{name}.{part}" for part in PARTS), checksums, strict=True))
     return Source(name, nodes, "planetoid", _PLANETOID, cite, {**files}, megabytes)
 
@@ -89,7 +91,7 @@ def _heterophilous(name: str, nodes: int, megabytes: float | None, checksum: str
 
 _SOURCES = (
     _planetoid(
-        "cora", 2708, 0.9, _SEN,
+        "cora", 2708, None, _SEN,
         "23cfa55d91c6f624233f5eb7b6e3f141f1bd2b2ae39608a63cf5d084bb27baab",
         "b9afbaa4a400df991f6f02ef677e1e44da55ffc04801fd02f9e673987829226a",
         "9419ba2f26f5c35243db64aba110e0f35a04851609e0dc5433450676ca6b8543",

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from nodeproof.datasets.dataset import Dataset
 from nodeproof.datasets.formats import recognise
+from nodeproof.datasets.parts import sorted_names
 from nodeproof.datasets.reading import read_graph
 from nodeproof.errors import InputError
 from nodeproof.io.archives import GraphArchive
@@ -57,16 +58,20 @@ def read_with_tables(
 
 
 def _graph_archive(path: Path, data: Dataset, use_labels: bool) -> GraphArchive:
-    keys = Keys.of_positions(path, data.graph.shape[0])
-    if data.names is not None:
-        names = pa.array(data.names.astype(np.str_).tolist(), pa.large_string())
-        keys = Keys.of_texts(path, names, keys.place)
     notes = list(data.notes)
-    y = data.y
+    graph, X, y = data.graph, data.X, data.y
     if y is not None and "train" in data.masks:
         y = data.training_labels()
     elif y is not None and use_labels:
         notes.append(f"{path.name} has labels but no train mask; all of them are used")
     if y is not None and y.dtype.kind != "U":
         y = np.where(y == -1, "", y.astype(np.str_))
-    return GraphArchive(keys, data.graph, data.X, y, notes)
+    keys = Keys.of_positions(path, graph.shape[0])
+    if data.names is not None:
+        names, order = sorted_names(path, data.names.tolist())
+        graph = graph[order][:, order]
+        X, y = (None if rows is None else rows[order] for rows in (X, y))
+        if names is not None:
+            texts = pa.array(names.astype(np.str_).tolist(), pa.large_string())
+            keys = Keys.of_texts(path, texts, keys.place)
+    return GraphArchive(keys, graph, X, y, notes)
