@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 OUT    ?= demo
+PEERS  := .venv-peers
 
-.PHONY: venv demo test test-slow lint bench docs clean
+.PHONY: venv demo test test-slow lint bench bench-peers docs clean
 
 venv: $(VENV)/.installed
 
@@ -33,9 +34,20 @@ bench: venv
 	$(BIN)/python benchmarks/planted.py
 	$(BIN)/python benchmarks/scale.py
 
+# Options by BENCH='--quick'; benchmarks/README.md says where graphs and torch's CPU build are from.
+bench-peers: $(PEERS)/.installed
+	$(PEERS)/bin/python benchmarks/real.py $(BENCH)
+
+$(PEERS)/.installed: pyproject.toml benchmarks/requirements-peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	@echo '*' > $(PEERS)/.gitignore
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --requirement benchmarks/requirements-peers.txt --editable '.[plot]'
+	@touch $@
+
 docs: venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) build dist site demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) build dist site demo .pytest_cache .mypy_cache .ruff_cache

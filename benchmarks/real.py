@@ -15,6 +15,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 from nodeproof.errors import InputError
 from nodeproof.experiments.journal import Journal
@@ -36,7 +37,8 @@ def main() -> None:
         options.out.mkdir(parents=True, exist_ok=True)
         run(cells, options.out, options.fresh)
     except InputError as error:
-        sys.exit(f"error: {error}")
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -45,7 +47,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--data", type=Path, default=os.environ.get("NODEPROOF_DATA"), metavar="FOLDER",
         help="where the graphs are, one .npz each (default: $NODEPROOF_DATA)")  # fmt: skip
     add("--sets", nargs="+", metavar="NAME", help="files to take, without .npz (default: all)")
-    add("--methods", nargs="+", metavar="NAME", help="default: all; --list names them")
+    add("--methods", nargs="+", metavar="NAME", help="default: all (see --list); s2gc+lr will do")
     add("--splits", type=int, metavar="N",
         help="random splits, or seeds on a public split (default: 5)")  # fmt: skip
     add("--random", action="store_true", help="random splits also where there is a public one")
@@ -69,6 +71,8 @@ def plan(options: argparse.Namespace) -> list[Cell]:
     if options.list:
         print("\n".join(PEERS))
         sys.exit()
+    if options.splits is not None and options.splits < 1:
+        raise InputError(f"--splits must be at least 1: got {options.splits}")
     if not 0 <= options.flip < 1:
         raise InputError(f"--flip must be at least 0 and less than 1: got {options.flip}")
     methods = choose_methods(options.methods, options.quick)
@@ -112,10 +116,14 @@ def choose_sets(folder: Path | None, names: list[str] | None) -> list[Path]:
 
 def choose_methods(names: list[str] | None, quick: bool) -> list[str]:
     """Return the methods that are asked for, or all that can run here."""
-    unknown = [name for name in names or [] if name not in PEERS]
+    known = {plain(name): name for name in PEERS}
+    unknown = [name for name in names or [] if plain(name) not in known]
     if unknown:
         raise InputError(f"no method {unknown[0]!r}; there are: {', '.join(PEERS)}")
-    chosen = names or [name for name, peer in PEERS.items() if peer.quick or not quick]
+    if names:
+        chosen = list(dict.fromkeys(known[plain(name)] for name in names))
+    else:
+        chosen = [name for name, peer in PEERS.items() if peer.quick or not quick]
     reasons = {name: why_not(PEERS[name].needs) for name in chosen}
     for reason in {reason for reason in reasons.values() if reason}:
         left_out = [name for name in chosen if reasons[name] == reason]
@@ -123,6 +131,11 @@ def choose_methods(names: list[str] | None, quick: bool) -> list[str]:
             raise InputError(f"cannot run {', '.join(left_out)}: {reason}")
         print(f"left out {', '.join(left_out)}: {reason}", file=sys.stderr)
     return [name for name in chosen if not reasons[name]]
+
+
+def plain(name: str) -> str:
+    """Return a name as it may be typed: "s2gc+lr" for "S²GC + LR"."""
+    return "".join(letter for letter in normalize("NFKC", name).lower() if letter.isalnum())
 
 
 def why_not(package: str | None) -> str | None:
