@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 from sklearn.feature_selection import f_classif
 
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.problem import PAPER_WEIGHTS, Problem
 from nodeproof.solvers import CADO, BlockCADO, Result, Status
+from nodeproof.solvers.base import check_at_least
 from nodeproof.solvers.marginals import affordable, marginals
-from nodeproof.terms import Covariance, Labels, NodeData, Term
+from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax, Term
+from nodeproof.terms.covariance import MOST_FEATURES
+from nodeproof.tuning import HeldBack, Tuned, tune_softmax, tune_trust
 
 __all__ = [
     "Choices",
+    "Plan",
     "choose_null_model",
+    "choose_plan",
     "choose_probabilities",
     "choose_solver",
-    "choose_terms",
     "choose_weights",
 ]
 
@@ -37,38 +46,135 @@ _MANY = 50_000
 # Where these do not decide, so many nodes are fitted with and without means.
 _SAMPLE = 1000
 
+# Entries of rows below this count as this.
+_LEAST_ROW = 1e-9
 
-def choose_terms(
+# Without features, trust in the graph is tuned where a sweep has at most so many products.
+_CHEAP = 5_000_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The terms to fit, how far the graph is trusted, and how that was found.
+
+    Attributes
+    ----------
+    terms : list of Term
+        Bound to the data.
+    trust : float
+        What the graph's evidence is multiplied by.
+    tuned : Tuned or None
+        What labels held back had to say, if they were asked.
+    """
+
+    terms: list[Term]
+    trust: float = 1.0
+    tuned: Tuned | None = None
+
+
+def choose_plan(
     terms: Any,
-    X: NDArray[Any] | None,
-    y: NDArray[np.int64] | None,
-    n_classes: int,
+    nodes: NodeData,
+    weights: Any,
+    trust: float | None,
+    held: HeldBack | None,
+    solver: Any,
     choices: Choices,
-) -> list[Term]:
-    """Return the bound terms; "auto" takes one for each kind of data there is."""
-    nodes = NodeData(n_classes, X, y)
-    if isinstance(terms, list | tuple):
-        chosen = list(terms)
-        for term in chosen:
-            if not isinstance(term, Term):
-                raise InputError(f"terms must be 'auto' or a list of terms, got {term!r} in it")
-        if X is not None and all(term.source != "features" for term in chosen):
-            raise InputError(f"X is given, but none of the terms uses features: {chosen}")
-        why = "given"
-    elif isinstance(terms, str) and terms == "auto":
-        chosen, reasons = [], []
-        if X is not None:
-            intercept, reason = _means_matter(X, y, n_classes)
-            chosen.append(Covariance(intercept=intercept))
-            reasons.append(reason)
-        if y is not None:
-            chosen.append(Labels())
-            reasons.append(f"{int((y >= 0).sum())} labels")
-        why = "; ".join(reasons) or "neither features nor labels"
-    else:
+) -> Plan:
+    """Return the bound terms and the trust in the graph; "auto" takes what fits the data.
+
+    Parameters
+    ----------
+    terms : "auto" or list of Term
+        What was asked for.
+    nodes : NodeData
+        The data.
+    weights : "calibrated" or tuple
+        Fixed weights leave nothing to tune.
+    trust : float or None
+        Given, or to be chosen.
+    held : HeldBack or None
+        Labels to choose by, if there are enough.
+    solver : object
+        What the fits are made with.
+    """
+    automatic = isinstance(terms, str) and terms == "auto"
+    if not automatic:
+        return Plan(_given_terms(terms, nodes, choices), _trust_in(terms, trust, choices))
+    if not isinstance(solver, BlockCADO) or weights != "calibrated" or trust is not None:
+        held = None
+    reasons = []
+    plan = Plan([])
+    if nodes.X is not None:
+        chosen, reason, learns = _feature_term(nodes)
+        if learns and held is not None:
+            tuned = tune_softmax(nodes, held, solver)
+            assert tuned.term is not None
+            chosen, plan = tuned.term, Plan([], tuned.trust, tuned)
+        plan.terms.append(chosen)
+        reasons.append(reason)
+    elif held is not None and nodes.graph is not None and _is_cheap(nodes):
+        tuned = tune_trust(nodes.graph, nodes, held, solver)
+        plan = Plan([], tuned.trust, tuned)
+    if nodes.y is not None:
+        plan.terms.append(Labels())
+        reasons.append(f"{int((nodes.y >= 0).sum())} labels")
+    why = "; ".join(reasons) or "neither features nor labels"
+    choices["terms"] = {"value": [repr(term) for term in plan.terms], "why": why}
+    bound = [term.bind(nodes) for term in plan.terms]
+    if plan.tuned is None:
+        return Plan(bound, _trust_in(plan.terms, trust, choices))
+    losses = ", ".join(f"{name}: {loss:.3f}" for name, loss in plan.tuned.losses.items())
+    choices["trust"] = {
+        "value": plan.trust,
+        "why": f"log-loss of {len(plan.tuned.held.nodes)} labels held back, by {losses}",
+    }
+    return replace(plan, terms=bound)
+
+
+def _given_terms(terms: Any, nodes: NodeData, choices: Choices) -> list[Term]:
+    if not isinstance(terms, list | tuple):
         raise InputError(f"terms must be 'auto' or a list of terms, got {terms!r}")
-    choices["terms"] = {"value": [repr(term) for term in chosen], "why": why}
-    return [term.bind(nodes) for term in chosen]
+    for term in terms:
+        if not isinstance(term, Term):
+            raise InputError(f"terms must be 'auto' or a list of terms, got {term!r} in it")
+    if nodes.X is not None and all(term.source != "features" for term in terms):
+        raise InputError(f"X is given, but none of the terms uses features: {list(terms)}")
+    choices["terms"] = {"value": [repr(term) for term in terms], "why": "given"}
+    return [term.bind(nodes) for term in terms]
+
+
+def _trust_in(terms: Sequence[Term], trust: float | None, choices: Choices) -> float:
+    """Return what was given; else full trust, or none where links were used for features."""
+    if trust is not None:
+        return trust
+    if any(isinstance(term, Softmax) and term.hops for term in terms):
+        choices["trust"] = {"value": 0.0, "why": "features are averaged over the links already"}
+        return 0.0
+    return 1.0
+
+
+def _feature_term(nodes: NodeData) -> tuple[Term, str, bool]:
+    """Return a term for the features, why, and whether it is a classifier to be tuned."""
+    X, labelled = nodes.X, nodes.y is not None
+    assert X is not None
+    if sp.issparse(X):
+        if labelled:
+            return Softmax(), "sparse features: a classifier on averages over links", True
+        return Multinomial(), "sparse features and no labels: counts of words", False
+    if X.shape[1] > MOST_FEATURES:
+        if labelled:
+            return Softmax(), "many features: a classifier on averages over links", True
+        return Gaussian(), "many features and no labels: a mean and spreads a class", False
+    intercept, reason = _means_matter(X, nodes.y, nodes.n_classes)
+    if intercept and labelled and nodes.graph is not None:
+        return Softmax(), reason.split(":")[0] + ": a classifier on averages over links", True
+    return Covariance(intercept=intercept), reason, False
+
+
+def _is_cheap(nodes: NodeData) -> bool:
+    assert nodes.graph is not None
+    return (nodes.graph.adjacency.nnz + nodes.graph.n_nodes) * nodes.n_classes <= _CHEAP
 
 
 def _means_matter(X: NDArray[Any], y: NDArray[np.int64] | None, n_classes: int) -> tuple[bool, str]:
@@ -124,40 +230,51 @@ def choose_null_model(graph: Graph, asked: str, choices: Choices) -> None:
 
 def choose_weights(
     weights: Any, threshold: Any, solver: Any, choices: Choices
-) -> tuple[Any, float]:
-    """Return the weights and the threshold."""
+) -> tuple[Any, float, float | None]:
+    """Return the weights, the threshold, and the trust in the graph (None: to be chosen)."""
     published = solver == "cado" or isinstance(solver, CADO)
-    why = "given"
+    why, trust = "given", None
     if isinstance(weights, str) and weights == "auto":
         weights = PAPER_WEIGHTS if published else "calibrated"
         why = "the paper's" if published else "likelihoods, re-estimated from the rows"
+    elif isinstance(weights, str) and weights == "calibrated":
+        trust = 1.0
+    elif isinstance(weights, Real) and not isinstance(weights, bool):
+        check_at_least("weights", weights, 0.0)
+        weights, trust = "calibrated", float(weights)
+        choices["trust"] = {"value": trust, "why": "given"}
     if isinstance(weights, str):
         if weights != "calibrated":
             raise InputError(
-                "weights must be 'auto', 'calibrated' or three numbers (graph, features, labels), "
-                f"got {weights!r}"
+                "weights must be 'auto', 'calibrated', a trust in the graph such as 0.5, or three "
+                f"numbers (graph, features, labels), got {weights!r}"
             )
         if published:
             raise InputError("CADO as published needs fixed weights, for example (1, 2.5, 13)")
         if threshold != "auto":
             raise InputError("calibrated weights estimate the threshold; leave it at 'auto'")
     else:
-        try:
-            weights = tuple(float(weight) for weight in weights)
-        except TypeError:
-            weights = (weights,)
-        if len(weights) != 3 or not all(
-            isinstance(weight, float) and 0 <= weight < np.inf for weight in weights
-        ):
-            raise InputError(
-                f"weights must be three numbers ≥ 0 (graph, features, labels), got {weights}"
-            )
+        weights = _three_weights(weights)
     choices["weights"] = {"value": weights, "why": why}
     if threshold == "auto":
-        return weights, 0.5
+        return weights, 0.5, trust
     if isinstance(threshold, str) or not np.isfinite(threshold):
         raise InputError(f"threshold must be 'auto' or a number, got {threshold!r}")
-    return weights, float(threshold)
+    return weights, float(threshold), trust
+
+
+def _three_weights(weights: Any) -> tuple[float, ...]:
+    try:
+        three = tuple(float(weight) for weight in weights)
+    except TypeError:
+        three = (weights,)
+    if len(three) != 3 or not all(
+        isinstance(weight, float) and 0 <= weight < np.inf for weight in three
+    ):
+        raise InputError(
+            f"weights must be three numbers ≥ 0 (graph, features, labels), got {three}"
+        )
+    return three
 
 
 def choose_solver(solver: Any, choices: Choices, **settings: Any) -> Any:
@@ -184,15 +301,21 @@ def choose_solver(solver: Any, choices: Choices, **settings: Any) -> Any:
 
 
 def choose_probabilities(
-    problem: Problem, result: Result, solver: Any, choices: Choices
+    problem: Problem, result: Result, solver: Any, tuned: Tuned | None, choices: Choices
 ) -> NDArray[Any]:
-    """Return the rows to report: by belief propagation where it applies and settles."""
+    """Return the rows to report: scaled as labels held back bear out, or without echo."""
     rows: NDArray[Any] | None = None
     if not problem.calibrated or getattr(solver, "temperature", None) != 1.0:
         why = "weights are not likelihoods, or the temperature is not 1"
     elif result.status is Status.INTERRUPTED:
         why = "the fit was interrupted"
-    elif problem.graph is None:
+    elif tuned is not None and (tuned.term is not None or tuned.trust != 1.0):
+        logs = np.log(np.maximum(result.W, _LEAST_ROW))
+        scaled = np.exp(log_softmax(tuned.scale * logs, axis=1))
+        why = f"{len(tuned.held.nodes)} labels held back bear out {tuned.scale:.2f} × the scores"
+        choices["probabilities"] = {"value": "the solver's rows, scaled", "why": why}
+        return np.asarray(scaled)
+    elif problem.graph is None or problem.trust == 0:
         why = "without links they are exact given the class models"
     elif not affordable(problem):
         why = "belief propagation would need more memory than the graph"

@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -18,10 +19,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from nodeproof import threads
 from nodeproof.choices import (
     Choices,
+    Plan,
     choose_null_model,
+    choose_plan,
     choose_probabilities,
     choose_solver,
-    choose_terms,
     choose_weights,
 )
 from nodeproof.errors import InputError
@@ -33,15 +35,18 @@ from nodeproof.inputs import (
     check_features,
     check_settings,
     check_sizes,
+    check_validation,
     encode_labels,
     unpack_pyg,
 )
 from nodeproof.problem import Models, Problem
+from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import Progress, Result, Status
 from nodeproof.solvers.align import align_with_labels
 from nodeproof.solvers.base import Callback
 from nodeproof.solvers.block import says_nothing
 from nodeproof.terms import NodeData
+from nodeproof.tuning import hold_back
 
 __all__ = ["NodeClassifier"]
 
@@ -63,8 +68,10 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
     threshold : "auto" or float
         Density of links that counts as neutral, for fixed weights ("auto": the paper's 1/2).
         Calibrated weights estimate it.
-    weights : "auto", "calibrated" or (β_g, β_f, β_l)
-        How the sources are weighed: by their likelihoods, or as in the paper.
+    weights : "auto", "calibrated", float or (β_g, β_f, β_l)
+        How the sources are weighed: by their likelihoods, or as in the paper. A number is how
+        far the graph's likelihood is trusted, 1 for "calibrated"; "auto" chooses it by labels
+        that are held back, where features or links are not what the likelihood assumes.
     son : float
         Weight of the sum-of-norms penalty; only 0 for the solvers there are.
     solver : "auto", "block", "cado" or a solver object
@@ -103,6 +110,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         Shares of "graph", "features" and "labels" in the decisions.
     choices_ : dict
         What was chosen where "auto" was asked for, and why.
+    estimated_accuracy_ : (float, float, float) or None
+        At the nodes without a label: an estimate and its 95 % interval, by labels that were
+        held back; None where none were.
     n_iter_ : int
         Sweeps of the start that was kept.
     history_ : dict of list
@@ -167,47 +177,51 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array of shape (n, m), optional
-            Features.
+        X : array or sparse matrix of shape (n, m), optional
+            Features. Sparse ones are taken for counts.
         y : array of shape (n,), optional
             Integer or string labels; −1 (or None, NaN, an empty string) where unknown.
         graph : object, optional
             The links: scipy sparse matrix, square array, networkx or igraph graph, PyTorch
             Geometric ``Data``, ``edge_index`` of shape (2, E), or table of edges.
-        validation : None
-            Reserved for nodes to choose settings on.
+        validation : pair of arrays, or array of shape (n,), optional
+            Labels to choose settings by, instead of holding back labels of `y` in turn: nodes
+            and their labels, or one entry a node with −1 where there is none. They are not
+            fitted to.
 
         Raises
         ------
         KeyboardInterrupt
             On Ctrl-C, after what was done by then has been kept: the attributes are there.
         """
-        check_settings(self, validation)
+        check_settings(self)
         with threads.using(self.n_jobs):
-            self._fit(X, y, graph)
+            self._fit(X, y, graph, validation)
         if self.status_ == Status.INTERRUPTED:
             raise KeyboardInterrupt
         return self
 
-    def _fit(self, X: Any, y: Any, graph: Any) -> None:
+    def _fit(self, X: Any, y: Any, graph: Any, validation: Any) -> None:
         X, y = unpack_pyg(graph, X, y)
         if X is None and y is None and graph is None:
             raise InputError("fit needs features, labels or a graph: X, y and graph are all None")
         X = self._check_features(X, reset=True)
         labels = encode_labels(y, self.n_classes)
-        n = len(X) if X is not None else labels.n_nodes
+        n = X.shape[0] if X is not None else labels.n_nodes
         network = None if graph is None else Graph(graph, self.null_model, n)
         check_sizes(X, labels, network)
         K = len(labels.classes)
 
         choices: Choices = {}
-        weights, threshold = choose_weights(self.weights, self.threshold, self.solver, choices)
+        weights, threshold, trust = choose_weights(
+            self.weights, self.threshold, self.solver, choices
+        )
         # The paper's loss depends on the unit of the features. Likelihoods do not, nor on the
         # origin where a class has a mean; without one, features this far off say nothing anyway.
-        self.unit_ = Unit.needed(X) if X is not None and weights == "calibrated" else None
+        dense = X is not None and not sp.issparse(X)
+        self.unit_ = Unit.needed(X) if dense and weights == "calibrated" else None
         if self.unit_ is not None:
             X = self.unit_.apply(X)
-        bound = choose_terms(self.terms, X, labels.codes, K, choices)
         if network is not None:
             choose_null_model(network, self.null_model, choices)
         solver = choose_solver(
@@ -220,10 +234,18 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             n_jobs=self.n_jobs,
             random_state=_seed(self.random_state),
         )
-        problem = Problem(network, bound, K, weights, threshold)
+        smoothing = None if X is None else Smoothing(X, network)
+        nodes = NodeData(K, X, labels.codes, network, smoothing)
+        held = None
+        if labels.codes is not None:
+            held = hold_back(labels.codes, check_validation(validation, labels))
+        elif validation is not None:
+            raise InputError("validation needs labels to fit: y is None or holds no label")
+        plan = choose_plan(self.terms, nodes, weights, trust, held, solver, choices)
+        problem = Problem(network, plan.terms, K, weights, threshold, plan.trust)
         result = solver.solve(problem, callback=_reporter(self.verbose))
         result = align_with_labels(result, labels.codes)
-        self._keep(problem, result, solver, labels, choices)
+        self._keep(problem, result, solver, labels, plan, choices)
 
     def predict(self, X: Any = None, *, graph: Any = None) -> NDArray[Any]:
         """Return `labels_`, or the labels of new nodes by their features.
@@ -269,7 +291,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         K = len(self.classes_)
         nodes = NodeData(K, X)
         terms = [term.bind(nodes) for term, _ in feature_terms]
-        weights, _ = choose_weights(self.weights, self.threshold, self.solver, {})
+        weights, _, _ = choose_weights(self.weights, self.threshold, self.solver, {})
         models = Models(None, tuple(theta for _, theta in feature_terms), self.models_.log_prior)
         costs = Problem(None, terms, K, weights).costs(models, 0, len(X))
         scores = models.log_prior - costs
@@ -301,10 +323,13 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             self,
             X,
             reset=reset,
+            accept_sparse="csr",
             dtype=[np.float64, np.float32],
             ensure_all_finite=False,
             order="C",
         )
+        if sp.issparse(checked):
+            checked = sp.csr_array(checked)
         check_features(checked, getattr(self, "feature_names_in_", None))
         return checked
 
@@ -314,9 +339,11 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         result: Result,
         solver: Any,
         labels: EncodedLabels,
+        plan: Plan,
         choices: Choices,
     ) -> None:
-        proba = choose_probabilities(problem, result, solver, choices).astype(np.float64)
+        tuned = plan.tuned
+        proba = choose_probabilities(problem, result, solver, tuned, choices).astype(np.float64)
         proba /= proba.sum(axis=1, keepdims=True)
         codes = proba.argmax(axis=1)
         self.classes_ = labels.classes
@@ -324,6 +351,15 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self.labels_ = self.classes_[codes]
         self.suspects_ = find_suspects(proba, labels.codes, self.classes_)
         self.sources_ = source_shares(problem, proba, result.models)
+        self.estimated_accuracy_ = None
+        if tuned is not None and labels.codes is not None:
+            self.estimated_accuracy_ = tuned.accuracy(proba[labels.codes < 0])
+            estimate, low, high = self.estimated_accuracy_
+            choices["accuracy"] = {
+                "value": round(estimate, 4),
+                "why": f"by {len(tuned.held.nodes)} labels held back; 95 % interval "
+                f"{low:.3f} to {high:.3f}",
+            }
         self.choices_ = choices
         self.n_iter_ = result.n_iter
         self.history_ = result.history

@@ -25,6 +25,7 @@ __all__ = [
     "check_features",
     "check_settings",
     "check_sizes",
+    "check_validation",
     "encode_labels",
     "unpack_pyg",
 ]
@@ -85,12 +86,17 @@ class Unit:
         return np.asarray((X.astype(np.float64) - self.shift) / self.scale)
 
 
-def check_features(X: NDArray[Any], names: NDArray[Any] | None = None) -> None:
+def check_features(X: Any, names: NDArray[Any] | None = None) -> None:
     """Raise an error that names the first entry that is not finite."""
-    finite = np.isfinite(X)
+    finite = np.isfinite(X.data if sp.issparse(X) else X)
     if finite.all():
         return
-    row, column = np.argwhere(~finite)[0]
+    if sp.issparse(X):
+        entry = int((~finite).argmax())
+        row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
+        column = int(X.indices[entry])
+    else:
+        row, column = np.argwhere(~finite)[0]
     name = f"{column} ({names[column]!r})" if names is not None else str(column)
     what = "NaN" if np.isnan(X[row, column]) else "infinity"
     raise InputError(
@@ -128,10 +134,61 @@ def encode_labels(y: Any, n_classes: int | None) -> EncodedLabels:
     return EncodedLabels(_extend(named, n_classes), codes, len(labels))
 
 
-def check_settings(clf: NodeClassifier, validation: Any) -> None:
+def check_validation(
+    validation: Any, labels: EncodedLabels
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Return nodes to choose settings by and their class numbers.
+
+    Parameters
+    ----------
+    validation : pair of arrays, array of shape (n,), or None
+        As :meth:`NodeClassifier.fit` takes it.
+    """
+    if validation is None:
+        return None
+    assert labels.codes is not None
+    n = len(labels.codes)
+    if isinstance(validation, tuple):
+        if len(validation) != 2:
+            raise InputError(
+                "validation must be (nodes, labels) or one label a node, got "
+                f"{len(validation)} parts"
+            )
+        nodes, given = np.asarray(validation[0]), validation[1]
+        if nodes.dtype == bool and len(nodes) == n:
+            nodes = np.flatnonzero(nodes)
+        if nodes.ndim != 1 or nodes.dtype.kind not in "iu":
+            raise InputError("the nodes of validation must be positions (integers) or a mask")
+        if len(nodes) and not 0 <= nodes.min() <= nodes.max() < n:
+            raise InputError(f"validation names node {nodes.max()}, but there are {n} nodes")
+        values, known = _as_labels(given)
+        if len(values) != len(nodes):
+            raise InputError(f"validation has {len(nodes)} nodes, but {len(values)} labels")
+        nodes, values = nodes[known].astype(np.int64), values[known]
+    else:
+        values, known = _as_labels(validation)
+        if len(values) != n:
+            raise InputError(
+                f"validation must be (nodes, labels) or one label a node, {n} in all; got "
+                f"{len(values)}"
+            )
+        nodes, values = np.flatnonzero(known), values[known]
+    if len(nodes) == 0:
+        raise InputError("validation holds no label")
+    if len(np.unique(nodes)) != len(nodes):
+        raise InputError("validation names a node twice")
+    if (labels.codes[nodes] >= 0).any():
+        v = nodes[labels.codes[nodes] >= 0][0]
+        raise InputError(f"node {v} is in validation and has a label in y: it can be in one only")
+    position = {name: code for code, name in enumerate(labels.classes.tolist())}
+    unknown = [name for name in values.tolist() if name not in position]
+    if unknown:
+        raise InputError(f"validation has the label {unknown[0]!r}, which y does not have")
+    return nodes, np.array([position[name] for name in values.tolist()], dtype=np.int64)
+
+
+def check_settings(clf: NodeClassifier) -> None:
     """Raise an error that names the first setting of a classifier that cannot be used."""
-    if validation is not None:
-        raise InputError("validation= is not supported yet: leave it out")
     if clf.son != 0:
         raise InputError(
             f"no solver here handles the sum of norms yet: son must be 0, got {clf.son}"
@@ -158,7 +215,7 @@ def check_sizes(X: NDArray[Any] | None, labels: EncodedLabels, graph: Graph | No
     if X is None and graph is None and labels.codes is None:
         raise InputError("y holds no label, and there are neither features nor a graph")
     parts = {
-        "X": None if X is None else len(X),
+        "X": None if X is None else X.shape[0],
         "y": labels.n_nodes,
         "graph": None if graph is None else graph.n_nodes,
     }

@@ -232,9 +232,7 @@ class Problem:
         )
         return np.asarray(np.log(sizes / sizes.sum()))
 
-    def costs(
-        self, models: Models, lo: int, hi: int, skip: Collection[int] = ()
-    ) -> Array:
+    def costs(self, models: Models, lo: int, hi: int, skip: Collection[int] = ()) -> Array:
         """Return what the terms charge the nodes lo…hi in each class, shape (hi − lo, K).
 
         Parameters

@@ -90,9 +90,7 @@ class Reduction:
         rows = self._scaled(X)
         if self.directions is not None:
             rows = rows @ self.directions
-        return np.ascontiguousarray(
-            rows.toarray() if sp.issparse(rows) else rows, dtype=np.float32
-        )
+        return np.ascontiguousarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float32)
 
     def _scaled(self, X: Any) -> Any:
         if self.counts:
@@ -171,10 +169,10 @@ class Smoothing:
         if self.graph is None:
             hops = 0
         if hops not in self._over:
-            total = self._sum(hops)
-            Z = self.base if hops == 0 else self.alpha * self.base
+            Z = self.base
             if hops:
-                Z = Z + np.float32((1.0 - self.alpha) / hops) * total
+                share = np.float32((1.0 - self.alpha) / hops)
+                Z = np.float32(self.alpha) * self.base + share * self._sum(hops)
             self._over[hops] = self.finish(Z)
         return self._over[hops]
 
@@ -185,10 +183,9 @@ class Smoothing:
         lengths = np.sqrt(np.einsum("vj,vj->v", Z, Z))[:, None]
         return np.asarray(Z / np.where(lengths > 0, lengths, 1.0), dtype=np.float32)
 
-    def _sum(self, hops: int) -> Rows | None:
+    def _sum(self, hops: int) -> Rows:
         """Return ``Σ_{k=1…h} Â^k B``, going on from the last sum where that is shorter."""
-        if hops == 0 or self.graph is None:
-            return None
+        assert self.graph is not None
         if hops in self._sums:
             return self._sums[hops]
         done, Z, total = self._last or (0, self.base, np.zeros_like(self.base))

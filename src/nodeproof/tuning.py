@@ -190,6 +190,29 @@ class Tuned:
     proba: Array
     losses: dict[str, float]
 
+    def accuracy(self, proba: Array) -> tuple[float, float, float]:
+        """Return an estimate of the accuracy at nodes without a label, and its 95 % interval.
+
+        Their mean confidence, corrected by how far confidence and truth lie apart at the labels
+        held back.
+
+        Parameters
+        ----------
+        proba : ndarray of shape (u, K)
+            Probabilities of the nodes without a label.
+        """
+        right = (self.proba.argmax(axis=1) == self.held.codes).astype(np.float64)
+        excess = right - self.proba.max(axis=1)
+        weights = self.held.weights / self.held.weights.sum()
+        n = 1.0 / float(weights @ weights)
+        shift = float(weights @ excess)
+        confidence = float(proba.max(axis=1).mean()) if len(proba) else float("nan")
+        estimate = min(max(confidence + shift, 0.0), 1.0)
+        # One success and one failure more than were seen: few labels must not look certain.
+        spread = float(weights @ (excess - shift) ** 2)
+        error = 1.96 * np.sqrt((spread * n + 0.5) / (n + 2.0) / n)
+        return estimate, max(estimate - error, 0.0), min(estimate + error, 1.0)
+
 
 def tune_softmax(nodes: NodeData, held: HeldBack, solver: BlockCADO) -> Tuned:
     """Choose hops, penalty, trust in the graph and rounds of re-fit for :class:`Softmax`.
@@ -258,18 +281,15 @@ def _finish(
 class _Fit:
     """The fits that may not see one part of the labels."""
 
-    def __init__(
-        self, nodes: NodeData, term: Softmax, y: NDArray[np.int64], first: Array
-    ) -> None:
+    def __init__(self, nodes: NodeData, term: Softmax, y: NDArray[np.int64], first: Array) -> None:
         seen = replace(nodes, y=y)
         self.nodes = nodes
         self.softmax, self.labels = term.bind(seen), Labels().bind(seen)
         self.softmax.first = first
 
     def solve(self, trust: float, solver: BlockCADO, before: Result | None = None) -> Result:
-        problem = Problem(
-            self.nodes.graph, [self.softmax, self.labels], self.nodes.n_classes, trust=trust
-        )
+        graph = self.nodes.graph if trust else None
+        problem = Problem(graph, [self.softmax, self.labels], self.nodes.n_classes, trust=trust)
         return solver.solve(problem, start="labels" if before is None else before.W)
 
 
@@ -283,8 +303,7 @@ def _tune_classifier(
 ) -> tuple[HeldBack, int, float, float, list[Array]]:
     """Return the labels held back, weighed; hops, penalty, sharpness; coefficients of each fit."""
     assert nodes.smoothing is not None
-    best: tuple[Array, int, int] | None = None
-    found: tuple[Array, Array] | None = None
+    best: tuple[Array, int, int, Array, Array] | None = None
     at = _PENALTIES.index(_FIRST_PENALTY)
     for hops in _HOPS if nodes.graph is not None else (0,):
         judged = _Judged(nodes.smoothing.over(hops), nodes.n_classes, held)
@@ -293,10 +312,10 @@ def _tune_classifier(
         at = _descend_steps(judged.loss, at, len(_PENALTIES))
         losses = held.best_losses(judged.fits[at][0])
         if best is None or held.is_better(losses, than=best[0]):
-            best, found = (losses, hops, at), judged.fits[at]
-    assert best is not None and found is not None
-    scores, theta = found
-    return held, best[1], _PENALTIES[best[2]], held.scale(scores), list(theta)
+            best = (losses, hops, at, *judged.fits[at])
+    assert best is not None
+    _, hops, at, scores, theta = best
+    return held, hops, _PENALTIES[at], held.scale(scores), list(theta)
 
 
 class _Judged:

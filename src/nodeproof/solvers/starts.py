@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,11 +48,9 @@ def features(problem: Problem, rng: np.random.Generator) -> Rows:
     """Return rows by class models fitted to the labelled nodes alone, or k-means without."""
     K = problem.n_classes
     if problem.labels is None or not (problem.labels >= 0).any():
-        X = next(term.X for term in problem.terms if term.source == "features")
-        if not isinstance(X, np.ndarray):
-            return _soften(_cluster(StandardScaler(with_mean=False).fit_transform(X), K, rng), K)
-        scale = X.std(axis=0)
-        return _soften(_cluster(X / np.where(scale > 0, scale, 1.0), K, rng), K)
+        X: Any = next(vars(term)["X"] for term in problem.terms if term.source == "features")
+        points = StandardScaler(with_mean=False).fit_transform(X)
+        return _soften(_cluster(points, K, rng), K)
     known = np.zeros((problem.n_nodes, K), dtype=np.float32)
     models = problem.fit_models(_place_labels(known, problem))
     costs = problem.costs(models, 0, problem.n_nodes)

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from nodeproof import kernels, threads
 from nodeproof.graph import Affinity
 from nodeproof.problem import Models, Problem
+from nodeproof.terms.base import Term
 
 __all__ = ["Sweeper", "count_batches"]
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.float32]
 
 # Rows of a batch do not see each other move. Where a batch is as large as a class, all of it
 # runs into the class that is smallest at the moment, and the next sweep back: fixed weights
@@ -42,7 +44,7 @@ class Sweeper:
         self.batch = -(-n // (n_batches or count_batches(K)))
         self.costs = np.empty((n, K), dtype=np.float32)
         self.new = np.empty((self.batch, K), dtype=np.float32)
-        self._waiting: dict[int, tuple[Array, NDArray[np.float32]]] = {}
+        self._waiting: dict[int, tuple[Array, Rows]] = {}
         graph = problem.graph
         if graph is None:
             self.indptr = np.zeros(n + 1, dtype=np.int32)
@@ -72,18 +74,17 @@ class Sweeper:
 
         threads.map_rows(part, self.problem.n_nodes)
 
-    def _charge_waiting(self, models: Models) -> dict[int, tuple[Array, NDArray[np.float32]]]:
+    def _charge_waiting(self, models: Models) -> dict[int, tuple[Array, Rows]]:
         """Return the costs of terms that wait for the rows to settle, computed when they change."""
         for k, (term, theta) in enumerate(zip(self.problem.terms, models.terms, strict=True)):
             if term.rounds is None or not self.problem.calibrated:
                 continue
             if k not in self._waiting or self._waiting[k][0] is not theta:
-                costs = threads.map_rows(
-                    lambda lo, hi, term=term, theta=theta: term.cost(theta, lo, hi).astype(
-                        np.float32
-                    ),
-                    self.problem.n_nodes,
-                )
+
+                def part(lo: int, hi: int, term: Term = term, theta: Array = theta) -> Rows:
+                    return term.cost(theta, lo, hi).astype(np.float32)
+
+                costs = threads.map_rows(part, self.problem.n_nodes)
                 self._waiting[k] = (theta, np.concatenate(costs))
         return self._waiting
 

@@ -182,7 +182,9 @@ class Softmax(Term):
             theta = again * match_confidence(self._scores(again), self._scores(theta))
             held_for = shares(weights[:, None] * targets)
         theta[:, -1] += np.log(self.proportions / held_for)
-        unseen = self.first_sharpness * self.unseen + np.log(self.proportions / self._label_shares())
+        unseen = self.first_sharpness * self.unseen + np.log(
+            self.proportions / self._label_shares()
+        )
         return np.hstack([theta, unseen.T])
 
     def cost(self, models: Array, lo: int, hi: int) -> Array:
