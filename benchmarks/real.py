@@ -75,10 +75,11 @@ def plan(options: argparse.Namespace) -> list[Cell]:
         raise InputError(f"--splits must be at least 1: got {options.splits}")
     if not 0 <= options.flip < 1:
         raise InputError(f"--flip must be at least 0 and less than 1: got {options.flip}")
+    paths = choose_sets(options.data, options.sets)
     methods = choose_methods(options.methods, options.quick)
     n_splits = options.splits or (1 if options.quick else 5)
     cells = []
-    for path in choose_sets(options.data, options.sets):
+    for path in paths:
         graph_set = read_set(path)
         if options.quick and not options.sets and len(graph_set.y) > QUICK_NODES:
             continue
