@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -18,10 +18,10 @@ from nodeproof.graph import Graph
 from nodeproof.problem import PAPER_WEIGHTS, Problem
 from nodeproof.solvers import CADO, BlockCADO, Result, Status
 from nodeproof.solvers.base import check_at_least
-from nodeproof.solvers.marginals import affordable, marginals
+from nodeproof.solvers.marginals import affordable, without_echo
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax, Term
 from nodeproof.terms.covariance import MOST_FEATURES
-from nodeproof.tuning import HeldBack, Tuned, tune_softmax, tune_trust
+from nodeproof.tuning import HeldBack, Tuned, tune_links, tune_softmax
 
 __all__ = [
     "Choices",
@@ -98,38 +98,37 @@ def choose_plan(
     solver : object
         What the fits are made with.
     """
-    automatic = isinstance(terms, str) and terms == "auto"
-    if not automatic:
+    if not (isinstance(terms, str) and terms == "auto"):
         return Plan(_given_terms(terms, nodes, choices), _trust_in(terms, trust, choices))
     if not isinstance(solver, BlockCADO) or weights != "calibrated" or trust is not None:
         held = None
+    chosen: list[Term] = []
     reasons = []
-    plan = Plan([])
+    tuned = None
     if nodes.X is not None:
-        chosen, reason, learns = _feature_term(nodes)
-        if learns and held is not None:
-            tuned = tune_softmax(nodes, held, solver)
-            assert tuned.term is not None
-            chosen, plan = tuned.term, Plan([], tuned.trust, tuned)
-        plan.terms.append(chosen)
+        term, reason, rivals = _feature_term(nodes)
+        if isinstance(term, Softmax) and held is not None:
+            tuned = tune_softmax(nodes, held, solver, rivals)
+        else:
+            chosen.append(term)
         reasons.append(reason)
     elif held is not None and nodes.graph is not None and _is_cheap(nodes):
-        tuned = tune_trust(nodes.graph, nodes, held, solver)
-        plan = Plan([], tuned.trust, tuned)
+        tuned = tune_links(nodes, held, solver)
+    if tuned is not None and tuned.setting.term is not None:
+        chosen.append(tuned.setting.term)
     if nodes.y is not None:
-        plan.terms.append(Labels())
+        chosen.append(Labels())
         reasons.append(f"{int((nodes.y >= 0).sum())} labels")
     why = "; ".join(reasons) or "neither features nor labels"
-    choices["terms"] = {"value": [repr(term) for term in plan.terms], "why": why}
-    bound = [term.bind(nodes) for term in plan.terms]
-    if plan.tuned is None:
-        return Plan(bound, _trust_in(plan.terms, trust, choices))
-    losses = ", ".join(f"{name}: {loss:.3f}" for name, loss in plan.tuned.losses.items())
-    choices["trust"] = {
-        "value": plan.trust,
-        "why": f"log-loss of {len(plan.tuned.held.nodes)} labels held back, by {losses}",
-    }
-    return replace(plan, terms=bound)
+    choices["terms"] = {"value": [repr(term) for term in chosen], "why": why}
+    bound = [term.bind(nodes) for term in chosen]
+    if tuned is None:
+        return Plan(bound, _trust_in(chosen, trust, choices))
+    losses = "; ".join(f"{name}: {loss:.3f}" for name, loss in tuned.losses.items())
+    judged = f"log-loss of {len(tuned.held.nodes)} labels held back: {losses}"
+    choices["trust"] = {"value": tuned.setting.trust, "why": judged}
+    choices["affinities"] = {"value": tuned.setting.affinities, "why": judged}
+    return Plan(bound, tuned.setting.trust, tuned)
 
 
 def _given_terms(terms: Any, nodes: NodeData, choices: Choices) -> list[Term]:
@@ -154,22 +153,23 @@ def _trust_in(terms: Sequence[Term], trust: float | None, choices: Choices) -> f
     return 1.0
 
 
-def _feature_term(nodes: NodeData) -> tuple[Term, str, bool]:
-    """Return a term for the features, why, and whether it is a classifier to be tuned."""
+def _feature_term(nodes: NodeData) -> tuple[Term, str, tuple[Term | None, ...]]:
+    """Return a term for the features, why, and what else to try if it is a classifier."""
     X, labelled = nodes.X, nodes.y is not None
     assert X is not None
     if sp.issparse(X):
         if labelled:
-            return Softmax(), "sparse features: a classifier on averages over links", True
-        return Multinomial(), "sparse features and no labels: counts of words", False
+            return Softmax(), "sparse features: a classifier on averages over links", (None,)
+        return Multinomial(), "sparse features and no labels: counts of words", ()
     if X.shape[1] > MOST_FEATURES:
         if labelled:
-            return Softmax(), "many features: a classifier on averages over links", True
-        return Gaussian(), "many features and no labels: a mean and spreads a class", False
+            return Softmax(), "many features: a classifier on averages over links", (None,)
+        return Gaussian(), "many features and no labels: a mean and spreads a class", ()
     intercept, reason = _means_matter(X, nodes.y, nodes.n_classes)
+    term = Covariance(intercept=intercept)
     if intercept and labelled and nodes.graph is not None:
-        return Softmax(), reason.split(":")[0] + ": a classifier on averages over links", True
-    return Covariance(intercept=intercept), reason, False
+        return Softmax(), f"{reason}, or a classifier on averages over links", (term, None)
+    return term, reason, ()
 
 
 def _is_cheap(nodes: NodeData) -> bool:
@@ -309,21 +309,22 @@ def choose_probabilities(
         why = "weights are not likelihoods, or the temperature is not 1"
     elif result.status is Status.INTERRUPTED:
         why = "the fit was interrupted"
-    elif tuned is not None and (tuned.term is not None or tuned.trust != 1.0):
-        logs = np.log(np.maximum(result.W, _LEAST_ROW))
-        scaled = np.exp(log_softmax(tuned.scale * logs, axis=1))
-        why = f"{len(tuned.held.nodes)} labels held back bear out {tuned.scale:.2f} × the scores"
-        choices["probabilities"] = {"value": "the solver's rows, scaled", "why": why}
-        return np.asarray(scaled)
+    elif isinstance(problem.terms[0] if problem.terms else None, Softmax):
+        why = "a classifier's, its sharpness by labels held back"
     elif problem.graph is None or problem.trust == 0:
         why = "without links they are exact given the class models"
     elif not affordable(problem):
         why = "belief propagation would need more memory than the graph"
     else:
-        rows = marginals(problem, result, tol=solver.tol, n_jobs=solver.n_jobs)
+        rows = without_echo(problem, result, solver)
         why = (
             "belief propagation did not settle" if rows is None else "nodes do not hear their echo"
         )
     value = "the solver's rows" if rows is None else "belief propagation"
+    reported = np.asarray(result.W if rows is None else rows)
+    if tuned is not None:
+        scale = tuned.scale
+        reported = np.exp(log_softmax(scale * np.log(np.maximum(reported, _LEAST_ROW)), axis=1))
+        why += f"; scores × {scale:.2f}, as {len(tuned.held.nodes)} labels held back bear out"
     choices["probabilities"] = {"value": value, "why": why}
-    return result.W if rows is None else rows
+    return reported

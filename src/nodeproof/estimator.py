@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Self
 
@@ -242,6 +243,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         elif validation is not None:
             raise InputError("validation needs labels to fit: y is None or holds no label")
         plan = choose_plan(self.terms, nodes, weights, trust, held, solver, choices)
+        if plan.tuned is not None:
+            solver = replace(solver, affinities=plan.tuned.setting.affinities)
         problem = Problem(network, plan.terms, K, weights, threshold, plan.trust)
         result = solver.solve(problem, callback=_reporter(self.verbose))
         result = align_with_labels(result, labels.codes)

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from nodeproof import kernels, threads
 from nodeproof.problem import Models, Problem
 from nodeproof.solvers.base import Result
+from nodeproof.solvers.block import BlockCADO
 from nodeproof.solvers.sweep import Sweeper
 
-__all__ = ["affordable", "marginals"]
+__all__ = ["affordable", "marginals", "without_echo"]
 
 Rows = NDArray[np.float32]
 
@@ -25,6 +26,17 @@ def affordable(problem: Problem) -> bool:
     """Tell whether there is a graph, and few enough messages on it."""
     graph = problem.graph
     return graph is not None and graph.adjacency.nnz * problem.n_classes <= _MOST_MESSAGES
+
+
+def without_echo(problem: Problem, result: Result, solver: BlockCADO) -> Rows | None:
+    """Return the rows by belief propagation; None where it does not apply or settle.
+
+    It does where the graph has a say, all parts are likelihoods and the temperature is 1.
+    """
+    applies = problem.calibrated and problem.trust > 0 and solver.temperature == 1.0
+    if not applies or not affordable(problem):
+        return None
+    return marginals(problem, result, tol=solver.tol, n_jobs=solver.n_jobs)
 
 
 def marginals(

@@ -1,0 +1,115 @@
+"""A classifier on smoothed features: hops and penalty by labels held back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof.regression import blind_scores, estimate_proportions, fit_logistic, shares
+from nodeproof.terms import NodeData
+from nodeproof.tuning.held import HeldBack
+
+__all__ = ["Classifier", "choose_classifier"]
+
+Array = NDArray[np.float64]
+
+# Half decades, strongest first; features have length one.
+_PENALTIES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+_FIRST_PENALTY = 0.3
+
+# The first suits most graphs. Another is taken only where it does better by a standard error:
+# with some dozens of labels, the best of several is often so by chance.
+_HOPS = (16, 4, 0)
+
+_SAMPLE = 8192
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """What was chosen for a classifier, and the fits that led to it.
+
+    Attributes
+    ----------
+    hops, l2, sharpness
+        Settings of :class:`nodeproof.terms.Softmax`.
+    first : ndarray of shape (F, K, d + 1)
+        Coefficients of each fit.
+    """
+
+    hops: int
+    l2: float
+    sharpness: float
+    first: Array
+
+
+def choose_classifier(nodes: NodeData, held: HeldBack) -> tuple[Classifier, HeldBack]:
+    """Return the best classifier, and the labels held back, weighed by class."""
+    assert nodes.smoothing is not None
+    best: tuple[Array, int, int, Array, Array] | None = None
+    at = _PENALTIES.index(_FIRST_PENALTY)
+    for hops in _HOPS if nodes.graph is not None else (0,):
+        judged = _Judged(nodes.smoothing.over(hops), nodes.n_classes, held)
+        if best is None:
+            held = judged.weigh(at)
+        at = _descend_steps(judged.loss, at, len(_PENALTIES))
+        losses = held.best_losses(judged.fits[at][0])
+        if best is None or held.is_better(losses, than=best[0]):
+            best = (losses, hops, at, *judged.fits[at])
+    assert best is not None
+    _, hops, at, scores, theta = best
+    return Classifier(hops, _PENALTIES[at], held.scale(scores), theta), held
+
+
+class _Judged:
+    """Classifiers on one smoothing, penalty by penalty."""
+
+    def __init__(self, all_nodes: NDArray[Any], n_classes: int, held: HeldBack) -> None:
+        Z, self.all_nodes = all_nodes, all_nodes
+        self.held, self.n_classes = held, n_classes
+        self.fits: dict[int, tuple[Array, Array]] = {}
+        self.y = np.max(held.y, axis=0)
+        self.labelled = np.flatnonzero(self.y >= 0)
+        self.Z, self.Z_held = Z[self.labelled], Z[held.nodes]
+        self.targets = np.eye(n_classes)[self.y[self.labelled]]
+        self.seen = np.stack([y[self.labelled] >= 0 for y in held.y], axis=1).astype(float)
+        self.last: Array | None = None
+
+    def weigh(self, at: int) -> HeldBack:
+        """Return the labels held back, weighed by the proportions among all nodes."""
+        self.loss(at)
+        scores, theta = self.fits[at]
+        mean = self.held.scale(scores) * theta.mean(axis=0)
+        sample = self.all_nodes[:: -(-len(self.all_nodes) // _SAMPLE)]
+        learnt = shares(self.targets)
+        proportions = estimate_proportions(sample @ mean[:, :-1].T + mean[:, -1], learnt)
+        self.held = self.held.weighed(proportions)
+        return self.held
+
+    def loss(self, at: int) -> float:
+        """Return the log-loss of a penalty on the labels held back."""
+        theta = fit_logistic(
+            self.Z, self.targets, _PENALTIES[at], self.seen, start=self.last, tol=1e-4
+        )
+        self.last = theta
+        scores = blind_scores(self.Z_held, theta, self.held.folds)
+        self.fits[at] = scores, theta
+        return self.held.log_loss(scores)
+
+
+def _descend_steps(loss_at: Callable[[int], float], start: int, stop: int) -> int:
+    """Return where the loss is lowest, going down from `start` either way."""
+    losses = {start: loss_at(start)}
+    at = start
+    for step in (1, -1):
+        while 0 <= at + step < stop and at + step not in losses:
+            losses[at + step] = loss_at(at + step)
+            if losses[at + step] >= losses[at]:
+                break
+            at += step
+        if at != start:
+            break
+    return at

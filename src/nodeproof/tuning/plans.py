@@ -1,0 +1,263 @@
+"""Several ways to fit the same nodes, raced on labels held back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+
+from nodeproof.problem import Problem
+from nodeproof.solvers import BlockCADO, Result
+from nodeproof.solvers.marginals import without_echo
+from nodeproof.terms import Labels, NodeData, Softmax, Term
+from nodeproof.tuning.classifier import Classifier, choose_classifier
+from nodeproof.tuning.held import HeldBack
+
+__all__ = ["Setting", "Tuned", "tune_links", "tune_softmax"]
+
+Array = NDArray[np.float64]
+Affinities = Literal["scalar", "matrix"]
+
+_TRUST = (0.1, 0.3, 1.0)
+_ROUNDS = 2
+
+# What the probabilities are scaled by at the end is believed to be near one, within so much.
+_LOG_SCALE_SPREAD = 0.2
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to fit.
+
+    Attributes
+    ----------
+    term : Term or None
+        What is made of the features; None leaves them out.
+    trust : float
+        In the graph.
+    affinities : {"scalar", "matrix"}
+        One contrast of links for all classes, or one for each two.
+    """
+
+    term: Term | None
+    trust: float
+    affinities: Affinities = "scalar"
+
+    def __str__(self) -> str:
+        features = "" if self.term is None else f"{type(self.term).__name__}, "
+        kind = ", class by class" if self.affinities == "matrix" else ""
+        return f"{features}trust {self.trust:g}{kind}"
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The setting that was chosen, and how it did on the labels held back.
+
+    Attributes
+    ----------
+    setting : Setting
+        What to fit.
+    held : HeldBack
+        The labels that were held back.
+    logs : ndarray of shape (h, K)
+        Logarithms of their rows, each by the fit blind to it.
+    rows : list of ndarray of shape (n, K)
+        What the blind fits ended with.
+    losses : dict
+        Mean log-loss by setting that was tried.
+    """
+
+    setting: Setting
+    held: HeldBack
+    logs: Array
+    rows: list[NDArray[np.float32]]
+    losses: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def scale(self) -> float:
+        """What log-probabilities are multiplied by at the end."""
+        return self.held.scale(self.logs, _LOG_SCALE_SPREAD)
+
+    def accuracy(self, proba: Array) -> tuple[float, float, float]:
+        """Return an estimate of the accuracy at nodes without a label, and its 95 % interval.
+
+        Their mean confidence, corrected by how far confidence and truth lie apart at the labels
+        held back.
+
+        Parameters
+        ----------
+        proba : ndarray of shape (u, K)
+            Probabilities of the nodes without a label.
+        """
+        proba_held = np.exp(log_softmax(self.scale * self.logs, axis=1))
+        right = (proba_held.argmax(axis=1) == self.held.codes).astype(np.float64)
+        excess = right - proba_held.max(axis=1)
+        weights = self.held.weights / self.held.weights.sum()
+        n = 1.0 / float(weights @ weights)
+        shift = float(weights @ excess)
+        confidence = float(proba.max(axis=1).mean()) if len(proba) else float("nan")
+        estimate = min(max(confidence + shift, 0.0), 1.0)
+        # One success and one failure more than were seen: few labels must not look certain.
+        spread = float(weights @ (excess - shift) ** 2)
+        error = 1.96 * np.sqrt((spread * n + 0.5) / (n + 2.0) / n)
+        return estimate, max(estimate - error, 0.0), min(estimate + error, 1.0)
+
+
+def tune_softmax(
+    nodes: NodeData, held: HeldBack, solver: BlockCADO, rivals: tuple[Term | None, ...] = ()
+) -> Tuned:
+    """Choose hops, penalty, trust in the graph and rounds of re-fit for :class:`Softmax`.
+
+    Hops and penalty by the classifier alone, whose fits take milliseconds; then trust, then
+    rounds, each with what was chosen before. At last other ways to fit are tried.
+
+    Parameters
+    ----------
+    rivals : tuple of Term or None
+        What else might be made of the features (None: nothing).
+    """
+    classifier, held = choose_classifier(nodes, held)
+    best = _try_trust(nodes, held, solver, classifier)
+    best = _try_rounds(nodes, solver, classifier, best)
+    once = replace(solver, n_init=1)
+    for term in rivals:
+        if nodes.graph is None and term is None:
+            continue
+        best = _race(nodes, once, best, Setting(term, 1.0))
+    return best
+
+
+def tune_links(nodes: NodeData, held: HeldBack, solver: BlockCADO) -> Tuned:
+    """Choose how far links are trusted, and whether class by class, without features.
+
+    Anything but full trust and one contrast is taken only where the labels held back ask for
+    it by two standard errors: it is what the likelihood says.
+    """
+    plain = Setting(None, 1.0)
+    best = _judge(plain, held, list(_blind_rows(nodes, held, solver, plain)))
+    plain_rows = best.rows
+    for setting in (
+        Setting(None, 1.0, "matrix"),
+        Setting(None, 0.3),
+        Setting(None, 0.3, "matrix"),
+        Setting(None, 0.1),
+    ):
+        best = _race(nodes, solver, best, setting, starts=plain_rows, errors=2.0)
+    return best
+
+
+def _judge(setting: Setting, held: HeldBack, rows: list[NDArray[np.float32]]) -> Tuned:
+    logs = held.collect(rows)
+    return Tuned(setting, held, logs, rows, {str(setting): held.mean(held.best_losses(logs))})
+
+
+def _race(
+    nodes: NodeData,
+    solver: BlockCADO,
+    best: Tuned,
+    setting: Setting,
+    starts: list[NDArray[np.float32]] | None = None,
+    errors: float = 1.0,
+) -> Tuned:
+    """Return the better of what is best so far and another setting.
+
+    The other gives up after the first fold where it is no better there.
+    """
+    held = best.held
+    lowest = held.best_losses(best.logs)
+    rows: list[NDArray[np.float32]] = []
+    for found in _blind_rows(nodes, held, solver, setting, starts):
+        rows.append(found)
+        losses = held.best_losses(held.collect(rows))
+        if len(rows) < len(held.y) and not held.is_better(losses, lowest, errors=0.0):
+            there = np.isfinite(losses)
+            best.losses[str(setting)] = float(losses[there].mean())
+            return best
+    other = _judge(setting, held, rows)
+    chosen = other if held.is_better(held.best_losses(other.logs), lowest, errors) else best
+    return replace(chosen, losses=best.losses | other.losses)
+
+
+def _blind_rows(
+    nodes: NodeData,
+    held: HeldBack,
+    solver: BlockCADO,
+    setting: Setting,
+    starts: list[NDArray[np.float32]] | None = None,
+) -> Iterator[NDArray[np.float32]]:
+    """Yield the rows of each fit that may not see one part of the labels."""
+    solver = replace(solver, affinities=setting.affinities)
+    for fold, y in enumerate(held.y):
+        seen = replace(nodes, y=y)
+        terms = [Labels()] if setting.term is None else [setting.term, Labels()]
+        bound = [term.bind(seen) for term in terms]
+        problem = Problem(nodes.graph, bound, nodes.n_classes, trust=setting.trust)
+        result = solver.solve(problem, start=starts[fold] if starts else None)
+        rows = without_echo(problem, result, solver)
+        yield result.W if rows is None else rows
+
+
+def _try_trust(nodes: NodeData, held: HeldBack, solver: BlockCADO, classifier: Classifier) -> Tuned:
+    """Return the best trust in the graph beside the classifier fitted to the labels."""
+    best = _classify(nodes, held, solver, classifier, Setting(_term(classifier), 0.0))
+    if nodes.graph is None:
+        return best
+    settings = [Setting(best.setting.term, trust) for trust in _TRUST]
+    if classifier.hops == 0:
+        settings += [Setting(best.setting.term, trust, "matrix") for trust in (0.3, 1.0)]
+    for setting in settings:
+        other = _classify(nodes, held, solver, classifier, setting)
+        losses = best.losses | other.losses
+        lowest, tried = held.best_losses(best.logs), held.best_losses(other.logs)
+        best = replace(other if held.is_better(tried, lowest) else best, losses=losses)
+        if held.mean(tried) > 1.1 * held.mean(lowest) and setting.affinities == "scalar":
+            break
+    return best
+
+
+def _try_rounds(nodes: NodeData, solver: BlockCADO, classifier: Classifier, best: Tuned) -> Tuned:
+    """Return the same with re-fits, unless they do worse."""
+    held = best.held
+    setting = replace(best.setting, term=_term(classifier, _ROUNDS))
+    again = best
+    for _ in range(_ROUNDS):
+        again = _classify(nodes, held, solver, classifier, setting, again.rows)
+    without, with_rounds = held.best_losses(best.logs), held.best_losses(again.logs)
+    losses = best.losses | {f"{_ROUNDS} rounds of re-fit": held.mean(with_rounds)}
+    return replace(best if held.is_better(without, with_rounds) else again, losses=losses)
+
+
+def _term(classifier: Classifier, rounds: int = 0) -> Softmax:
+    return Softmax(classifier.hops, classifier.l2, rounds=rounds)
+
+
+def _classify(
+    nodes: NodeData,
+    held: HeldBack,
+    solver: BlockCADO,
+    classifier: Classifier,
+    setting: Setting,
+    before: list[NDArray[np.float32]] | None = None,
+) -> Tuned:
+    """Judge a setting with the classifier's own fits, or one more round of them."""
+    blind = Softmax(
+        classifier.hops, classifier.l2, rounds=0, sharpness=classifier.sharpness, folds=0
+    )
+    solver = replace(solver, affinities=setting.affinities)
+    rows = []
+    for fold, y in enumerate(held.y):
+        seen = replace(nodes, y=y)
+        softmax, labels = blind.bind(seen), Labels().bind(seen)
+        softmax.first = classifier.first[fold]
+        graph = nodes.graph if setting.trust else None
+        problem = Problem(graph, [softmax, labels], nodes.n_classes, trust=setting.trust)
+        rows.append(_solve(problem, solver, before[fold] if before else None).W)
+    return _judge(setting, held, rows)
+
+
+def _solve(problem: Problem, solver: BlockCADO, start: NDArray[np.float32] | None) -> Result:
+    return solver.solve(problem, start="labels" if start is None else start)
