@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import randomized_svd
 
 from nodeproof import kernels, threads
@@ -50,7 +51,7 @@ class Reduction:
     >>> import numpy as np
     >>> from nodeproof.smoothing import Reduction
     >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
-    >>> Reduction(X).apply(X).round(3).tolist()
+    >>> Reduction(X).apply(X).astype(float).round(3).tolist()
     [[-0.707, -0.707], [0.707, 0.707]]
     """
 
@@ -92,11 +93,17 @@ class Reduction:
             rows = rows @ self.directions
         return np.ascontiguousarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float32)
 
+    def finish(self, Z: Rows) -> Rows:
+        """Return averaged rows of counts scaled to length one, others as they are."""
+        if not self.counts:
+            return Z
+        lengths = np.sqrt(np.einsum("vj,vj->v", Z, Z))[:, None]
+        return np.asarray(Z / np.where(lengths > 0, lengths, 1.0), dtype=np.float32)
+
     def _scaled(self, X: Any) -> Any:
         if self.counts:
-            X = sp.csr_array(X, dtype=np.float32)
-            lengths = np.sqrt(X.multiply(X).sum(axis=1))
-            return sp.diags_array(1.0 / np.where(lengths > 0, lengths, 1.0)) @ X
+            # Scaled first: squares of large or small entries may not fit in float32.
+            return sp.csr_array(normalize(sp.csr_array(X)), dtype=np.float32)
         if sp.issparse(X):
             X = X.toarray()
         return ((X - self.shift) * self.scale).astype(np.float32)
@@ -151,8 +158,17 @@ class Smoothing:
     ) -> None:
         self.X, self.graph, self.rank, self.alpha = X, graph, rank, alpha
         self._over: dict[int, Rows] = {}
-        self._sums: dict[int, Rows] = {}
+        self._lagged: dict[int, Rows] = {}
         self._last: tuple[int, Rows, Rows] | None = None
+
+    @classmethod
+    def of_links(cls, graph: Graph) -> Smoothing:
+        """Return the smoothing of links taken for features: a node has those of its row of A + I.
+
+        They are reduced to fewer columns than features are.
+        """
+        own = sp.eye_array(graph.n_nodes, format="csr", dtype=np.float32) * np.float32(graph.unit)
+        return cls(sp.csr_array(graph.adjacency + own), graph, rank=128)
 
     @cached_property
     def reduction(self) -> Reduction:
@@ -173,21 +189,18 @@ class Smoothing:
             if hops:
                 share = np.float32((1.0 - self.alpha) / hops)
                 Z = np.float32(self.alpha) * self.base + share * self._sum(hops)
-            self._over[hops] = self.finish(Z)
+            self._over[hops] = self.reduction.finish(Z)
         return self._over[hops]
 
-    def finish(self, Z: Rows) -> Rows:
-        """Return rows of counts scaled to length one, others as they are."""
-        if not self.reduction.counts:
-            return Z
-        lengths = np.sqrt(np.einsum("vj,vj->v", Z, Z))[:, None]
-        return np.asarray(Z / np.where(lengths > 0, lengths, 1.0), dtype=np.float32)
+    def lagged(self, hops: int) -> Rows:
+        """Return ``Σ_{k=0…h−1} Â^k B``, shape (n, r): what a node passes on in so many hops."""
+        if hops not in self._lagged:
+            self._sum(hops)
+        return self._lagged[hops]
 
     def _sum(self, hops: int) -> Rows:
         """Return ``Σ_{k=1…h} Â^k B``, going on from the last sum where that is shorter."""
         assert self.graph is not None
-        if hops in self._sums:
-            return self._sums[hops]
         done, Z, total = self._last or (0, self.base, np.zeros_like(self.base))
         if done > hops:
             done, Z, total = 0, self.base, np.zeros_like(self.base)
@@ -202,7 +215,9 @@ class Smoothing:
             threads.map_rows(part, len(Z))
             Z = out
         self._last = (hops, Z, total)
-        self._sums[hops] = total
+        lagged = total + self.base
+        lagged -= Z
+        self._lagged[hops] = lagged
         return total
 
     @cached_property
