@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -30,6 +29,7 @@ from nodeproof.choices import (
 from nodeproof.errors import InputError
 from nodeproof.evidence import find_suspects, source_shares
 from nodeproof.graph import Graph
+from nodeproof.inductive import Kept, check_parts, judge_new_nodes
 from nodeproof.inputs import (
     EncodedLabels,
     Unit,
@@ -40,7 +40,7 @@ from nodeproof.inputs import (
     encode_labels,
     unpack_pyg,
 )
-from nodeproof.problem import Models, Problem
+from nodeproof.problem import Problem
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import Progress, Result, Status
 from nodeproof.solvers.align import align_with_labels
@@ -251,57 +251,53 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self._keep(problem, result, solver, labels, plan, choices)
 
     def predict(self, X: Any = None, *, graph: Any = None) -> NDArray[Any]:
-        """Return `labels_`, or the labels of new nodes by their features.
+        """Return `labels_`, or the labels of new nodes by their features and links.
+
+        Nothing is fitted again: the time is proportional to the links.
 
         Parameters
         ----------
-        X : array of shape (n_new, m), optional
+        X : array or sparse matrix of shape (n_new, m), optional
             Features of nodes that were not fitted.
-        graph : None
-            Reserved for their links.
+        graph : object, optional
+            Their links to fitted nodes: a sparse matrix or array of shape (n_new, n); or pairs
+            (new node, fitted node, perhaps the weight) as an array of shape (E, 2) or (E, 3), or
+            as a table with the columns new, fitted and perhaps weight. Nodes are named by their
+            position in `X` and in `labels_`.
+
+        Returns
+        -------
+        ndarray of shape (n or n_new,)
         """
         codes = self.predict_proba(X, graph=graph).argmax(axis=1)
         return np.asarray(self.classes_[codes])
 
     def predict_proba(self, X: Any = None, *, graph: Any = None) -> NDArray[np.float64]:
-        """Return `proba_`, or the class probabilities of new nodes by their features.
+        """Return `proba_`, or the class probabilities of new nodes by their features and links.
+
+        Parameters
+        ----------
+        X, graph : optional
+            As in :meth:`predict`.
 
         Returns
         -------
         ndarray of shape (n or n_new, K)
         """
         check_is_fitted(self)
-        if graph is not None:
-            raise InputError("links of new nodes are not supported yet: graph must be None")
-        if X is None:
+        if X is None and graph is None:
             return self.proba_.copy()
-        pairs = zip(self.terms_, self.models_.terms, strict=True)
-        feature_terms = [(term, theta) for term, theta in pairs if term.source == "features"]
-        if not feature_terms:
-            raise InputError(
-                "this model was fitted without features: it cannot judge new nodes by X"
-            )
-        X = self._check_features(X, reset=False)
-        if self.fitted_on_graph_ and len(X) == len(self.labels_):
-            warnings.warn(
-                "predict(X) judges new nodes by their features alone; the fitted nodes, links and "
-                "all, are in predict() without X",
-                UserWarning,
-                stacklevel=2,
-            )
-        if self.unit_ is not None:
-            X = self.unit_.apply(X)
-        K = len(self.classes_)
-        nodes = NodeData(K, X)
-        terms = [term.bind(nodes) for term, _ in feature_terms]
-        weights, _, _ = choose_weights(self.weights, self.threshold, self.solver, {})
-        models = Models(None, tuple(theta for _, theta in feature_terms), self.models_.log_prior)
-        costs = Problem(None, terms, K, weights).costs(models, 0, len(X))
-        scores = models.log_prior - costs
-        temperature = getattr(self.solver, "temperature", self.temperature)
-        if temperature == 0:
-            return np.eye(K)[scores.argmax(axis=1)]
-        return np.asarray(softmax(scores / temperature, axis=1))
+        check_parts(self, X, graph)
+        if X is not None:
+            X = self._check_features(X, reset=False)
+            if graph is None and self.fitted_on_graph_ and X.shape[0] == len(self.labels_):
+                warnings.warn(
+                    "predict(X) judges new nodes by their features alone; the fitted nodes, links "
+                    "and all, are in predict() without X",
+                    UserWarning,
+                    stacklevel=2,
+                )
+        return judge_new_nodes(self, X, graph)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model to one file, without pickle."""
@@ -372,6 +368,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self.terms_ = problem.terms
         self._given = labels.codes
         self.fitted_on_graph_ = problem.graph is not None
+        self._kept = Kept.of_fit(problem, result.models, proba, tuned.scale if tuned else 1.0)
         self._warn(result, np.bincount(codes, minlength=problem.n_classes))
 
     def _warn(self, result: Result, sizes: NDArray[np.int64]) -> None:

@@ -1,0 +1,167 @@
+"""Links of new nodes to fitted ones: whatever people hold them in, as one checked CSR matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from nodeproof import kernels
+from nodeproof.errors import InputError
+
+__all__ = ["check_links", "links_from_pairs"]
+
+_NEW_NAMES = ("new", "source", "src", "from", "u")
+_FITTED_NAMES = ("fitted", "target", "dst", "to", "v")
+_WEIGHT_NAMES = ("weight", "w")
+
+
+def check_links(graph: Any, n_new: int | None, n_fitted: int, unit: float = 1.0) -> sp.csr_array:
+    """Return the links as a CSR array without duplicates or zeros.
+
+    Parameters
+    ----------
+    graph : object
+        A sparse matrix or array of shape (n_new, n_fitted), or pairs: an array of shape (E, 2)
+        or (E, 3) with the new node, the fitted node and perhaps the weight, or a table with the
+        columns ``new`` and ``fitted`` (or ``source`` and ``target``) and perhaps ``weight``. Of
+        a pair listed twice, the largest weight counts.
+    n_new : int or None
+        Number of new nodes, where features say so; else as many as the links name.
+    n_fitted : int
+        Number of fitted nodes.
+    unit : float
+        Weight of pairs that come without one: that of a mean link of the fitted graph.
+
+    Returns
+    -------
+    scipy.sparse.csr_array of shape (n_new, n_fitted)
+
+    Examples
+    --------
+    >>> from nodeproof.new_links import check_links
+    >>> check_links([[0, 4], [1, 0], [1, 2]], n_new=2, n_fitted=5).toarray()
+    array([[0., 0., 0., 0., 1.],
+           [1., 0., 1., 0., 0.]])
+    """
+    if sp.issparse(graph):
+        return _check_matrix(sp.csr_array(graph), n_new, n_fitted)
+    if isinstance(graph, Mapping) or hasattr(graph, "columns") or hasattr(graph, "column_names"):
+        return links_from_pairs(*_columns(graph), n_new=n_new, n_fitted=n_fitted, unit=unit)
+    array = np.asarray(graph)
+    if array.size == 0 and array.ndim < 2:
+        array = np.empty((0, 2), dtype=np.int64)
+    if array.ndim != 2 or array.dtype.kind not in "biuf":
+        raise InputError(
+            f"cannot read links of new nodes from {type(graph).__name__} of shape {array.shape}; "
+            f"give a matrix of shape {_wanted(n_new, n_fitted)}, or pairs of shape (E, 2) or (E, 3)"
+        )
+    if array.shape[1] == n_fitted and n_new in (None, len(array)):
+        return _check_matrix(sp.csr_array(array.astype(np.float64)), n_new, n_fitted)
+    if array.shape[1] not in (2, 3):
+        _refuse_shape(array.shape, n_new, n_fitted)
+    weight = array[:, 2] if array.shape[1] == 3 else None
+    return links_from_pairs(
+        array[:, 0], array[:, 1], weight, n_new=n_new, n_fitted=n_fitted, unit=unit
+    )
+
+
+def links_from_pairs(
+    new: NDArray[Any],
+    fitted: NDArray[Any],
+    weight: NDArray[Any] | None,
+    *,
+    n_new: int | None,
+    n_fitted: int,
+    unit: float = 1.0,
+) -> sp.csr_array:
+    """Return the CSR array of pairs (new node, fitted node), each an array of shape (E,)."""
+    new, fitted = _positions(new, "new"), _positions(fitted, "fitted")
+    weight = np.full(len(new), unit) if weight is None else np.asarray(weight, dtype=np.float64)
+    if not len(new) == len(fitted) == len(weight):
+        raise InputError(
+            "the columns of a table of links differ in length: "
+            f"{len(new)}, {len(fitted)}, {len(weight)}"
+        )
+    if n_new is None:
+        n_new = int(new.max()) + 1 if len(new) else 0
+    for name, ends, n in (("new", new, n_new), ("fitted", fitted, n_fitted)):
+        if len(ends) and not 0 <= ends.min() <= ends.max() < n:
+            bad = ends.min() if ends.min() < 0 else ends.max()
+            raise InputError(f"a link names the {name} node {bad}, but these run from 0 to {n - 1}")
+    _check_weights(weight, new, fitted)
+    order = np.lexsort((-weight, fitted, new))
+    new, fitted, weight = new[order], fitted[order], weight[order]
+    # The largest weight of a pair comes first; what repeats it is dropped.
+    fresh = np.ones(len(new), dtype=bool)
+    fresh[1:] = (new[1:] != new[:-1]) | (fitted[1:] != fitted[:-1])
+    fresh &= weight > 0
+    pairs = (new[fresh], fitted[fresh])
+    return sp.csr_array(sp.coo_array((weight[fresh], pairs), shape=(n_new, n_fitted)))
+
+
+def _check_matrix(matrix: sp.csr_array, n_new: int | None, n_fitted: int) -> sp.csr_array:
+    if matrix.shape[1] != n_fitted or n_new not in (None, matrix.shape[0]):
+        _refuse_shape(matrix.shape, n_new, n_fitted)
+    if matrix.dtype.kind not in "biuf":
+        raise InputError(f"weights of links must be real numbers, got {matrix.dtype}")
+    matrix = matrix.astype(np.float64)  # a copy: what was given stays as it is
+    matrix.sum_duplicates()
+    if matrix.nnz:
+        rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        _check_weights(matrix.data, rows, matrix.indices)
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _check_weights(weight: NDArray[np.float64], new: NDArray[Any], fitted: NDArray[Any]) -> None:
+    bad = kernels.first_bad_weight(weight)
+    if bad >= 0:
+        what = "negative" if weight[bad] < 0 else "not finite"
+        raise InputError(
+            f"the weight of the link of new node {new[bad]} to fitted node {fitted[bad]} is "
+            f"{what}: {weight[bad]:g}"
+        )
+
+
+def _positions(ends: NDArray[Any], name: str) -> NDArray[np.int64]:
+    ends = np.asarray(ends)
+    whole = ends.dtype.kind in "iu" or (ends.dtype.kind == "f" and (ends == np.round(ends)).all())
+    if not whole and ends.size:
+        raise InputError(f"links must name the {name} nodes by position (integers from 0)")
+    return ends.astype(np.int64)
+
+
+def _columns(table: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
+    """Return the new nodes, the fitted nodes and perhaps the weights of a table."""
+    # pyarrow: `columns` are arrays and `column_names` their names; pandas and polars: names.
+    names = list(
+        table
+        if isinstance(table, Mapping)
+        else getattr(table, "column_names", None) or table.columns
+    )
+    new, fitted, weight = (
+        next((name for name in names if str(name).lower() in known), None)
+        for known in (_NEW_NAMES, _FITTED_NAMES, _WEIGHT_NAMES)
+    )
+    if new is None or fitted is None:
+        raise InputError(
+            "a table of links needs the columns new and fitted (and may have weight), got "
+            f"{', '.join(map(str, names))}: rename them"
+        )
+    weights = None if weight is None else np.asarray(table[weight])
+    return np.asarray(table[new]), np.asarray(table[fitted]), weights
+
+
+def _refuse_shape(shape: tuple[int, ...], n_new: int | None, n_fitted: int) -> None:
+    raise InputError(
+        f"links of new nodes need a row each and a column for every fitted node: expected shape "
+        f"{_wanted(n_new, n_fitted)}, got {shape}; or give pairs of shape (E, 2) or (E, 3)"
+    )
+
+
+def _wanted(n_new: int | None, n_fitted: int) -> str:
+    return f"({'n_new' if n_new is None else n_new}, {n_fitted})"
