@@ -153,22 +153,22 @@ def _trust_in(terms: Sequence[Term], trust: float | None, choices: Choices) -> f
     return 1.0
 
 
-def _feature_term(nodes: NodeData) -> tuple[Term, str, tuple[Term | None, ...]]:
+def _feature_term(nodes: NodeData) -> tuple[Term, str, tuple[Term, ...]]:
     """Return a term for the features, why, and what else to try if it is a classifier."""
     X, labelled = nodes.X, nodes.y is not None
     assert X is not None
     if sp.issparse(X):
         if labelled:
-            return Softmax(), "sparse features: a classifier on averages over links", (None,)
+            return Softmax(), "sparse features: a classifier on averages over links", ()
         return Multinomial(), "sparse features and no labels: counts of words", ()
     if X.shape[1] > MOST_FEATURES:
         if labelled:
-            return Softmax(), "many features: a classifier on averages over links", (None,)
+            return Softmax(), "many features: a classifier on averages over links", ()
         return Gaussian(), "many features and no labels: a mean and spreads a class", ()
     intercept, reason = _means_matter(X, nodes.y, nodes.n_classes)
     term = Covariance(intercept=intercept)
     if intercept and labelled and nodes.graph is not None:
-        return Softmax(), f"{reason}, or a classifier on averages over links", (term, None)
+        return Softmax(), f"{reason}, or a classifier on averages over links", (term,)
     return term, reason, ()
 
 

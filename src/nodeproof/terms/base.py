@@ -35,8 +35,8 @@ class NodeData:
         Labels 0…K−1, −1 where there is none.
     graph : Graph, or None
         The links, for terms that average over them.
-    smoothing : Smoothing, or None
-        Features that were averaged already.
+    smoothing, links : Smoothing, or None
+        Features, or links taken for features, that were averaged already.
     """
 
     n_classes: int
@@ -44,6 +44,7 @@ class NodeData:
     y: NDArray[np.int64] | None = None
     graph: Graph | None = None
     smoothing: Smoothing | None = None
+    links: Smoothing | None = None
 
 
 class Term(ABC):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,10 @@ class Softmax(Term):
         Scale of the scores; by default estimated.
     folds : int
         Into how many parts labelled nodes are cut for cross-fitting; 0 for none.
+    of : {"features", "links"}
+        What to learn from: the features of nodes, or which nodes they are linked to, as if
+        those were words. Classes that seek other classes are told apart as well as those that
+        seek themselves.
     """
 
     source: ClassVar[str] = "features"
@@ -71,12 +75,15 @@ class Softmax(Term):
         confidence: float = 0.7,
         sharpness: float | None = None,
         folds: int = 5,
+        of: Literal["features", "links"] = "features",
     ) -> None:
+        self.of = of
         self.hops, self.l2, self.rounds = hops, l2, rounds
         self.confidence, self.sharpness, self.folds = confidence, sharpness, folds
 
     def __repr__(self) -> str:
-        return f"Softmax(hops={self.hops}, l2={self.l2:g}, rounds={self.rounds})"
+        of = "" if self.of == "features" else f", of={self.of!r}"
+        return f"Softmax(hops={self.hops}, l2={self.l2:g}, rounds={self.rounds}{of})"
 
     Z: NDArray[Any]
     y: NDArray[np.int64]
@@ -84,12 +91,10 @@ class Softmax(Term):
 
     def bind(self, nodes: NodeData) -> Self:
         """Return a copy that holds the smoothed features and the labelled nodes."""
-        if nodes.X is None:
-            raise InputError("Softmax needs features: X is missing")
         if nodes.y is None or not (nodes.y >= 0).any():
             raise InputError("Softmax needs labels to learn from: y is missing")
-        bound = self._bound(nodes.X.shape[0], nodes.n_classes)
-        smoothing = nodes.smoothing or Smoothing(nodes.X, nodes.graph)
+        smoothing = self._smoothing(nodes)
+        bound = self._bound(len(nodes.y), nodes.n_classes)
         bound.smoothing = smoothing
         bound.Z = smoothing.over(self.hops)
         bound.y = nodes.y
@@ -98,6 +103,17 @@ class Softmax(Term):
         return bound
 
     smoothing: Smoothing
+
+    def _smoothing(self, nodes: NodeData) -> Smoothing:
+        if self.of not in ("features", "links"):
+            raise InputError(f"Softmax learns of 'features' or 'links', got of={self.of!r}")
+        if self.of == "links":
+            if nodes.graph is None:
+                raise InputError("Softmax of links needs a graph: it is missing")
+            return nodes.links or Smoothing.of_links(nodes.graph)
+        if nodes.X is None:
+            raise InputError("Softmax needs features: X is missing")
+        return nodes.smoothing or Smoothing(nodes.X, nodes.graph)
 
     # What the labels alone teach. -------------------------------------------------------
 

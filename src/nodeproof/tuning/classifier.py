@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.regression import blind_scores, estimate_proportions, fit_logistic, shares
-from nodeproof.terms import NodeData
+from nodeproof.smoothing import Smoothing
 from nodeproof.tuning.held import HeldBack
 
 __all__ = ["Classifier", "choose_classifier"]
@@ -46,15 +46,25 @@ class Classifier:
     first: Array
 
 
-def choose_classifier(nodes: NodeData, held: HeldBack) -> tuple[Classifier, HeldBack]:
-    """Return the best classifier, and the labels held back, weighed by class."""
-    assert nodes.smoothing is not None
+def choose_classifier(
+    smoothing: Smoothing, n_classes: int, held: HeldBack, than: Array | None = None
+) -> tuple[Classifier, HeldBack] | None:
+    """Return the best classifier, and the labels held back, weighed by class.
+
+    Parameters
+    ----------
+    than : ndarray of shape (h,), optional
+        Losses to compete with: where the first try has no chance, None is returned.
+    """
     best: tuple[Array, int, int, Array, Array] | None = None
     at = _PENALTIES.index(_FIRST_PENALTY)
-    for hops in _HOPS if nodes.graph is not None else (0,):
-        judged = _Judged(nodes.smoothing.over(hops), nodes.n_classes, held)
+    for hops in _HOPS if smoothing.graph is not None else (0,):
+        judged = _Judged(smoothing.over(hops), n_classes, held)
         if best is None:
-            held = judged.weigh(at)
+            if than is None:
+                held = judged.weigh(at)
+            elif judged.has_no_chance(at, than):
+                return None
         at = _descend_steps(judged.loss, at, len(_PENALTIES))
         losses = held.best_losses(judged.fits[at][0])
         if best is None or held.is_better(losses, than=best[0]):
@@ -88,6 +98,11 @@ class _Judged:
         proportions = estimate_proportions(sample @ mean[:, :-1].T + mean[:, -1], learnt)
         self.held = self.held.weighed(proportions)
         return self.held
+
+    def has_no_chance(self, at: int, than: Array) -> bool:
+        """Tell whether a penalty does worse by three standard errors."""
+        self.loss(at)
+        return self.held.is_better(than, self.held.best_losses(self.fits[at][0]), errors=3.0)
 
     def loss(self, at: int) -> float:
         """Return the log-loss of a penalty on the labels held back."""

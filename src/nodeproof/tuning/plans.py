@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from nodeproof.problem import Problem
-from nodeproof.solvers import BlockCADO, Result
+from nodeproof.smoothing import Smoothing
+from nodeproof.solvers import BlockCADO
 from nodeproof.solvers.marginals import without_echo
 from nodeproof.terms import Labels, NodeData, Softmax, Term
 from nodeproof.tuning.classifier import Classifier, choose_classifier
@@ -49,6 +50,8 @@ class Setting:
 
     def __str__(self) -> str:
         features = "" if self.term is None else f"{type(self.term).__name__}, "
+        if isinstance(self.term, Softmax) and self.term.of == "links":
+            features = "Softmax of links, "
         kind = ", class by class" if self.affinities == "matrix" else ""
         return f"{features}trust {self.trust:g}{kind}"
 
@@ -108,46 +111,75 @@ class Tuned:
 
 
 def tune_softmax(
-    nodes: NodeData, held: HeldBack, solver: BlockCADO, rivals: tuple[Term | None, ...] = ()
+    nodes: NodeData, held: HeldBack, solver: BlockCADO, rivals: tuple[Term, ...] = ()
 ) -> Tuned:
     """Choose hops, penalty, trust in the graph and rounds of re-fit for :class:`Softmax`.
 
     Hops and penalty by the classifier alone, whose fits take milliseconds; then trust, then
-    rounds, each with what was chosen before. At last other ways to fit are tried.
+    rounds, each with what was chosen before. At last other ways to fit are tried: a classifier
+    of links, and what may be given.
 
     Parameters
     ----------
-    rivals : tuple of Term or None
-        What else might be made of the features (None: nothing).
+    rivals : tuple of Term
+        What else might be made of the features.
     """
-    classifier, held = choose_classifier(nodes, held)
-    best = _try_trust(nodes, held, solver, classifier)
-    best = _try_rounds(nodes, solver, classifier, best)
-    once = replace(solver, n_init=1)
+    assert nodes.smoothing is not None
+    chosen = choose_classifier(nodes.smoothing, nodes.n_classes, held)
+    assert chosen is not None
+    classifier, held = chosen
+    best = _tune_around(nodes, held, solver, _Way("features", classifier))
+    best = _try_links(nodes, solver, best)
     for term in rivals:
-        if nodes.graph is None and term is None:
-            continue
-        best = _race(nodes, once, best, Setting(term, 1.0))
+        best = _race(nodes, replace(solver, n_init=1), best, Setting(term, 1.0))
     return best
 
 
 def tune_links(nodes: NodeData, held: HeldBack, solver: BlockCADO) -> Tuned:
-    """Choose how far links are trusted, and whether class by class, without features.
+    """Choose what to make of links where there are no features.
 
-    Anything but full trust and one contrast is taken only where the labels held back ask for
-    it by two standard errors: it is what the likelihood says.
+    Their likelihood with one contrast for all classes, unless labels held back ask for
+    something else by two standard errors: a contrast for each two classes, or a classifier.
     """
     plain = Setting(None, 1.0)
     best = _judge(plain, held, list(_blind_rows(nodes, held, solver, plain)))
-    plain_rows = best.rows
-    for setting in (
-        Setting(None, 1.0, "matrix"),
-        Setting(None, 0.3),
-        Setting(None, 0.3, "matrix"),
-        Setting(None, 0.1),
-    ):
-        best = _race(nodes, solver, best, setting, starts=plain_rows, errors=2.0)
-    return best
+    matrix = Setting(None, 1.0, "matrix")
+    best = _race(nodes, solver, best, matrix, starts=best.rows, errors=2.0)
+    return _try_links(nodes, solver, best, errors=2.0)
+
+
+def _try_links(nodes: NodeData, solver: BlockCADO, best: Tuned, errors: float = 1.0) -> Tuned:
+    """Return the better of what is best so far and a classifier of links."""
+    if nodes.graph is None:
+        return best
+    nodes = replace(nodes, links=nodes.links or Smoothing.of_links(nodes.graph))
+    assert nodes.links is not None
+    lowest = best.held.best_losses(best.logs)
+    chosen = choose_classifier(nodes.links, nodes.n_classes, best.held, than=lowest)
+    if chosen is None:
+        return best
+    other = _tune_around(nodes, best.held, solver, _Way("links", chosen[0]))
+    losses = best.losses | other.losses
+    tried = best.held.best_losses(other.logs)
+    chosen_one = other if best.held.is_better(tried, lowest, errors) else best
+    return replace(chosen_one, losses=losses)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A classifier, and what it learns from."""
+
+    of: Literal["features", "links"]
+    classifier: Classifier
+
+    def term(self, rounds: int = 0, **settings: Any) -> Softmax:
+        chosen = self.classifier
+        return Softmax(chosen.hops, chosen.l2, rounds=rounds, of=self.of, **settings)
+
+
+def _tune_around(nodes: NodeData, held: HeldBack, solver: BlockCADO, way: _Way) -> Tuned:
+    """Return a classifier with the trust in the graph and the rounds that suit it."""
+    return _try_rounds(nodes, solver, way, _try_trust(nodes, held, solver, way))
 
 
 def _judge(setting: Setting, held: HeldBack, rows: list[NDArray[np.float32]]) -> Tuned:
@@ -201,16 +233,16 @@ def _blind_rows(
         yield result.W if rows is None else rows
 
 
-def _try_trust(nodes: NodeData, held: HeldBack, solver: BlockCADO, classifier: Classifier) -> Tuned:
+def _try_trust(nodes: NodeData, held: HeldBack, solver: BlockCADO, way: _Way) -> Tuned:
     """Return the best trust in the graph beside the classifier fitted to the labels."""
-    best = _classify(nodes, held, solver, classifier, Setting(_term(classifier), 0.0))
+    best = _classify(nodes, held, solver, way, Setting(way.term(), 0.0))
     if nodes.graph is None:
         return best
     settings = [Setting(best.setting.term, trust) for trust in _TRUST]
-    if classifier.hops == 0:
+    if way.classifier.hops == 0:
         settings += [Setting(best.setting.term, trust, "matrix") for trust in (0.3, 1.0)]
     for setting in settings:
-        other = _classify(nodes, held, solver, classifier, setting)
+        other = _classify(nodes, held, solver, way, setting)
         losses = best.losses | other.losses
         lowest, tried = held.best_losses(best.logs), held.best_losses(other.logs)
         best = replace(other if held.is_better(tried, lowest) else best, losses=losses)
@@ -219,45 +251,36 @@ def _try_trust(nodes: NodeData, held: HeldBack, solver: BlockCADO, classifier: C
     return best
 
 
-def _try_rounds(nodes: NodeData, solver: BlockCADO, classifier: Classifier, best: Tuned) -> Tuned:
+def _try_rounds(nodes: NodeData, solver: BlockCADO, way: _Way, best: Tuned) -> Tuned:
     """Return the same with re-fits, unless they do worse."""
     held = best.held
-    setting = replace(best.setting, term=_term(classifier, _ROUNDS))
+    setting = replace(best.setting, term=way.term(_ROUNDS))
     again = best
     for _ in range(_ROUNDS):
-        again = _classify(nodes, held, solver, classifier, setting, again.rows)
+        again = _classify(nodes, held, solver, way, setting, again.rows)
     without, with_rounds = held.best_losses(best.logs), held.best_losses(again.logs)
-    losses = best.losses | {f"{_ROUNDS} rounds of re-fit": held.mean(with_rounds)}
+    losses = best.losses | {f"{setting}, {_ROUNDS} rounds": held.mean(with_rounds)}
     return replace(best if held.is_better(without, with_rounds) else again, losses=losses)
-
-
-def _term(classifier: Classifier, rounds: int = 0) -> Softmax:
-    return Softmax(classifier.hops, classifier.l2, rounds=rounds)
 
 
 def _classify(
     nodes: NodeData,
     held: HeldBack,
     solver: BlockCADO,
-    classifier: Classifier,
+    way: _Way,
     setting: Setting,
     before: list[NDArray[np.float32]] | None = None,
 ) -> Tuned:
     """Judge a setting with the classifier's own fits, or one more round of them."""
-    blind = Softmax(
-        classifier.hops, classifier.l2, rounds=0, sharpness=classifier.sharpness, folds=0
-    )
+    blind = way.term(sharpness=way.classifier.sharpness, folds=0)
     solver = replace(solver, affinities=setting.affinities)
     rows = []
     for fold, y in enumerate(held.y):
         seen = replace(nodes, y=y)
         softmax, labels = blind.bind(seen), Labels().bind(seen)
-        softmax.first = classifier.first[fold]
+        softmax.first = way.classifier.first[fold]
         graph = nodes.graph if setting.trust else None
         problem = Problem(graph, [softmax, labels], nodes.n_classes, trust=setting.trust)
-        rows.append(_solve(problem, solver, before[fold] if before else None).W)
+        result = solver.solve(problem, start="labels" if before is None else before[fold])
+        rows.append(result.W)
     return _judge(setting, held, rows)
-
-
-def _solve(problem: Problem, solver: BlockCADO, start: NDArray[np.float32] | None) -> Result:
-    return solver.solve(problem, start="labels" if start is None else start)
