@@ -117,7 +117,7 @@ class FittedSoftmax:
         return cls(
             smoothing.reduction,
             coefficients,
-            term.hops,
+            int(term.hops),
             smoothing.alpha,
             smoothing.lagged(term.hops),
             smoothing.normaliser,

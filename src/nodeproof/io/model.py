@@ -1,6 +1,6 @@
 """Saved models: one `.npz` file, no pickle.
 
-Layout, version 1. ``meta`` holds JSON in UTF-8 as bytes: the format's name and version, the
+Layout, version 2. ``meta`` holds JSON in UTF-8 as bytes: the format's name and version, the
 version of nodeproof that wrote it, the parameters of the classifier, its terms, and what it
 reports (choices, sources, history, status). Beside it lie plain arrays:
 
@@ -14,12 +14,20 @@ reports (choices, sources, history, status). Beside it lie plain arrays:
 ``shift, scale``    (m,) float64             unit of the features, if they were extreme
 ``feature_names``   (m,) str                 if the features had names
 ``node_ids``        (n,)                     if the nodes had names
+``null_pairs``      (K,) float64             `FittedGraph.pairs`, if there was a graph
 ==================  =======================  ===================================================
+
+A term `Softmax` at position k has more, named ``softmax_k_…``: ``coefficients`` (K, r + 1); the
+parts of its `Reduction`, as far as there are any: ``shift`` and ``scale`` (m,), ``directions``
+(m, r); and if it averages over hops, ``lagged`` (n, r) and ``normaliser`` (n,).
+
+Version 1 had neither `Softmax` nor anything about links of new nodes; it is still read.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import zipfile
 import zlib
@@ -34,11 +42,13 @@ from nodeproof import __version__
 from nodeproof.errors import InputError
 from nodeproof.evidence import find_suspects
 from nodeproof.graph import Affinity
+from nodeproof.inductive import FittedGraph, FittedSoftmax, Kept
 from nodeproof.inputs import Unit
 from nodeproof.io.atomic import atomic_path
 from nodeproof.problem import Models
+from nodeproof.smoothing import Reduction
 from nodeproof.solvers import CADO, BlockCADO
-from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial
+from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, Softmax
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
@@ -48,7 +58,7 @@ C = TypeVar("C", bound="NodeClassifier")
 __all__ = ["FORMAT_VERSION", "load_model", "save_model"]
 
 FORMAT = "nodeproof-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 #: what may appear in a file by name, with the attributes that make it up
 _KNOWN: dict[str, tuple[type, tuple[str, ...]]] = {
@@ -56,9 +66,14 @@ _KNOWN: dict[str, tuple[type, tuple[str, ...]]] = {
     "Gaussian": (Gaussian, ("covariance", "shrinkage")),
     "Labels": (Labels, ("accuracy", "strength")),
     "Multinomial": (Multinomial, ("smoothing", "trust")),
+    "Softmax": (Softmax, tuple(inspect.signature(Softmax).parameters)),
     "BlockCADO": (BlockCADO, tuple(field.name for field in dataclasses.fields(BlockCADO))),
     "CADO": (CADO, tuple(field.name for field in dataclasses.fields(CADO))),
 }
+
+_GRAPH_NUMBERS = ("null_model", "total", "unit")
+_SOFTMAX_NUMBERS = ("hops", "alpha")
+_SOFTMAX_ARRAYS = ("coefficients", "lagged", "normaliser")
 
 _REPORTED = ("choices_", "sources_", "history_", "status_", "n_iter_", "objective_")
 
@@ -74,6 +89,8 @@ def save_model(clf: NodeClassifier, path: str | PathLike[str]) -> None:
         "fitted_on_graph": clf.fitted_on_graph_,
         "n_features_in": getattr(clf, "n_features_in_", None),
         "reported": {name: getattr(clf, name) for name in _REPORTED},
+        "estimated_accuracy": clf.estimated_accuracy_,
+        "kept": _describe_kept(clf._kept),
     }
     arrays = {
         "meta": np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8),
@@ -92,6 +109,7 @@ def save_model(clf: NodeClassifier, path: str | PathLike[str]) -> None:
         arrays["feature_names"] = clf.feature_names_in_.astype(str)
     if hasattr(clf, "node_ids_"):
         arrays["node_ids"] = clf.node_ids_
+    arrays |= _kept_arrays(clf._kept)
     with atomic_path(path) as temporary, Path(temporary).open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
 
@@ -162,7 +180,66 @@ def _rebuild(cls: type[C], meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
         clf.node_ids_ = arrays["node_ids"]
     for name in _REPORTED:
         setattr(clf, name, meta["reported"][name])
+    accuracy = meta.get("estimated_accuracy")
+    clf.estimated_accuracy_ = None if accuracy is None else tuple(accuracy)
+    clf._kept = Kept() if meta["version"] == 1 else _rebuild_kept(meta["kept"], arrays, (n, K))
     return clf
+
+
+def _describe_kept(kept: Kept) -> dict[str, Any]:
+    """Return what is kept for new nodes beside arrays."""
+    graph = kept.graph
+    return {
+        "scale": kept.scale,
+        "graph": graph and {name: getattr(graph, name) for name in _GRAPH_NUMBERS},
+        "softmax": {
+            str(k): {name: getattr(softmax, name) for name in _SOFTMAX_NUMBERS}
+            for k, softmax in kept.softmax.items()
+        },
+    }
+
+
+def _kept_arrays(kept: Kept) -> dict[str, NDArray[Any]]:
+    arrays = {} if kept.graph is None else {"null_pairs": kept.graph.pairs}
+    for k, softmax in kept.softmax.items():
+        parts: dict[str, NDArray[Any] | None] = dict(softmax.reduction.parts)
+        parts |= {name: getattr(softmax, name) for name in _SOFTMAX_ARRAYS}
+        for name, array in parts.items():
+            if array is not None:
+                arrays[f"softmax_{k}_{name}"] = array
+    return arrays
+
+
+def _rebuild_kept(
+    described: dict[str, Any], arrays: dict[str, NDArray[Any]], shape: tuple[int, int]
+) -> Kept:
+    graph = None
+    if described["graph"] is not None:
+        graph = FittedGraph(**described["graph"], pairs=arrays["null_pairs"])
+        _agree(graph.pairs.shape == shape[1:], "the graph and the class names")
+    softmax = {}
+    for k, numbers in described["softmax"].items():
+        prefix = f"softmax_{k}_"
+        parts = {
+            name.removeprefix(prefix): array
+            for name, array in arrays.items()
+            if name.startswith(prefix)
+        }
+        own: dict[str, Any] = {name: parts.pop(name, None) for name in _SOFTMAX_ARRAYS}
+        softmax[int(k)] = FittedSoftmax(Reduction.of_parts(parts), **own, **numbers)
+        _check_softmax(softmax[int(k)], *shape)
+    return Kept(graph, softmax, described["scale"])
+
+
+def _check_softmax(softmax: FittedSoftmax, n: int, K: int) -> None:
+    r = softmax.coefficients.shape[1] - 1
+    directions, shift = softmax.reduction.directions, softmax.reduction.shift
+    _agree(softmax.coefficients.shape == (K, r + 1), "coefficients and class names")
+    _agree(directions is None or directions.shape[1] == r, "coefficients and features")
+    _agree(shift is None or directions is None or len(shift) == len(directions), "features")
+    if softmax.hops:
+        _agree(softmax.lagged is not None and softmax.lagged.shape == (n, r), "averaged features")
+        _agree(softmax.normaliser is not None and len(softmax.normaliser) == n, "degrees")
 
 
 def _agree(holds: bool, what: str) -> None:
