@@ -22,7 +22,7 @@ from nodeproof.graph import Affinity, Graph
 from nodeproof.new_links import check_links
 from nodeproof.problem import Models, Problem
 from nodeproof.smoothing import Reduction
-from nodeproof.terms import NodeData, Softmax
+from nodeproof.terms import NodeData, Softmax, Term
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
@@ -96,6 +96,8 @@ class FittedSoftmax:
         ``T_u = Σ_{k=0…h−1} (Â^k B)_u``: what the fitted nodes pass on.
     normaliser : ndarray of shape (n,), or None without hops
         ``s_u = 1/√(d_u + 1)`` of the fitted nodes, degrees in the unit of a mean link.
+    of : {"features", "links"}
+        What is learnt from.
     """
 
     reduction: Reduction
@@ -104,6 +106,7 @@ class FittedSoftmax:
     alpha: float
     lagged: Rows | None = None
     normaliser: Rows | None = None
+    of: str = "features"
 
     @classmethod
     def of_term(cls, term: Softmax, theta: Array, calibrated: bool) -> FittedSoftmax:
@@ -112,15 +115,15 @@ class FittedSoftmax:
         coefficients = theta[:, : term.Z.shape[1] + 1].copy()
         if not calibrated:
             coefficients = term.first_sharpness * term.first
-        if not term.hops or smoothing.graph is None:
-            return cls(smoothing.reduction, coefficients, 0, smoothing.alpha)
+        hops = int(term.hops) if smoothing.graph is not None else 0
         return cls(
             smoothing.reduction,
             coefficients,
-            int(term.hops),
+            hops,
             smoothing.alpha,
-            smoothing.lagged(term.hops),
-            smoothing.normaliser,
+            smoothing.lagged(hops) if hops else None,
+            smoothing.normaliser if hops else None,
+            term.of,
         )
 
     def costs(self, theta: Array, X: Any, links: sp.csr_array, calibrated: bool) -> Array:
@@ -140,7 +143,8 @@ class FittedSoftmax:
 
     def rows(self, X: Any, links: sp.csr_array) -> Rows:
         """Return the reduced and averaged features of new nodes, shape (n_new, r)."""
-        base = self.reduction.apply(X)
+        # Where links are the words, the new node itself is one that was never heard.
+        base = self.reduction.apply(links if self.of == "links" else X)
         if self.hops == 0:
             return self.reduction.finish(base)
         share = np.float32((1.0 - self.alpha) / self.hops)
@@ -251,8 +255,12 @@ def check_parts(clf: NodeClassifier, X: Any, graph: Any) -> None:
         )
     if X is not None and not hasattr(clf, "n_features_in_"):
         raise InputError("this model was fitted without features: it cannot judge new nodes by X")
-    if X is None and any(term.source == "features" for term in clf.terms_):
+    if X is None and any(_needs_features(term) for term in clf.terms_):
         raise InputError("this model was fitted with features: give X of the new nodes too")
+
+
+def _needs_features(term: Term) -> bool:
+    return term.source == "features" and not (isinstance(term, Softmax) and term.of == "links")
 
 
 def _feature_costs(clf: NodeClassifier, X: Any, links: sp.csr_array) -> Array:
@@ -266,7 +274,7 @@ def _feature_costs(clf: NodeClassifier, X: Any, links: sp.csr_array) -> Array:
     ]
     if not terms:
         return total
-    if clf.unit_ is not None:
+    if clf.unit_ is not None and X is not None:
         X = clf.unit_.apply(X.toarray() if sp.issparse(X) else X)
     weights, *_ = choose_weights(clf.weights, clf.threshold, clf.solver, {})
     calibrated = isinstance(weights, str)

@@ -71,8 +71,8 @@ _KNOWN: dict[str, tuple[type, tuple[str, ...]]] = {
     "CADO": (CADO, tuple(field.name for field in dataclasses.fields(CADO))),
 }
 
-_GRAPH_NUMBERS = ("null_model", "total", "unit")
-_SOFTMAX_NUMBERS = ("hops", "alpha")
+_GRAPH_SETTINGS = ("null_model", "total", "unit")
+_SOFTMAX_SETTINGS = ("hops", "alpha", "of")
 _SOFTMAX_ARRAYS = ("coefficients", "lagged", "normaliser")
 
 _REPORTED = ("choices_", "sources_", "history_", "status_", "n_iter_", "objective_")
@@ -191,9 +191,9 @@ def _describe_kept(kept: Kept) -> dict[str, Any]:
     graph = kept.graph
     return {
         "scale": kept.scale,
-        "graph": graph and {name: getattr(graph, name) for name in _GRAPH_NUMBERS},
+        "graph": graph and {name: getattr(graph, name) for name in _GRAPH_SETTINGS},
         "softmax": {
-            str(k): {name: getattr(softmax, name) for name in _SOFTMAX_NUMBERS}
+            str(k): {name: getattr(softmax, name) for name in _SOFTMAX_SETTINGS}
             for k, softmax in kept.softmax.items()
         },
     }
@@ -218,7 +218,7 @@ def _rebuild_kept(
         graph = FittedGraph(**described["graph"], pairs=arrays["null_pairs"])
         _agree(graph.pairs.shape == shape[1:], "the graph and the class names")
     softmax = {}
-    for k, numbers in described["softmax"].items():
+    for k, settings in described["softmax"].items():
         prefix = f"softmax_{k}_"
         parts = {
             name.removeprefix(prefix): array
@@ -226,7 +226,7 @@ def _rebuild_kept(
             if name.startswith(prefix)
         }
         own: dict[str, Any] = {name: parts.pop(name, None) for name in _SOFTMAX_ARRAYS}
-        softmax[int(k)] = FittedSoftmax(Reduction.of_parts(parts), **own, **numbers)
+        softmax[int(k)] = FittedSoftmax(Reduction.of_parts(parts), **own, **settings)
         _check_softmax(softmax[int(k)], *shape)
     return Kept(graph, softmax, described["scale"])
 
