@@ -22,12 +22,19 @@ from nodeproof.graph import Affinity, Graph
 from nodeproof.new_links import check_links
 from nodeproof.problem import Models, Problem
 from nodeproof.smoothing import Reduction
-from nodeproof.terms import NodeData, Softmax, Term
+from nodeproof.terms import NodeData, Softmax
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
 
-__all__ = ["FittedGraph", "FittedSoftmax", "Kept", "check_parts", "judge_new_nodes"]
+__all__ = [
+    "FittedGraph",
+    "FittedSoftmax",
+    "Kept",
+    "check_parts",
+    "judge_new_nodes",
+    "needs_features",
+]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
@@ -255,12 +262,16 @@ def check_parts(clf: NodeClassifier, X: Any, graph: Any) -> None:
         )
     if X is not None and not hasattr(clf, "n_features_in_"):
         raise InputError("this model was fitted without features: it cannot judge new nodes by X")
-    if X is None and any(_needs_features(term) for term in clf.terms_):
+    if X is None and needs_features(clf):
         raise InputError("this model was fitted with features: give X of the new nodes too")
 
 
-def _needs_features(term: Term) -> bool:
-    return term.source == "features" and not (isinstance(term, Softmax) and term.of == "links")
+def needs_features(clf: NodeClassifier) -> bool:
+    """Tell whether any term of a model looks at features."""
+    return any(
+        term.source == "features" and not (isinstance(term, Softmax) and term.of == "links")
+        for term in clf.terms_
+    )
 
 
 def _feature_costs(clf: NodeClassifier, X: Any, links: sp.csr_array) -> Array:

@@ -86,6 +86,31 @@ def fit(edges: Path, **options: Any) -> None:
 
 
 @cli.command()
+@click.argument("model", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--features", type=click.Path(path_type=Path),
+              help="Table of the new nodes: node, then features as at the fit.")  # fmt: skip
+@click.option("--edges", type=click.Path(path_type=Path),
+              help="Table of their links: new node, fitted node, perhaps a weight.")  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path), default=Path("predictions.csv"),
+              show_default=True, help="File for the predictions.")  # fmt: skip
+@click.option("--header/--no-header", default=None, help="Files have a header line, or have not.")
+@click.option("--source", help="Column of the links with one end: a name, or a position from 0.")
+@click.option("--target", help="Column of the links with the other end.")
+@click.option("--weight", help="Column of the links with the weight.")
+@click.option("--node", help="Column of the features file with the node.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
+def predict(model: Path, **options: Any) -> None:
+    """Label new nodes with the model that `nodeproof fit` has written to DIR.
+
+    New are the nodes that the model does not know; nothing is fitted again. Files are CSV, TSV
+    or Parquet. Writes node, label and probability.
+    """
+    from nodeproof.cli.predict import run_predict
+
+    run_predict(model, **options)
+
+
+@cli.command()
 @click.argument("names", nargs=-1, required=True, metavar="{fig1|fig2|fig3|all|…}...")
 @click.option("--seeds", type=click.IntRange(min=1), default=None,
               help="Draws of the data at each place; 10 by default, 2 with --quick.")  # fmt: skip

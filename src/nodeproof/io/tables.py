@@ -27,7 +27,7 @@ from nodeproof.io.parquet import ParquetFile
 from nodeproof.io.rows import FeatureRows, LabelRows, read_features, read_labels, some
 from nodeproof.io.text import TextFile
 
-__all__ = ["UNKNOWN", "Tables", "read_tables"]
+__all__ = ["UNKNOWN", "Tables", "open_table", "read_tables"]
 
 PathLike = str | os.PathLike[str]
 
@@ -181,7 +181,8 @@ def read_tables(
     return tables
 
 
-def _open_table(path: Path) -> TableFile:
+def open_table(path: Path) -> TableFile:
+    """Open a delimited text or Parquet file of at least two columns."""
     file: TableFile = TextFile(path) if file_kind(path) == "text" else ParquetFile(path)
     if len(file.names) < 2:
         raise InputError(
@@ -195,7 +196,7 @@ def _read_edges(
     path: Path, header: bool | None, source: Column, target: Column, weight: Column
 ) -> Links | GraphArchive:
     if file_kind(path) != "npz":
-        return read_links(_open_table(path), header, source, target, weight)
+        return read_links(open_table(path), header, source, target, weight)
     if not source is target is weight is None:
         raise InputError(f"{path} has no columns: leave out source, target and weight")
     return read_graph_archive(path)
@@ -213,7 +214,7 @@ def _feature_rows(
     if file_kind(path) == "npz":
         X = read_feature_archive(path)
         return FeatureRows.of_array(Keys.of_positions(path, len(X)), X)
-    return read_features(_open_table(path), links.keys, header, node)
+    return read_features(open_table(path), links.keys, header, node)
 
 
 def _label_rows(
@@ -233,7 +234,7 @@ def _label_rows(
     if file_kind(path) == "npz":
         y = read_label_archive(path)
         return LabelRows.of_array(Keys.of_positions(path, len(y)), y)
-    return read_labels(_open_table(path), links.keys, header, node, label, unknown)
+    return read_labels(open_table(path), links.keys, header, node, label, unknown)
 
 
 def _refuse_strangers(files: list[Keys], nodes: list[NDArray[Any]], ids: NDArray[Any]) -> None:

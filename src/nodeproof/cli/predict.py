@@ -1,0 +1,115 @@
+"""`nodeproof predict`: new nodes and a saved model in, predictions out."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+from rich.table import Table
+
+from nodeproof import NodeClassifier, __version__
+from nodeproof.cli.console import note, notes_from_warnings, screen
+from nodeproof.errors import InputError
+from nodeproof.inductive import needs_features
+from nodeproof.io import atomic_path
+from nodeproof.io.files import count_of, unnamed
+from nodeproof.io.new_nodes import read_new_nodes
+
+__all__ = ["run_predict"]
+
+
+def run_predict(
+    model: Path,
+    *,
+    features: Path | None,
+    edges: Path | None,
+    out: Path,
+    header: bool | None,
+    source: str | None,
+    target: str | None,
+    weight: str | None,
+    node: str | None,
+    as_json: bool,
+) -> None:
+    """Load the model, read the files, and write the predictions to the file ``out``."""
+    began = time.perf_counter()
+    file = model / "model.npz" if model.is_dir() else model
+    _check_out(out, file)
+    if not file.is_file():
+        raise InputError(f"there is no model {file}; give the folder that `nodeproof fit` wrote")
+    clf = NodeClassifier.load(file)
+    if features is not None and not hasattr(clf, "n_features_in_"):
+        raise InputError(f"the model in {file} was fitted without features: leave out --features")
+    if features is None and needs_features(clf):
+        raise InputError(f"the model in {file} was fitted with features: give --features FILE")
+    fitted = getattr(clf, "node_ids_", np.arange(len(clf.labels_)))
+    unit = 1.0 if clf._kept.graph is None else clf._kept.graph.unit
+    new = read_new_nodes(
+        fitted, features, edges, names=_take_names(clf), unit=unit, header=header, source=source,
+        target=target, weight=weight, node=node,
+    )  # fmt: skip
+    notes = list(new.notes)
+    with notes_from_warnings(notes):
+        proba = clf.predict_proba(new.X, graph=new.links)
+    labels = clf.classes_[proba.argmax(axis=1)]
+    with atomic_path(out) as temporary:
+        table = {
+            "node": pa.array(new.ids),
+            "label": pa.array(labels),
+            "probability": proba.max(axis=1).round(6),
+        }
+        pyarrow.csv.write_csv(pa.table(table), temporary)
+    names, sizes = np.unique(labels, return_counts=True)
+    summary = {
+        "nodeproof": __version__,
+        "nodes": len(new.ids),
+        "links": 0 if new.links is None else new.links.nnz,
+        "features": 0 if new.X is None else new.X.shape[1],
+        "classes": {str(name): int(size) for name, size in zip(names, sizes, strict=True)},
+        "mean_probability": round(float(proba.max(axis=1).mean()), 6),
+        "notes": notes,
+        "seconds": round(time.perf_counter() - began, 3),
+    }
+    if as_json:
+        print(json.dumps(summary, indent=2))
+        return
+    for line in notes:
+        note(line)
+    _show(summary, out)
+
+
+def _check_out(out: Path, model: Path) -> None:
+    """Fail before the work, not after it, where the predictions could not be written."""
+    if out.is_dir():
+        raise InputError(f"--out {out} is a folder; give a file")
+    if not out.resolve().parent.is_dir():
+        raise InputError(f"--out {out}: the folder {out.resolve().parent} does not exist")
+    if out.resolve() in (model.resolve(), model.resolve().with_name("predictions.csv")):
+        raise InputError(f"--out {out} would overwrite what the fit has written; give another name")
+
+
+def _take_names(clf: NodeClassifier) -> list[str] | None:
+    """Return the names of the features, and let the model forget them: they are matched here."""
+    if not hasattr(clf, "n_features_in_"):
+        return None
+    names = [unnamed(column) for column in range(clf.n_features_in_)]
+    if hasattr(clf, "feature_names_in_"):
+        names = clf.feature_names_in_.tolist()
+        del clf.feature_names_in_
+    return names
+
+
+def _show(summary: dict[str, Any], out: Path) -> None:
+    title = f"{count_of(summary['nodes'], 'new node')}, {count_of(summary['links'], 'link')}"
+    table = Table(title=title, show_header=False)
+    sizes = list(summary["classes"].items())
+    shown = ", ".join(f"{name}: {size}" for name, size in sizes[:8])
+    table.add_row("classes", shown + (f", … ({len(sizes)} in all)" if len(sizes) > 8 else ""))
+    table.add_row("mean probability", f"{summary['mean_probability']:.3f}")
+    table.add_row("written", str(out))
+    screen.print(table)
