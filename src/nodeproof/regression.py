@@ -59,6 +59,11 @@ def fit_logistic(
     """
     n, d = Z.shape
     K = targets.shape[1]
+    if n < d:  # no solution leaves the span of the rows
+        basis, coordinates = np.linalg.qr(Z.T)
+        inside = None if start is None else _in_basis(start, basis)
+        found = fit_logistic(coordinates.T, targets, l2, weights, inside, tol, max_iter)
+        return _from_basis(found, basis)
     mass = np.ones((n, 1)) if weights is None else weights.reshape(n, -1)
     F = mass.shape[1]
     charged = mass[:, :, None] * targets[:, None, :]
@@ -101,6 +106,14 @@ def fit_logistic(
     return np.asarray(theta[0] if weights is None or weights.ndim == 1 else theta)
 
 
+def _in_basis(theta: Array, basis: NDArray[np.floating]) -> Array:
+    return np.concatenate([theta[..., :-1] @ basis, theta[..., -1:]], axis=-1)
+
+
+def _from_basis(theta: Array, basis: NDArray[np.floating]) -> Array:
+    return np.concatenate([theta[..., :-1] @ basis.T, theta[..., -1:]], axis=-1)
+
+
 def assign_folds(codes: NDArray[np.int64], n_folds: int) -> NDArray[np.int64]:
     """Return the fold of each labelled node, every class spread evenly over them.
 
@@ -121,11 +134,11 @@ def crossfit(
     targets: Array,
     l2: float,
     folds: NDArray[np.int64],
-    start: Array | None = None,
 ) -> Array:
     """Return the scores of each row by a regression that has not seen its target, (n, K)."""
     seen = (folds[:, None] != np.arange(int(folds.max()) + 1)).astype(np.float64)
-    theta = fit_logistic(Z, targets, l2, seen, start=start, tol=1e-4)
+    # From nothing: a start that has seen all targets would shine through.
+    theta = fit_logistic(Z, targets, l2, seen, tol=1e-3)
     return blind_scores(Z, theta, folds)
 
 

@@ -26,7 +26,10 @@ from nodeproof.terms.base import Array, NodeData, Term
 __all__ = ["Softmax"]
 
 # Nodes without a label that a re-fit looks at: more would not change a few hundred coefficients.
-_MOST_ROWS = 8192
+_MOST_ROWS = 4096
+
+# Of L-BFGS, from the first fit: a re-fit is one step of an alternation.
+_REFIT_STEPS = 15
 
 
 class Softmax(Term):
@@ -130,7 +133,7 @@ class Softmax(Term):
         if n_folds < 2 or np.bincount(codes).max() < 2:
             return np.asarray(Z @ self.first[:, :-1].T + self.first[:, -1])
         folds = assign_folds(codes, n_folds)
-        return crossfit(Z, self._targets(), self.l2, folds, start=self.first)
+        return crossfit(Z, self._targets(), self.l2, folds)
 
     @cached_property
     def first_sharpness(self) -> float:
@@ -192,7 +195,7 @@ class Softmax(Term):
             weights[len(self.labelled) :] = len(self.labelled) / len(others)
             targets = W[rows].astype(np.float64)
             again = fit_logistic(
-                self.Z[rows], targets, self.l2, weights, self.first, tol=1e-4, max_iter=30
+                self.Z[rows], targets, self.l2, weights, self.first, tol=1e-3, max_iter=_REFIT_STEPS
             )
             # Its own targets would make it surer with every round, borne out or not.
             theta = again * match_confidence(self._scores(again), self._scores(theta))

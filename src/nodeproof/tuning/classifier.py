@@ -25,7 +25,7 @@ _FIRST_PENALTY = 0.3
 # with some dozens of labels, the best of several is often so by chance.
 _HOPS = (16, 4, 0)
 
-_SAMPLE = 8192
+_SAMPLE = 4096
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class _Judged:
     def loss(self, at: int) -> float:
         """Return the log-loss of a penalty on the labels held back."""
         theta = fit_logistic(
-            self.Z, self.targets, _PENALTIES[at], self.seen, start=self.last, tol=1e-4
+            self.Z, self.targets, _PENALTIES[at], self.seen, start=self.last, tol=1e-3
         )
         self.last = theta
         scores = blind_scores(self.Z_held, theta, self.held.folds)

@@ -26,6 +26,9 @@ Affinities = Literal["scalar", "matrix"]
 _TRUST = (0.1, 0.3, 1.0)
 _ROUNDS = 2
 
+# Rows that are only compared need not settle as much as those that are kept.
+_LOOSE = 1e-2
+
 # What the probabilities are scaled by at the end is believed to be near one, within so much.
 _LOG_SCALE_SPREAD = 0.2
 
@@ -273,7 +276,7 @@ def _classify(
 ) -> Tuned:
     """Judge a setting with the classifier's own fits, or one more round of them."""
     blind = way.term(sharpness=way.classifier.sharpness, folds=0)
-    solver = replace(solver, affinities=setting.affinities)
+    solver = replace(solver, affinities=setting.affinities, tol=max(solver.tol, _LOOSE))
     rows = []
     for fold, y in enumerate(held.y):
         seen = replace(nodes, y=y)
