@@ -189,9 +189,22 @@ def test_features_in_float32_give_nearly_the_same_in_float64():
     np.testing.assert_allclose(narrow, fit_logistic(Z, targets, 0.3), atol=2e-3)
 
 
+def test_more_columns_than_rows_are_no_special_case():
+    Z, z, _ = draw(12, d=30)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, size=(12, 2))
+    found = fit_logistic(Z, np.eye(K)[z], 0.5, weights, **TIGHT)
+    for theta, column in zip(found, weights.T, strict=True):
+        np.testing.assert_allclose(theta, solve_exactly(Z, np.eye(K)[z], 0.5, column), atol=1e-4)
+    for start in (found, found[0], 3.0 + found):
+        again = fit_logistic(Z, np.eye(K)[z], 0.5, weights, start, **TIGHT)
+        np.testing.assert_allclose(again[..., :-1], found[..., :-1], atol=1e-4)
+    near = fit_logistic(Z, np.eye(K)[z], 0.5, weights, found, max_iter=1)
+    np.testing.assert_allclose(near, found, atol=1e-4)
+
+
 def test_scores_far_beyond_what_exp_can_hold_do_no_harm():
     Z, z, _ = draw()
-    theta = fit_logistic(1e4 * Z, np.eye(K)[z], 1e-3)
+    theta = fit_logistic(1e4 * Z, np.eye(K)[z], 1e-3, max_iter=20)
     assert np.isfinite(theta).all()
 
 
@@ -239,6 +252,17 @@ def test_folds_do_not_follow_the_order_of_the_nodes():
     np.testing.assert_array_equal(folds, assign_folds(np.zeros(60, dtype=int), 3))
 
 
+@pytest.fixture
+def to_the_end(monkeypatch):
+    """Let every fit go on until it has settled: how early they may stop is another matter."""
+
+    def settle(Z, targets, l2, weights=None, start=None, **_):
+        return fit_logistic(Z, targets, l2, weights, start, **TIGHT)
+
+    monkeypatch.setattr(regression, "fit_logistic", settle)
+
+
+@pytest.mark.usefixtures("to_the_end")
 def test_a_row_is_scored_by_a_regression_that_has_not_seen_its_target():
     Z, z, _ = draw()
     targets, folds = np.eye(K)[z], assign_folds(z, 5)
@@ -248,9 +272,10 @@ def test_a_row_is_scored_by_a_regression_that_has_not_seen_its_target():
         seen = folds != fold
         theta = fit_logistic(Z[seen], targets[seen], 0.3, **TIGHT)
         expected = Z[~seen] @ theta[:, :-1].T + theta[:, -1]
-        np.testing.assert_allclose(scores[~seen], expected, atol=0.02)
+        np.testing.assert_allclose(scores[~seen], expected, atol=1e-3)
 
 
+@pytest.mark.usefixtures("to_the_end")
 def test_another_target_of_a_row_moves_other_scores_but_not_its_own():
     Z, z, _ = draw()
     folds = assign_folds(z, 5)
@@ -260,8 +285,7 @@ def test_another_target_of_a_row_moves_other_scores_but_not_its_own():
         changed[v] = (z[v] + 1) % K
         after = crossfit(Z, np.eye(K)[changed], 0.3, folds)
         moved = np.abs(after - before).max(axis=1)
-        # Folds are fitted at once, so the path, not the end, depends on all of them.
-        assert moved[folds == folds[v]].max() < 0.02
+        assert moved[folds == folds[v]].max() < 1e-3
         assert moved[folds != folds[v]].max() > 0.1
 
 

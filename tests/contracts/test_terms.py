@@ -5,11 +5,13 @@ import dataclasses
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.stats import multivariate_normal
 
 from nodeproof import terms, threads
 from nodeproof.errors import InputError
-from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Term
+from nodeproof.graph import Graph
+from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax, Term
 
 TERMS = [
     Covariance(),
@@ -22,7 +24,15 @@ TERMS = [
     Labels(accuracy=0.6, strength=5.0),
     Multinomial(),
     Multinomial(smoothing=3.0, trust=0.4),
+    Softmax(),
+    Softmax(rounds=1, confidence=0.0, sharpness=1.0, folds=0),
+    Softmax(hops=2, of="links"),
 ]
+
+# Softmax does not maximise what `cost` and `penalty` add up to: a labelled node is charged by a
+# fit that has not seen its label, rows without one count by their confidence, and scores are
+# scaled after the fit. test_softmax.py says what its estimate is instead.
+MOST_PROBABLE = [term for term in TERMS if not isinstance(term, Softmax)]
 
 K = 3
 N_MEMBERS = 300
@@ -43,7 +53,16 @@ def nodes_for(term: Term, n: int) -> NodeData:
     nodes = draw_nodes(n)
     if isinstance(term, Multinomial):
         return dataclasses.replace(nodes, X=np.floor(2.0 * np.abs(nodes.X)))
+    if isinstance(term, Softmax):
+        return dataclasses.replace(nodes, graph=draw_graph(n))
     return nodes
+
+
+def draw_graph(n: int, seed: int = 3) -> Graph:
+    """Return four links a node, at random."""
+    ends = np.random.default_rng(seed).integers(0, n, size=(2, 2 * n))
+    links = sp.csr_array((np.ones(2 * n), ends), shape=(n, n))
+    return Graph(links + links.T)
 
 
 def draw_rows(n: int, seed: int = 1) -> np.ndarray:
@@ -92,6 +111,22 @@ def test_binding_leaves_the_term_itself_as_it_was(unbound):
     assert bound is not unbound
     assert vars(unbound) == before
     assert (bound.n_nodes, bound.n_classes) == (12, K)
+
+
+@pytest.mark.xfail(reason="a copy of a bound term keeps what that has cached", strict=True)
+def test_a_bound_term_that_is_bound_again_forgets_the_first_nodes():
+    def everything(term, n):
+        W = draw_rows(n)
+        models, estimates = term.refit(W), term.estimate(W)
+        return models, estimates, term.cost(estimates, 0, n), term.vertex_costs(models, 0, n)
+
+    for unbound in TERMS:
+        first, second = nodes_for(unbound, 30), nodes_for(unbound, 24)
+        used = unbound.bind(first)
+        everything(used, 30)
+        fresh, again = everything(unbound.bind(second), 24), everything(used.bind(second), 24)
+        for one, two in zip(fresh, again, strict=True):
+            np.testing.assert_array_equal(two, one)
 
 
 def test_missing_data_are_refused(unbound):
@@ -204,8 +239,10 @@ def posterior(term, W, models):
 
 
 @pytest.mark.parametrize("soft", [True, False], ids=["soft", "one-hot"])
-def test_the_estimate_is_the_most_probable(term, slope, soft):
+@pytest.mark.parametrize("unbound", MOST_PROBABLE, ids=repr)
+def test_the_estimate_is_the_most_probable(unbound, slope, soft):
     """Directions towards other estimates keep to what models can be: symmetric, sum one."""
+    term = unbound.bind(nodes_for(unbound, 30))
     W = draw_rows(30) if soft else one_hot(np.arange(30) % K)
     best = term.estimate(W)
     lowest = posterior(term, W, best)
@@ -251,9 +288,10 @@ def test_rows_in_float32_give_models_in_float64(term):
 
 def test_results_do_not_depend_on_the_number_of_threads(unbound):
     n = 2 * threads.ROWS + 100
-    term, W = unbound.bind(nodes_for(unbound, n)), draw_rows(n)
+    nodes, W = nodes_for(unbound, n), draw_rows(n)
 
     def everything():
+        term = unbound.bind(nodes)
         models, estimates = term.refit(W), term.estimate(W)
         return (
             models,
