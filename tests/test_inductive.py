@@ -1,0 +1,457 @@
+"""New nodes: judged by features and links, without a re-fit."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from scipy.special import softmax
+
+from inductive_helpers import make_texts
+from nodeproof import NodeClassifier, Problem
+from nodeproof.datasets import load, make_planted
+from nodeproof.errors import InputError
+from nodeproof.graph import Affinity, Graph
+from nodeproof.inductive import FittedGraph, FittedSoftmax
+from nodeproof.new_links import check_links
+from nodeproof.smoothing import Smoothing
+from nodeproof.solvers import BlockCADO
+from nodeproof.solvers.sweep import Sweeper
+from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_planted(cluster_size=60, p=0.2, omega=0.3, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    """A model of all nodes but the first ten."""
+    return NodeClassifier(random_state=0).fit(data.X[10:], data.y[10:], graph=data.graph[10:, 10:])
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return make_texts()
+
+
+def fit_texts(texts, **settings):
+    settings = {"terms": [Softmax(), Labels()], "random_state": 0} | settings
+    return NodeClassifier(**settings).fit(texts.X, texts.y, graph=texts.graph)
+
+
+# Links. ---------------------------------------------------------------------------------
+
+W = np.array([[1.0, 0.0], [0.75, 0.25], [0.0, 1.0]])
+
+
+def test_links_and_missing_links_count_as_in_the_formula():
+    links = sp.csr_array([[2.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+    one = Affinity(np.array([[3.0]]), np.array([[0.5]]))
+    uniform = FittedGraph("uniform", total=8.0, unit=1.0, pairs=np.array([1.75, 1.25]))
+    np.testing.assert_allclose(
+        uniform.evidence(links, W, one),
+        [[3.0 * 2.0 - 0.5 * 1.75, 3.0 * 1.0 - 0.5 * 1.25], [0.0, 0.0]],
+    )
+    degree = FittedGraph("degree", total=9.0, unit=1.0, pairs=np.array([1.75, 1.25]))
+    # η_v = d_v/√Σd = 3/3
+    np.testing.assert_allclose(
+        degree.evidence(links, W, one),
+        [[3.0 * 2.0 - 0.5 * 1.75, 3.0 * 1.0 - 0.5 * 1.25], [0.0, 0.0]],
+    )
+    np.testing.assert_allclose(degree.evidence(2.0 * links, W, one)[0], [12.0 - 1.75, 6.0 - 1.25])
+    each = Affinity(np.array([[1.0, -2.0], [-2.0, 3.0]]), np.array([[0.5, 0.1], [0.1, 0.2]]))
+    np.testing.assert_allclose(
+        uniform.evidence(links, W, each)[0],
+        [
+            1.0 * 2.0 - 2.0 * 1.0 - (0.5 * 1.75 + 0.1 * 1.25),
+            -2.0 * 2.0 + 3.0 * 1.0 - (0.1 * 1.75 + 0.2 * 1.25),
+        ],
+    )
+
+
+def test_the_graph_is_summed_up_with_its_null_model():
+    path = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    np.testing.assert_allclose(FittedGraph.of_graph(Graph(path, "uniform"), W).pairs, [1.75, 1.25])
+    by_degree = FittedGraph.of_graph(Graph(path, "degree"), W)
+    np.testing.assert_allclose(by_degree.pairs, np.array([1 + 1.5, 0.5 + 1]) / 2.0)
+    assert (by_degree.null_model, by_degree.total) == ("degree", 4.0)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"weights": "calibrated"},
+        {"weights": "calibrated", "solver": BlockCADO(affinities="matrix", random_state=0)},
+        {"weights": (1.0, 2.5, 13.0)},
+        {"weights": (1.0, 2.5, 13.0), "threshold": 0.1, "temperature": 3.0},
+        {"weights": 0.4},
+    ],
+    ids=["calibrated", "matrix", "paper", "warm", "trust"],
+)
+def test_a_new_node_gets_the_row_that_a_sweep_would_give_it(data, settings):
+    """A sweep over the graph that the node has joined; it comes first, so the others wait."""
+    clf = NodeClassifier(null_model="uniform", random_state=0, **settings)
+    clf.fit(data.X[1:], data.y[1:], graph=data.graph[1:, 1:])
+    joined = NodeData(3, data.X, np.concatenate([[-1], data.y[1:]]))
+    weights = settings["weights"] if isinstance(settings["weights"], tuple) else "calibrated"
+    problem = Problem(
+        Graph(data.graph, "uniform"), [Covariance().bind(joined), Labels().bind(joined)], 3, weights
+    )
+    rows = np.concatenate([[[1, 0, 0]], clf.proba_]).astype(np.float32)
+    sweeper = Sweeper(problem, n_batches=len(rows))
+    sweeper.charge(clf.models_)
+    before = rows.copy()
+    sweeper.sweep(rows, clf.models_.affinity, clf.models_.log_prior, clf.temperature)
+    assert (rows[0] != before[0]).any()
+    found = clf.predict_proba(data.X[:1], graph=data.graph[:1, 1:])
+    np.testing.assert_allclose(found[0], rows[0], atol=1e-4)
+
+
+def test_nodes_left_out_get_nearly_the_probabilities_of_a_whole_fit():
+    data = make_planted(p=0.07, omega=0.3, label_ratio=0.1, random_state=1)
+    out = np.flatnonzero(data.y < 0)[::100]
+    keep = np.setdiff1d(np.arange(900), out)
+    whole = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+    clf = NodeClassifier(random_state=0).fit(
+        data.X[keep], data.y[keep], graph=data.graph[keep][:, keep]
+    )
+    links = data.graph[out][:, keep]
+    found = clf.predict_proba(data.X[out], graph=links)
+    without_links = clf.predict_proba(data.X[out])
+    assert np.abs(found - whole.proba_[out]).max(axis=1).mean() < 0.02
+    assert np.abs(without_links - whole.proba_[out]).max(axis=1).mean() > 0.1
+    assert (found.argmax(axis=1) == whole.proba_[out].argmax(axis=1)).all()
+
+
+@pytest.mark.parametrize("null_model", ["uniform", "degree"])
+def test_links_alone_are_enough_where_there_were_no_features(data, null_model):
+    clf = NodeClassifier(null_model=null_model, weights="calibrated", random_state=0)
+    clf.fit(y=data.y[10:], graph=data.graph[10:, 10:])
+    links = data.graph[:10, 10:]
+    assert (clf.predict(graph=links) == data.y_true[:10]).mean() >= 0.9
+    np.testing.assert_allclose(clf.predict_proba(graph=links).sum(axis=1), 1.0)
+    alone = clf.predict_proba(graph=sp.csr_array((2, 170)))
+    np.testing.assert_allclose(alone, softmax(clf.models_.log_prior)[None].repeat(2, 0))
+
+
+def test_new_nodes_do_not_see_each_other(data, fitted):
+    links = data.graph[:10, 10:]
+    together = fitted.predict_proba(data.X[:10], graph=links)
+    one_by_one = [
+        fitted.predict_proba(data.X[[v]], graph=links[[v]])[0] for v in range(10)
+    ]  # fmt: skip
+    np.testing.assert_allclose(together, one_by_one, rtol=1e-12)
+
+
+def test_links_may_be_given_in_many_ways(data, fitted):
+    X, links = data.X[:10], data.graph[:10, 10:]
+    new, old = links.nonzero()
+    expected = fitted.predict_proba(X, graph=links)
+    order = np.random.default_rng(0).permutation(len(new))
+    pairs = np.column_stack([new, old])[order]
+    for form in (
+        links.toarray(),
+        links.toarray().astype(bool),
+        sp.coo_matrix(links),
+        links.tocsc(),
+        pairs,
+        pairs.tolist(),
+        np.concatenate([pairs, pairs]),
+        np.column_stack([pairs, np.ones(len(pairs))]),
+        pd.DataFrame(pairs, columns=["new", "fitted"]),
+        {"source": new, "target": old, "weight": np.ones(len(new))},
+    ):
+        np.testing.assert_array_equal(fitted.predict_proba(X, graph=form), expected)
+    assert (fitted.predict(X, graph=pairs) == fitted.classes_[expected.argmax(axis=1)]).all()
+
+
+def test_links_are_left_as_they_were(data, fitted):
+    links = sp.csr_array(data.graph[:10, 10:])
+    links.data[:3] = 0.0
+    before = links.copy()
+    fitted.predict_proba(data.X[:10], graph=links)
+    np.testing.assert_array_equal(links.indptr, before.indptr)
+    np.testing.assert_array_equal(links.data, before.data)
+
+
+def test_of_a_pair_listed_twice_the_largest_weight_counts():
+    found = check_links([[0, 1, 2.0], [0, 1, 5.0], [0, 1, 3.0], [1, 0, 0.0]], 2, 4)
+    np.testing.assert_array_equal(found.toarray(), [[0, 5, 0, 0], [0, 0, 0, 0]])
+    assert found.nnz == 1
+    assert check_links([], 3, 4).shape == (3, 4)
+    assert check_links([[2, 0]], None, 4).shape == (3, 4)
+
+
+def test_pairs_without_a_weight_count_as_mean_links(data):
+    heavy = 50.0 * data.graph
+    clf = NodeClassifier(random_state=0).fit(data.X[10:], data.y[10:], graph=heavy[10:, 10:])
+    links = data.graph[:10, 10:]
+    pairs = np.column_stack(links.nonzero())
+    np.testing.assert_allclose(
+        clf.predict_proba(data.X[:10], graph=pairs),
+        clf.predict_proba(data.X[:10], graph=50.0 * links),
+    )
+
+
+BAD_LINKS = {
+    "shape": (np.zeros((10, 7)), r"expected shape \(10, 170\), got \(10, 7\)"),
+    "rows": (sp.csr_array((9, 170)), r"expected shape \(10, 170\), got \(9, 170\)"),
+    "square": (sp.csr_array((180, 180)), r"expected shape \(10, 170\)"),
+    "flat": (np.zeros(170), "cannot read links"),
+    "text": ([["a", "b"]], "cannot read links"),
+    "an object": (object(), "cannot read links of new nodes from object"),
+    "negative": (-np.eye(10, 170), "new node 0 to fitted node 0 is negative: -1"),
+    "negative pair": ([[3, 4, -2.0]], "new node 3 to fitted node 4 is negative: -2"),
+    "not finite": (np.where(np.eye(10, 170), np.inf, 0.0), "not finite"),
+    "complex": (sp.csr_array(1j * np.eye(10, 170)), "real numbers"),
+    "half a node": ([[0.5, 1.0, 1.0]], "new nodes by position"),
+    "half a fitted node": ([[0.0, 1.5, 1.0]], "fitted nodes by position"),
+    "unknown": ([[0, 170]], "fitted node 170, but these run from 0 to 169"),
+    "new unknown": ([[10, 0]], "new node 10, but these run from 0 to 9"),
+    "below zero": ([[0, -1]], "fitted node -1"),
+    "other columns": ({"a": [0], "b": [0]}, "columns new and fitted"),
+    "uneven": ({"new": [0, 1], "fitted": [0]}, "differ in length"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_LINKS)
+def test_bad_links_are_refused_in_a_clear_word(data, fitted, kind):
+    links, message = BAD_LINKS[kind]
+    with pytest.raises(InputError, match=message):
+        fitted.predict(data.X[:10], graph=links)
+
+
+def test_what_the_model_never_saw_is_refused(data, fitted):
+    links = data.graph[:10, 10:]
+    with pytest.raises(InputError, match="fitted with features: give X"):
+        fitted.predict(graph=links)
+    with pytest.raises(ValueError, match="5 features"):
+        fitted.predict(data.X[:10, :5], graph=links)
+    by_features = NodeClassifier(random_state=0).fit(data.X[10:], data.y[10:])
+    with pytest.raises(InputError, match="fitted without a graph"):
+        by_features.predict(data.X[:10], graph=links)
+    by_links = NodeClassifier(n_classes=3, random_state=0).fit(graph=data.graph[10:, 10:])
+    with pytest.raises(InputError, match="fitted without features"):
+        by_links.predict(data.X[:10], graph=links)
+
+
+def test_no_warning_where_links_are_given(data, fitted):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.predict(data.X[10:], graph=data.graph[10:, 10:])
+        fitted.predict(data.X[:10])
+
+
+def test_hard_assignments_stay_hard(data):
+    clf = NodeClassifier(weights=(1, 2.5, 13), temperature=0, random_state=0)
+    clf.fit(data.X[10:], data.y[10:], graph=data.graph[10:, 10:])
+    found = clf.predict_proba(data.X[:10], graph=data.graph[:10, 10:])
+    assert set(found.ravel().tolist()) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize(
+    "term",
+    [Covariance(intercept=True), Gaussian(), Gaussian("shared"), Multinomial(), Softmax(hops=0)],
+    ids=str,
+)
+def test_every_feature_term_judges_new_nodes(data, term):
+    X = np.floor(3.0 * np.abs(data.X)) if isinstance(term, Multinomial) else np.abs(data.X)
+    clf = NodeClassifier(terms=[term, Labels()], weights="calibrated", random_state=0)
+    clf.fit(X[10:], data.y[10:], graph=data.graph[10:, 10:])
+    found = clf.predict_proba(X[:10], graph=data.graph[:10, 10:])
+    assert (found.argmax(axis=1) == data.y_true[:10]).mean() >= 0.9
+    # One whose links and features are a fitted node's gets nearly that node's row.
+    again = clf.predict_proba(X[20:21], graph=data.graph[20:21, 10:])
+    np.testing.assert_allclose(again[0], clf.proba_[10], atol=0.05)
+
+
+def test_extreme_features_are_judged_in_the_unit_of_the_fit(data):
+    plain = NodeClassifier(terms=[Gaussian(), Labels()], weights="calibrated", random_state=0)
+    links = data.graph[:10, 10:]
+    found = []
+    for shift in (0.0, 1e9):
+        plain.fit(data.X[10:] + shift, data.y[10:], graph=data.graph[10:, 10:])
+        found.append(plain.predict_proba(data.X[:10] + shift, graph=links))
+    assert plain.unit_ is not None
+    np.testing.assert_allclose(*found, atol=1e-3)
+
+
+# Features averaged over hops. -----------------------------------------------------------
+
+
+def smoothed(graph, X, hops, alpha=0.25):
+    """Return the fitted smoothing of all nodes but the last, and the exact rows of the last."""
+    n = graph.shape[0] - 1
+    smoothing = Smoothing(X[:n], Graph(graph[:n, :n]), alpha=alpha)
+    kept = FittedSoftmax(
+        smoothing.reduction, np.zeros((2, 2)), hops, alpha, smoothing.lagged(hops),
+        smoothing.normaliser,
+    )  # fmt: skip
+    exact = Smoothing(X, Graph(graph), alpha=alpha)
+    exact.reduction = smoothing.reduction
+    return kept, exact.over(hops)[n:]
+
+
+def draw(n=12, weighted=False, seed=0):
+    rng = np.random.default_rng(seed)
+    upper = np.triu(rng.random((n, n)) < 0.3, 1) * (rng.uniform(0.5, 2, (n, n)) if weighted else 1)
+    return upper + upper.T, rng.standard_normal((n, 4))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_hop_is_exact(seed):
+    graph, X = draw(seed=seed)
+    kept, exact = smoothed(graph, X, hops=1)
+    np.testing.assert_allclose(kept.rows(X[-1:], sp.csr_array(graph[-1:, :-1])), exact, atol=1e-5)
+
+
+@pytest.mark.parametrize("hops", [1, 4, 16])
+def test_a_node_without_links_keeps_its_own_features(hops):
+    graph, X = draw()
+    graph[-1] = graph[:, -1] = 0.0
+    kept, exact = smoothed(graph, X, hops)
+    found = kept.rows(X[-1:], sp.csr_array((1, 11)))
+    np.testing.assert_allclose(found, exact, atol=1e-5)
+    np.testing.assert_allclose(found, kept.reduction.apply(X[-1:]), atol=1e-5)
+
+
+def test_two_nodes_that_find_each_other_average_as_by_hand():
+    """A fitted node without links, b₀ = 1, and a new one, b = 0, linked to it; two hops.
+
+    h = 2, ρ = 1/2, T₀ = 2, s₀ = 1, s' = s = 1/√2, so g = 1/2 / (1 − 1/4) = 2/3 and
+    c = s' (1 + g (s' − 1)(s' + 1)) = s' (1 − g/2) = 2/3 s'; κ = 1/2 (1 + g/2) = 2/3;
+    S = s c T₀ / (1 − κ/2) = (1/2 · 2/3 · 2)/(2/3) = 1. Exactly it is 1/2 + 1/2.
+    """
+    smoothing = Smoothing(np.array([[1.0], [-1.0]]), Graph(np.zeros((2, 2))))
+    kept = FittedSoftmax(
+        smoothing.reduction, np.zeros((2, 2)), 2, 0.0, smoothing.lagged(2), smoothing.normaliser
+    )
+    np.testing.assert_allclose(kept.lagged.ravel(), [2.0, -2.0])
+    links = sp.csr_array([[1.0, 0.0], [0.0, 1.0]])
+    found = kept.sums(np.zeros((2, 1), np.float32), links)
+    np.testing.assert_allclose(found.ravel(), [1.0, -1.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("hops", [2, 4, 16])
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+def test_averages_are_close_to_those_of_a_node_that_has_joined(hops, weighted):
+    errors = []
+    for seed in range(10):
+        graph, X = draw(30, weighted, seed)
+        kept, exact = smoothed(graph, X, hops)
+        # The unit of weights changes a little when a node joins; here it is held.
+        unit = Graph(graph[:-1, :-1]).unit
+        found = kept.rows(X[-1:], sp.csr_array(graph[-1:, :-1]) / unit)
+        errors.append(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+    assert np.mean(errors) < 0.12
+
+
+def test_a_new_node_without_links_is_judged_as_a_fitted_one_without():
+    texts = make_texts(n_alone=20)
+    assert (texts.X[-20:-10] != texts.X[-10:]).nnz == 0
+    for settings in ({}, {"terms": "auto"}, {"weights": 0.5}, {"weights": (1, 2.5, 13)}):
+        clf = fit_texts(texts, tol=1e-6, **settings)
+        for found in (
+            clf.predict_proba(texts.X[-10:]),
+            clf.predict_proba(texts.X[-10:], graph=sp.csr_array((10, 400))),
+        ):
+            np.testing.assert_allclose(found, clf.proba_[-20:-10], atol=2e-4)
+
+
+def test_the_scale_of_the_fit_is_applied():
+    texts = make_texts(n_alone=4)
+    clf = fit_texts(texts)
+    plain = clf.predict_proba(texts.X[-4:])
+    clf._kept = replace(clf._kept, scale=2.0)
+    twice = clf.predict_proba(texts.X[-4:])
+    np.testing.assert_allclose(twice, plain**2 / (plain**2).sum(axis=1, keepdims=True), rtol=1e-6)
+
+
+def test_the_paper_s_weights_with_a_classifier_judge_new_nodes_as_the_fit_did(texts):
+    clf = NodeClassifier(terms=[Softmax(), Labels()], weights=(0, 2.5, 0), tol=1e-7, random_state=0)
+    clf.fit(texts.X, texts.y)
+    np.testing.assert_allclose(clf.predict_proba(texts.X), clf.proba_, atol=1e-4)
+
+
+def test_texts_left_out_are_judged_nearly_as_well_as_in_a_whole_fit():
+    """Links among them are not known to the model; so the whole fit does without them too."""
+    scores = []
+    for seed in range(4):
+        texts = make_texts(seed=seed)
+        out = np.sort(np.random.default_rng(seed).choice(np.flatnonzero(texts.y < 0), 80, False))
+        apart = texts.graph.toarray()
+        apart[np.ix_(out, out)] = 0.0
+        whole = fit_texts(replace(texts, graph=sp.csr_array(apart)))
+        clf = fit_texts(texts.without(out))
+        by_both = clf.predict(texts.X[out], graph=texts.links(out))
+        found = np.stack([whole.labels_[out], by_both, clf.predict(texts.X[out])])
+        scores.append((found == texts.y_true[out]).mean(axis=1))
+    whole, by_both, by_features = np.mean(scores, axis=0)
+    assert by_both > whole - 0.03
+    assert by_both > by_features + 0.05
+
+
+def test_dense_and_sparse_features_of_new_texts_are_the_same(texts):
+    out = np.arange(5)
+    clf = fit_texts(texts.without(out))
+    found = clf.predict_proba(texts.X[out], graph=texts.links(out))
+    dense = clf.predict_proba(texts.X[out].toarray(), graph=texts.links(out))
+    np.testing.assert_allclose(dense, found, rtol=1e-5)
+
+
+def test_the_unit_of_the_weights_does_not_matter(texts):
+    out = np.arange(5)
+    rest = texts.without(out)
+    found = []
+    for unit in (1.0, 1000.0):
+        clf = fit_texts(replace(rest, graph=unit * rest.graph), weights=0.3)
+        found.append(clf.predict_proba(texts.X[out], graph=unit * texts.links(out)))
+    # One is 0/1 links, the other weighted ones of the same size: the likelihoods differ a little.
+    np.testing.assert_allclose(*found, atol=0.05)
+
+
+def test_a_classifier_of_links_needs_no_features():
+    """Classes that seek each other: links tell them apart by whom they lead to."""
+    data = make_planted(2, 150, p=0.02, q=0.15, label_ratio=0.2, random_state=0)
+    out, keep = np.arange(0, 300, 10), np.setdiff1d(np.arange(300), np.arange(0, 300, 10))
+    clf = NodeClassifier(terms=[Softmax(hops=0, of="links"), Labels()], random_state=0)
+    clf.fit(y=data.y[keep], graph=data.graph[keep][:, keep])
+    links = data.graph[out][:, keep]
+    assert (clf.predict(graph=links) == data.y_true[out]).mean() > 0.9
+    with pytest.raises(InputError, match="without features"):
+        clf.predict(data.X[out], graph=links)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("NODEPROOF_DATA" not in os.environ, reason="NODEPROOF_DATA is not set")
+def test_papers_of_cora_that_were_left_out_are_judged_as_well_as_fitted_ones():
+    data = load("cora", folder=os.environ["NODEPROOF_DATA"])
+    n, scores = len(data.y), []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        out = np.sort(rng.choice(n, n // 5, replace=False))
+        keep = np.setdiff1d(np.arange(n), out)
+        y = np.full(n, -1)
+        for i in range(7):
+            y[rng.choice(keep[data.y[keep] == i], 20, replace=False)] = i
+        clf = NodeClassifier(random_state=0)
+        clf.fit(data.X[keep], y[keep], graph=data.graph[keep][:, keep])
+        found = clf.predict(data.X[out], graph=data.graph[out][:, keep])
+        hidden = y[keep] < 0
+        fitted = (clf.labels_ == data.y[keep])[hidden].mean()
+        # Links among those left out are not known to the model: nor are they to this fit.
+        apart = data.graph.tolil()
+        apart[np.ix_(out, out)] = 0.0
+        whole = NodeClassifier(random_state=0).fit(data.X, y, graph=apart.tocsr())
+        truth = data.y[out]
+        scores.append([(found == truth).mean(), fitted, (whole.labels_[out] == truth).mean()])
+    new, fitted, whole = np.mean(scores, axis=0)
+    assert new > fitted - 0.02
+    assert new > whole - 0.035
