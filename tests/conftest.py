@@ -1,12 +1,13 @@
 """Small data and numerical derivatives that several test files share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from nodeproof import threads
 from nodeproof.datasets import Planted, make_planted
 
 
@@ -24,6 +25,13 @@ def planted() -> Planted:
         label_accuracy=0.8,
         random_state=0,
     )
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Keep BLAS to one thread, as in a fit: on small matrices more are slower."""
+    with threads.using(1):
+        yield
 
 
 @pytest.fixture(scope="session")

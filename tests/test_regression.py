@@ -20,6 +20,8 @@ from nodeproof.regression import (
 K = 3
 TIGHT = {"tol": 1e-9, "max_iter": 2000}
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 def draw(n=60, d=4, seed=0):
     """Return features, classes that they tell to some extent, and soft targets."""

@@ -37,6 +37,8 @@ MOST_PROBABLE = [term for term in TERMS if not isinstance(term, Softmax)]
 K = 3
 N_MEMBERS = 300
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 def draw_nodes(n: int, seed: int = 0) -> NodeData:
     """Return features of three spreads and a mean each, and labels at two nodes of three."""
