@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from inductive_helpers import make_texts
 from nodeproof import NodeClassifier
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.io.model import FORMAT_VERSION
 from nodeproof.solvers import BlockCADO
-from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial
+from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, Softmax
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,10 @@ def test_a_loaded_model_predicts_the_same_bits(data, tmp_path, settings):
     np.testing.assert_array_equal(again.predict(), clf.predict())
     np.testing.assert_array_equal(again.proba_, clf.proba_)
     np.testing.assert_array_equal(again.predict_proba(data.X), clf.predict_proba(data.X))
+    links = data.graph[::9]
+    np.testing.assert_array_equal(
+        again.predict_proba(data.X[::9], graph=links), clf.predict_proba(data.X[::9], graph=links)
+    )
     np.testing.assert_array_equal(again.suspects_, clf.suspects_)
     assert again.sources_ == clf.sources_
     assert again.choices_ == json.loads(json.dumps(clf.choices_))
@@ -77,6 +82,41 @@ def test_a_model_of_words_predicts_the_same_bits(data, tmp_path):
     again = NodeClassifier.load(tmp_path / "m.npz")
     assert repr(again.get_params()["terms"]) == repr(terms)
     np.testing.assert_array_equal(again.predict_proba(words[:9]), clf.predict_proba(words[:9]))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"terms": [Softmax(hops=3, l2=0.1, rounds=1, confidence=0.8, sharpness=2.0), Labels()]},
+        {"terms": [Softmax(hops=0, folds=3), Labels()], "weights": (1.0, 2.5, 13.0)},
+        {"terms": [Softmax(hops=2, of="links"), Labels()], "null_model": "degree"},
+    ],
+    ids=["auto", "given", "paper", "links"],
+)
+@pytest.mark.parametrize("dense", [False, True], ids=["counts", "dense"])
+def test_a_classifier_predicts_the_same_bits_for_new_nodes(tmp_path, settings, dense):
+    texts = make_texts(150)
+    out = np.arange(0, 150, 10)
+    rest, links = texts.without(out), 0.7 * texts.links(out)
+    X, X_new = rest.X, texts.X[out]
+    if dense:
+        X, X_new = X.toarray() - 0.2, X_new.toarray() - 0.2
+    clf = NodeClassifier(random_state=0, **settings).fit(X, rest.y, graph=rest.graph)
+    clf.save(tmp_path / "m.npz")
+    again = NodeClassifier.load(tmp_path / "m.npz")
+    for arguments in ({}, {"graph": links}):
+        np.testing.assert_array_equal(
+            again.predict_proba(X_new, **arguments), clf.predict_proba(X_new, **arguments)
+        )
+    assert repr(again.terms_) == repr(clf.terms_)
+    assert again.estimated_accuracy_ == clf.estimated_accuracy_
+    assert (again.estimated_accuracy_ is None) == bool(settings)
+    again.save(tmp_path / "again.npz")
+    third = NodeClassifier.load(tmp_path / "again.npz")
+    np.testing.assert_array_equal(
+        third.predict_proba(X_new, graph=links), clf.predict_proba(X_new, graph=links)
+    )
 
 
 def test_a_model_without_features_or_graph_is_saved_too(data, tmp_path):
@@ -143,6 +183,26 @@ def test_a_newer_file_is_refused_with_what_to_do(saved):
         NodeClassifier.load(saved)
 
 
+def make_first_version(meta, arrays):
+    meta["version"] = 1
+    for name in ("kept", "estimated_accuracy"):
+        del meta[name]
+    del arrays["null_pairs"]
+
+
+@pytest.mark.filterwarnings("ignore:predict")
+def test_files_of_the_first_version_are_read(data, saved):
+    before = NodeClassifier.load(saved)
+    rewrite(saved, make_first_version)
+    clf = NodeClassifier.load(saved)
+    np.testing.assert_array_equal(clf.predict_proba(data.X), before.predict_proba(data.X))
+    assert clf.estimated_accuracy_ is None
+    with pytest.raises(InputError, match="saved by an older version"):
+        clf.predict(data.X[:3], graph=data.graph[:3])
+    clf.save(saved)
+    NodeClassifier.load(saved)
+
+
 DAMAGE = {
     "another format": lambda meta, arrays: meta.update(format="other"),
     "no version": lambda meta, arrays: meta.pop("version"),
@@ -155,6 +215,22 @@ DAMAGE = {
     "labels for other nodes": lambda meta, arrays: arrays.update(given=np.zeros(7, int)),
     "a label too large": lambda meta, arrays: arrays.update(given=np.full(180, 99)),
     "a model missing": lambda meta, arrays: arrays.pop("term_1"),
+    "nothing for new nodes": lambda meta, arrays: meta.pop("kept"),
+    "no pairs": lambda meta, arrays: arrays.pop("null_pairs"),
+    "pairs of other classes": lambda meta, arrays: arrays.update(null_pairs=np.ones(7)),
+    "a classifier missing": lambda meta, arrays: meta["kept"]["softmax"].update(
+        {"0": {"hops": 1, "alpha": 0.1, "of": "features"}}
+    ),
+}
+
+SOFTMAX_DAMAGE = {
+    "no classifier": lambda meta, arrays: meta["kept"]["softmax"].clear(),
+    "other nodes": lambda meta, arrays: arrays.update(softmax_0_lagged=np.ones((7, 60))),
+    "other degrees": lambda meta, arrays: arrays.update(softmax_0_normaliser=np.ones(7)),
+    "no degrees": lambda meta, arrays: arrays.pop("softmax_0_normaliser"),
+    "other columns": lambda meta, arrays: arrays.update(softmax_0_coefficients=np.ones((3, 9))),
+    "other classes": lambda meta, arrays: arrays.update(softmax_0_coefficients=np.ones((4, 61))),
+    "other features": lambda meta, arrays: arrays.update(softmax_0_directions=np.ones((60, 9))),
 }
 
 
@@ -163,6 +239,17 @@ def test_a_damaged_file_is_refused(saved, kind):
     rewrite(saved, DAMAGE[kind])
     with pytest.raises(InputError, match=r"damaged|not a nodeproof model"):
         NodeClassifier.load(saved)
+
+
+@pytest.mark.parametrize("kind", SOFTMAX_DAMAGE)
+def test_a_damaged_classifier_is_refused(tmp_path, kind):
+    texts = make_texts(60)
+    clf = NodeClassifier(terms=[Softmax(hops=2, rounds=0), Labels()], random_state=0)
+    clf.fit(texts.X, texts.y, graph=texts.graph).save(tmp_path / "m.npz")
+    NodeClassifier.load(tmp_path / "m.npz")
+    rewrite(tmp_path / "m.npz", lambda meta, arrays: SOFTMAX_DAMAGE[kind](meta, arrays))
+    with pytest.raises(InputError, match="damaged"):
+        NodeClassifier.load(tmp_path / "m.npz")
 
 
 @pytest.mark.parametrize("keep", [0, 1, 100, 0.5, 0.99])

@@ -39,9 +39,9 @@ def run_predict(
     """Load the model, read the files, and write the predictions to the file ``out``."""
     began = time.perf_counter()
     file = model / "model.npz" if model.is_dir() else model
-    _check_out(out, file)
     if not file.is_file():
         raise InputError(f"there is no model {file}; give the folder that `nodeproof fit` wrote")
+    _check_out(out, file)
     clf = NodeClassifier.load(file)
     if features is not None and not hasattr(clf, "n_features_in_"):
         raise InputError(f"the model in {file} was fitted without features: leave out --features")
@@ -89,7 +89,10 @@ def _check_out(out: Path, model: Path) -> None:
         raise InputError(f"--out {out} is a folder; give a file")
     if not out.resolve().parent.is_dir():
         raise InputError(f"--out {out}: the folder {out.resolve().parent} does not exist")
-    if out.resolve() in (model.resolve(), model.resolve().with_name("predictions.csv")):
+    written = [model.resolve()]
+    if model.name == "model.npz":
+        written.append(model.resolve().with_name("predictions.csv"))
+    if out.resolve() in written:
         raise InputError(f"--out {out} would overwrite what the fit has written; give another name")
 
 

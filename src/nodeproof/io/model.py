@@ -183,6 +183,8 @@ def _rebuild(cls: type[C], meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
     accuracy = meta.get("estimated_accuracy")
     clf.estimated_accuracy_ = None if accuracy is None else tuple(accuracy)
     clf._kept = Kept() if meta["version"] == 1 else _rebuild_kept(meta["kept"], arrays, (n, K))
+    classifiers = {k for k, term in enumerate(terms) if isinstance(term, Softmax)}
+    _agree(classifiers == set(clf._kept.softmax), "terms and classifiers")
     return clf
 
 
