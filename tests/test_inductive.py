@@ -453,4 +453,4 @@ def test_papers_of_cora_that_were_left_out_are_judged_as_well_as_fitted_ones():
         scores.append([(found == truth).mean(), fitted, (whole.labels_[out] == truth).mean()])
     new, fitted, whole = np.mean(scores, axis=0)
     assert new > fitted - 0.02
-    assert new > whole - 0.035
+    assert new > whole - 0.03
