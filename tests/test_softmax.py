@@ -162,7 +162,7 @@ def test_a_refit_is_a_regression_on_the_rows_labels_and_others_counting_equally(
 
 
 def test_a_refit_is_no_surer_than_the_first_fit(texts, nodes):
-    term = Softmax(hops=2, sharpness=1.0).bind(nodes)
+    term = Softmax(hops=2).bind(nodes)
     W = np.eye(K)[texts.z]
     models = [term.estimate(rows) for rows in (np.full((210, K), 1 / K), W)]
     sure = [softmax(scores_of(term, each), axis=1).max(axis=1).mean() for each in models]
