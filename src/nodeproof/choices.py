@@ -117,7 +117,7 @@ def choose_plan(
     if tuned is not None and tuned.setting.term is not None:
         chosen.append(tuned.setting.term)
     if nodes.y is not None:
-        chosen.append(Labels())
+        chosen.append(Labels() if tuned is None else tuned.labels())
         reasons.append(f"{int((nodes.y >= 0).sum())} labels")
     why = "; ".join(reasons) or "neither features nor labels"
     choices["terms"] = {"value": [repr(term) for term in chosen], "why": why}

@@ -11,19 +11,28 @@ from nodeproof import threads
 
 __all__ = [
     "assign_folds",
+    "balance",
     "blind_scores",
     "crossfit",
     "estimate_proportions",
     "fit_logistic",
+    "fit_noise",
     "fit_scale",
     "match_confidence",
     "shares",
+    "with_noise",
 ]
 
 Array = NDArray[np.float64]
 
 # Scores are scaled by no less and no more.
 _LEAST_SCALE, _MOST_SCALE = 0.1, 50.0
+
+# Shares of wrong labels, and scales, that are compared; on clean labels the likelihood gains
+# less than a factor of e² by any.
+_NOISES = np.linspace(0.0, 0.6, 21)
+_SCALES = np.geomspace(0.5, 20.0, 16)
+_WORTH_TELLING = 5.0
 
 
 def fit_logistic(
@@ -134,9 +143,12 @@ def crossfit(
     targets: Array,
     l2: float,
     folds: NDArray[np.int64],
+    weights: Array | None = None,
 ) -> Array:
     """Return the scores of each row by a regression that has not seen its target, (n, K)."""
     seen = (folds[:, None] != np.arange(int(folds.max()) + 1)).astype(np.float64)
+    if weights is not None:
+        seen *= weights[:, None]
     # From nothing: a start that has seen all targets would shine through.
     theta = fit_logistic(Z, targets, l2, seen, tol=1e-3)
     return blind_scores(Z, theta, folds)
@@ -159,7 +171,11 @@ def blind_scores(Z: NDArray[np.floating], theta: Array, folds: NDArray[np.int64]
 
 
 def fit_scale(
-    scores: Array, targets: Array, weights: Array | None = None, spread: float = np.inf
+    scores: Array,
+    targets: Array,
+    weights: Array | None = None,
+    spread: float = np.inf,
+    noise: float = 0.0,
 ) -> float:
     """Return the factor of the scores at which their softmax is nearest to the targets.
 
@@ -173,15 +189,57 @@ def fit_scale(
         How much each row counts; one by default.
     spread : float
         The logarithm of the factor is believed to be 0, give or take this.
+    noise : float
+        Share of targets that name another class at random.
     """
     charged = targets if weights is None else weights[:, None] * targets
 
     def cross_entropy(log_scale: float) -> float:
-        fit = -float(np.vdot(charged, log_softmax(np.exp(log_scale) * scores, axis=1)))
+        log_p = log_softmax(np.exp(log_scale) * scores, axis=1)
+        fit = -float(np.vdot(charged, with_noise(log_p, noise)))
         return fit + 0.5 * (log_scale / spread) ** 2
 
     bounds = (np.log(_LEAST_SCALE), np.log(_MOST_SCALE))
     return float(np.exp(minimize_scalar(cross_entropy, bounds=bounds, method="bounded").x))
+
+
+def with_noise(log_proba: Array, noise: float) -> Array:
+    """Return log-probabilities of labels, a share of which name another class at random."""
+    if noise == 0.0:
+        return log_proba
+    elsewhere = noise / (log_proba.shape[1] - 1)
+    return np.asarray(np.log((1.0 - noise - elsewhere) * np.exp(log_proba) + elsewhere))
+
+
+def fit_noise(scores: Array, targets: Array, weights: Array | None = None) -> float:
+    """Return the share of labels that name another class at random, as far as can be told.
+
+    The likeliest, together with the scale of the scores; 0 unless it is likelier by a factor
+    of `_WORTH_TELLING`. Confident scores that are sometimes plainly wrong ask for noise,
+    unsure ones for a smaller scale.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, K)
+        Of rows that the model was not fitted to.
+    targets : ndarray of shape (n, K)
+        Labels, as rows.
+    """
+    K = scores.shape[1]
+    if K < 2:
+        return 0.0
+    charged = targets if weights is None else weights[:, None] * targets
+    best = np.full(len(_NOISES), -np.inf)
+    for scale in _SCALES:
+        proba = np.exp(log_softmax(scale * scores, axis=1))
+        for k, noise in enumerate(_NOISES):
+            if noise >= (K - 1) / K:
+                break
+            elsewhere = noise / (K - 1)
+            likely = np.log(np.maximum((1.0 - noise - elsewhere) * proba + elsewhere, 1e-300))
+            best[k] = max(best[k], float(np.vdot(charged, likely)))
+    at = int(best.argmax())
+    return float(_NOISES[at]) if best[at] > best[0] + np.log(_WORTH_TELLING) else 0.0
 
 
 def match_confidence(scores: Array, standard: Array) -> float:
@@ -207,13 +265,25 @@ def match_confidence(scores: Array, standard: Array) -> float:
     return float(np.exp(brentq(excess, low, high, xtol=1e-3)))
 
 
+def balance(codes: NDArray[np.int64]) -> Array:
+    """Return weights of labelled rows that give every class the same total, mean one.
+
+    A penalty shrinks scores and they are scaled back. The constants of the classes are scaled
+    with them: what they say of how many labels a class has would be blown up.
+    """
+    counts = np.bincount(codes)
+    return np.asarray(len(codes) / ((counts > 0).sum() * counts[codes]), dtype=np.float64)
+
+
 def shares(rows: Array) -> Array:
     """Return the share of each class in rows, one row added to all of them, shape (K,)."""
     K = rows.shape[1]
     return np.asarray((rows.sum(axis=0) + 1.0 / K) / (rows.sum() + 1.0))
 
 
-def estimate_proportions(scores: Array, learnt: Array, steps: int = 3) -> Array:
+def estimate_proportions(
+    scores: Array, learnt: Array, start: Array | None = None, steps: int = 3
+) -> Array:
     """Return the proportions of the classes among nodes, by a classifier of known proportions.
 
     By expectation maximisation: each step takes the mean probability at the proportions of the
@@ -226,8 +296,10 @@ def estimate_proportions(scores: Array, learnt: Array, steps: int = 3) -> Array:
         Logarithms of calibrated probabilities, up to a constant a row.
     learnt : ndarray of shape (K,)
         Proportions among the rows that the classifier was fitted to.
+    start : ndarray of shape (K,), optional
+        Where to begin; there by default.
     """
-    proportions = learnt
+    proportions = learnt if start is None else start
     for _ in range(steps):
         proportions = shares(softmax(scores + np.log(proportions / learnt), axis=1))
     return proportions

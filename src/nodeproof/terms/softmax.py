@@ -12,9 +12,11 @@ from scipy.special import log_softmax, softmax
 from nodeproof.errors import InputError
 from nodeproof.regression import (
     assign_folds,
+    balance,
     crossfit,
     estimate_proportions,
     fit_logistic,
+    fit_noise,
     fit_scale,
     match_confidence,
     shares,
@@ -123,7 +125,8 @@ class Softmax(Term):
     @cached_property
     def first(self) -> Array:
         """The coefficients fitted to the labels, shape (K, d + 1), not scaled."""
-        return fit_logistic(self.Z[self.labelled], self._targets(), self.l2)
+        weights = balance(self.y[self.labelled])
+        return fit_logistic(self.Z[self.labelled], self._targets(), self.l2, weights)
 
     @cached_property
     def unseen(self) -> Array:
@@ -133,23 +136,26 @@ class Softmax(Term):
         if n_folds < 2 or np.bincount(codes).max() < 2:
             return np.asarray(Z @ self.first[:, :-1].T + self.first[:, -1])
         folds = assign_folds(codes, n_folds)
-        return crossfit(Z, self._targets(), self.l2, folds)
+        return crossfit(Z, self._targets(), self.l2, folds, balance(codes))
 
     @cached_property
     def first_sharpness(self) -> float:
         """The scale at which unseen labels are most probable."""
         if self.sharpness is not None:
             return self.sharpness
-        return fit_scale(self.unseen, self._targets())
+        targets = self._targets()
+        return fit_scale(self.unseen, targets, noise=fit_noise(self.unseen, targets))
 
     @cached_property
     def proportions(self) -> Array:
         """Of the classes among all nodes, shape (K,): labels may be given evenly, or not."""
         scores = self._scores(self.first_sharpness * self.first)
-        return estimate_proportions(scores, self._label_shares())
+        return estimate_proportions(scores, self._equal(), shares(self._targets()))
 
-    def _label_shares(self) -> Array:
-        return shares(self._targets())
+    def _equal(self) -> Array:
+        """Return the shares of the classes in the balanced labels: equal where there are any."""
+        named = np.bincount(self.y[self.labelled], minlength=self.n_classes) > 0
+        return shares(named[None] * len(self.labelled) / named.sum())
 
     def _scores(self, theta: Array) -> Array:
         """Return the scores of all nodes, or an even sample of many."""
@@ -186,25 +192,28 @@ class Softmax(Term):
 
         Rows without a label count where they are confident, together as much as the labels do.
         """
-        theta, held_for = self.first_sharpness * self.first, self._label_shares()
+        theta, learnt = self.first_sharpness * self.first, self._equal()
         others = np.flatnonzero((W.max(axis=1) >= self.confidence) & (self.y < 0))
         if len(others):
-            others = others[:: -(-len(others) // _MOST_ROWS)]
-            rows = np.concatenate([self.labelled, others])
-            weights = np.ones(len(rows))
-            weights[len(self.labelled) :] = len(self.labelled) / len(others)
-            targets = W[rows].astype(np.float64)
-            again = fit_logistic(
-                self.Z[rows], targets, self.l2, weights, self.first, tol=1e-3, max_iter=_REFIT_STEPS
-            )
-            # Its own targets would make it surer with every round, borne out or not.
-            theta = again * match_confidence(self._scores(again), self._scores(theta))
-            held_for = shares(weights[:, None] * targets)
-        theta[:, -1] += np.log(self.proportions / held_for)
-        unseen = self.first_sharpness * self.unseen + np.log(
-            self.proportions / self._label_shares()
-        )
+            theta, learnt = self._fit_again(W, others[:: -(-len(others) // _MOST_ROWS)], theta)
+        theta[:, -1] += np.log(self.proportions / learnt)
+        unseen = self.first_sharpness * self.unseen + np.log(self.proportions / self._equal())
         return np.hstack([theta, unseen.T])
+
+    def _fit_again(
+        self, W: NDArray[Any], others: NDArray[np.int64], first: Array
+    ) -> tuple[Array, Array]:
+        """Return coefficients fitted to labels and other rows, and the class shares in them."""
+        rows = np.concatenate([self.labelled, others])
+        weights = np.full(len(rows), len(self.labelled) / len(others))
+        weights[: len(self.labelled)] = balance(self.y[self.labelled])
+        targets = W[rows].astype(np.float64)
+        theta = fit_logistic(
+            self.Z[rows], targets, self.l2, weights, self.first, tol=1e-3, max_iter=_REFIT_STEPS
+        )
+        # Its own targets would make it surer with every round, borne out or not.
+        theta *= match_confidence(self._scores(theta), self._scores(first))
+        return theta, shares(weights[:, None] * targets)
 
     def cost(self, models: Array, lo: int, hi: int) -> Array:
         """Return ``−log p(class | features)``, labelled nodes by their unseen scores."""

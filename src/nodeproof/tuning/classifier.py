@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.regression import blind_scores, estimate_proportions, fit_logistic, shares
+from nodeproof.regression import (
+    balance,
+    blind_scores,
+    estimate_proportions,
+    fit_logistic,
+    fit_noise,
+    shares,
+)
 from nodeproof.smoothing import Smoothing
 from nodeproof.tuning.held import HeldBack
 
@@ -66,7 +73,7 @@ def choose_classifier(
             elif judged.has_no_chance(at, than):
                 return None
         at = _descend_steps(judged.loss, at, len(_PENALTIES))
-        losses = held.best_losses(judged.fits[at][0])
+        losses = held.losses(judged.scaled(at))
         if best is None or held.is_better(losses, than=best[0]):
             best = (losses, hops, at, *judged.fits[at])
     assert best is not None
@@ -85,24 +92,34 @@ class _Judged:
         self.labelled = np.flatnonzero(self.y >= 0)
         self.Z, self.Z_held = Z[self.labelled], Z[held.nodes]
         self.targets = np.eye(n_classes)[self.y[self.labelled]]
-        self.seen = np.stack([y[self.labelled] >= 0 for y in held.y], axis=1).astype(float)
+        seen = np.stack([y[self.labelled] >= 0 for y in held.y], axis=1)
+        self.seen = seen * balance(self.y[self.labelled])[:, None]
         self.last: Array | None = None
 
     def weigh(self, at: int) -> HeldBack:
-        """Return the labels held back, weighed by the proportions among all nodes."""
+        """Return the labels held back, weighed by class, and how many of them are wrong."""
         self.loss(at)
         scores, theta = self.fits[at]
+        noise = fit_noise(scores, self.held.targets(self.n_classes))
+        self.held = replace(self.held, noise=noise)
         mean = self.held.scale(scores) * theta.mean(axis=0)
         sample = self.all_nodes[:: -(-len(self.all_nodes) // _SAMPLE)]
-        learnt = shares(self.targets)
-        proportions = estimate_proportions(sample @ mean[:, :-1].T + mean[:, -1], learnt)
-        self.held = self.held.weighed(proportions)
+        given = shares(self.targets)
+        named = self.targets.any(axis=0)
+        equal = shares(named[None] * len(self.targets) / named.sum())
+        proportions = estimate_proportions(sample @ mean[:, :-1].T + mean[:, -1], equal, given)
+        self.held = self.held.weighed(proportions, equal)
         return self.held
 
     def has_no_chance(self, at: int, than: Array) -> bool:
         """Tell whether a penalty does worse by three standard errors."""
         self.loss(at)
-        return self.held.is_better(than, self.held.best_losses(self.fits[at][0]), errors=3.0)
+        return self.held.is_better(than, self.held.losses(self.scaled(at)), errors=3.0)
+
+    def scaled(self, at: int) -> Array:
+        """Return the scores of the nodes held back as if of all nodes' classes, shape (h, K)."""
+        scores, _ = self.fits[at]
+        return self.held.scale(scores) * scores + self.held.shift
 
     def loss(self, at: int) -> float:
         """Return the log-loss of a penalty on the labels held back."""
@@ -112,7 +129,7 @@ class _Judged:
         self.last = theta
         scores = blind_scores(self.Z_held, theta, self.held.folds)
         self.fits[at] = scores, theta
-        return self.held.log_loss(scores)
+        return self.held.mean(self.held.losses(self.scaled(at)))
 
 
 def _descend_steps(loss_at: Callable[[int], float], start: int, stop: int) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from nodeproof.regression import assign_folds, fit_scale, shares
+from nodeproof.regression import assign_folds, fit_scale, shares, with_noise
 
 __all__ = ["HeldBack", "hold_back"]
 
@@ -42,6 +42,10 @@ class HeldBack:
     weights : ndarray of shape (h,)
         How much each counts: labels may be given evenly to classes of unequal size, and what
         matters is how all nodes fare.
+    noise : float
+        Share of them that is wrong.
+    shift : ndarray of shape (K,), or 0
+        What the scores of a classifier lack for the proportions of all nodes.
     """
 
     nodes: NDArray[np.int64]
@@ -49,12 +53,23 @@ class HeldBack:
     folds: NDArray[np.int64]
     y: list[NDArray[np.int64]]
     weights: Array
+    noise: float = 0.0
+    shift: Array | float = 0.0
 
-    def weighed(self, proportions: Array) -> HeldBack:
-        """Return the same with weights by what share of all nodes each class has."""
-        here = shares(self.targets(len(proportions)))
-        ratio = np.clip(proportions / here, 1.0 / _MOST_WEIGHT, _MOST_WEIGHT)[self.codes]
-        return replace(self, weights=ratio / ratio.mean())
+    def weighed(self, proportions: Array, learnt: Array) -> HeldBack:
+        """Return the same with weights by what share of all nodes each class has.
+
+        Parameters
+        ----------
+        proportions : ndarray of shape (K,)
+            Of the classes among all nodes.
+        learnt : ndarray of shape (K,)
+            Of the classes among what classifiers are fitted to.
+        """
+        ratio = proportions / shares(self.targets(len(proportions)))
+        weights = np.clip(ratio, 1.0 / _MOST_WEIGHT, _MOST_WEIGHT)[self.codes]
+        shift = np.log(proportions / learnt)
+        return replace(self, weights=weights / weights.mean(), shift=shift)
 
     def collect(self, rows: Sequence[NDArray[Any]]) -> Array:
         """Return logarithms of the rows of the nodes held back, each by the fit blind to it.
@@ -80,12 +95,9 @@ class HeldBack:
 
     def scale(self, scores: Array, spread: float = np.inf) -> float:
         """Return the best factor of the scores."""
-        # As if two of four more labels had been missed: few must not make probabilities extreme.
-        missed = 2.0 / (len(self.codes) + 4.0)
-        K = scores.shape[1]
-        targets = (1.0 - missed) * self.targets(K) + missed / K
+        targets = self._softened(scores.shape[1])
         there = np.isfinite(scores[:, 0])
-        return fit_scale(scores[there], targets[there], self.weights[there], spread)
+        return fit_scale(scores[there], targets[there], self.weights[there], spread, self.noise)
 
     def is_better(self, losses: Array, than: Array, errors: float = 1.0) -> bool:
         """Tell whether the losses are lower, by so many standard errors of the difference.
@@ -103,9 +115,14 @@ class HeldBack:
         return float(self.weights @ values / self.weights.sum())
 
     def losses(self, scores: Array) -> Array:
-        """Return the log-loss at each node, shape (h,)."""
+        """Return the log-loss of the label at each node, shape (h,)."""
         rows = np.arange(len(self.codes))
-        return -np.asarray(log_softmax(scores, axis=1)[rows, self.codes])
+        return -with_noise(log_softmax(scores, axis=1), self.noise)[rows, self.codes]
+
+    def _softened(self, n_classes: int) -> Array:
+        # As if two of four more labels had been missed: few must not make probabilities extreme.
+        missed = 2.0 / (len(self.codes) + 4.0)
+        return np.asarray((1.0 - missed) * self.targets(n_classes) + missed / n_classes)
 
     def targets(self, n_classes: int) -> Array:
         """Return the labels as rows, shape (h, K)."""

@@ -26,6 +26,9 @@ Affinities = Literal["scalar", "matrix"]
 _TRUST = (0.1, 0.3, 1.0)
 _ROUNDS = 2
 
+# How many labels a class an estimated share of wrong labels is worth.
+_NOISE_STRENGTH = 10.0
+
 # Rows that are only compared need not settle as much as those that are kept.
 _LOOSE = 1e-2
 
@@ -83,6 +86,12 @@ class Tuned:
     rows: list[NDArray[np.float32]]
     losses: dict[str, float] = field(default_factory=dict)
 
+    def labels(self) -> Labels:
+        """Return the label term, as doubtful as the labels held back have turned out to be."""
+        if self.held.noise == 0.0:
+            return Labels()
+        return Labels(accuracy=1.0 - self.held.noise, strength=_NOISE_STRENGTH)
+
     @property
     def scale(self) -> float:
         """What log-probabilities are multiplied by at the end."""
@@ -103,6 +112,10 @@ class Tuned:
         right = (proba_held.argmax(axis=1) == self.held.codes).astype(np.float64)
         excess = right - proba_held.max(axis=1)
         weights = self.held.weights / self.held.weights.sum()
+        if self.held.noise:  # agreement with labels that are partly wrong, undone
+            elsewhere = self.held.noise / (proba.shape[1] - 1)
+            right = (right - elsewhere) / (1.0 - self.held.noise - elsewhere)
+            excess = right - proba_held.max(axis=1)
         n = 1.0 / float(weights @ weights)
         shift = float(weights @ excess)
         confidence = float(proba.max(axis=1).mean()) if len(proba) else float("nan")
