@@ -8,13 +8,16 @@ from sklearn.linear_model import LogisticRegression
 from nodeproof import regression, threads
 from nodeproof.regression import (
     assign_folds,
+    balance,
     blind_scores,
     crossfit,
     estimate_proportions,
     fit_logistic,
+    fit_noise,
     fit_scale,
     match_confidence,
     shares,
+    with_noise,
 )
 
 K = 3
@@ -268,11 +271,12 @@ def to_the_end(monkeypatch):
 def test_a_row_is_scored_by_a_regression_that_has_not_seen_its_target():
     Z, z, _ = draw()
     targets, folds = np.eye(K)[z], assign_folds(z, 5)
-    scores = crossfit(Z, targets, 0.3, folds)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(Z))
+    scores = crossfit(Z, targets, 0.3, folds, weights)
     assert scores.shape == (len(Z), K)
     for fold in range(5):
         seen = folds != fold
-        theta = fit_logistic(Z[seen], targets[seen], 0.3, **TIGHT)
+        theta = fit_logistic(Z[seen], targets[seen], 0.3, weights[seen], **TIGHT)
         expected = Z[~seen] @ theta[:, :-1].T + theta[:, -1]
         np.testing.assert_allclose(scores[~seen], expected, atol=1e-3)
 
@@ -349,6 +353,45 @@ def test_scores_that_are_always_right_or_say_nothing_keep_to_bounds():
     assert np.isfinite(nothing)
 
 
+def flipped(targets, share, seed=0):
+    """Return the targets with a share of them moved to another class at random."""
+    rng = np.random.default_rng(seed)
+    z = targets.argmax(axis=1)
+    wrong = rng.random(len(z)) < share
+    return np.eye(K)[np.where(wrong, (z + rng.integers(1, K, len(z))) % K, z)]
+
+
+def test_noise_moves_a_share_of_labels_to_other_classes():
+    log_p = log_softmax(np.random.default_rng(0).standard_normal((5, K)), axis=1)
+    p, noisy = np.exp(log_p), np.exp(with_noise(log_p, 0.3))
+    moved = 0.3 / 2 * (np.ones((K, K)) - np.eye(K)) + 0.7 * np.eye(K)
+    np.testing.assert_allclose(noisy, p @ moved, rtol=1e-12)
+    assert with_noise(log_p, 0.0) is log_p
+
+
+@pytest.mark.parametrize("share", [0.15, 0.3, 0.45])
+def test_wrong_labels_are_told_from_unsure_scores(share):
+    scores, targets = noisy_scores(600, scale=6.0)
+    assert fit_noise(scores, flipped(targets, share)) == pytest.approx(share, abs=0.1)
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 2.0, 6.0])
+def test_labels_that_follow_the_scores_are_not_called_wrong(scale):
+    noises = [fit_noise(*noisy_scores(60, seed, scale)) for seed in range(20)]
+    assert np.mean(np.array(noises) > 0.1) <= 0.15
+
+
+def test_with_noise_allowed_for_the_scale_is_that_of_the_right_labels():
+    scores, targets = noisy_scores(3000, scale=5.0)
+    wrong = flipped(targets, 0.3)
+    assert fit_scale(scores, wrong, noise=0.3) == pytest.approx(5.0, rel=0.25)
+    assert fit_scale(scores, wrong) < 3.0
+
+
+def test_one_class_has_no_other_to_be_taken_for():
+    assert fit_noise(np.zeros((5, 1)), np.ones((5, 1))) == 0.0
+
+
 @pytest.mark.parametrize("factor", [0.3, 1.0, 3.0])
 def test_scores_are_made_as_confident_as_the_standard(factor):
     rng = np.random.default_rng(0)
@@ -367,6 +410,15 @@ def test_confidence_out_of_reach_gives_the_bound():
     assert flat == match_confidence(1e-9 * np.eye(K), standard) > 10
     sharp = match_confidence(1e4 * np.eye(K), np.zeros((K, K)))
     assert 0 < sharp < 1
+
+
+@pytest.mark.parametrize("codes", [[0, 0, 0, 1], [2, 0, 2, 2, 0], [1], [0, 1, 2]])
+def test_balanced_classes_have_the_same_total(codes):
+    codes = np.array(codes)
+    weights = balance(codes)
+    totals = np.bincount(codes, weights=weights)
+    assert weights.mean() == pytest.approx(1.0)
+    np.testing.assert_allclose(totals[totals > 0], len(codes) / len(set(codes.tolist())))
 
 
 # Proportions. ---------------------------------------------------------------------------
@@ -394,7 +446,10 @@ def test_proportions_among_all_nodes_are_found(proportions):
     found = estimate_proportions(scores, learnt)
     assert found.sum() == pytest.approx(1.0)
     np.testing.assert_allclose(found, proportions, atol=0.05)
-    np.testing.assert_allclose(estimate_proportions(scores, learnt, 100), proportions, atol=0.03)
+    long_run = estimate_proportions(scores, learnt, steps=100)
+    np.testing.assert_allclose(long_run, proportions, atol=0.03)
+    again = estimate_proportions(scores, learnt, start=long_run, steps=1)
+    np.testing.assert_allclose(again, long_run, atol=1e-3)
 
 
 def test_it_matters_what_proportions_the_classifier_has_learnt():

@@ -15,6 +15,7 @@ from nodeproof.terms import Labels, NodeData, Softmax
 from nodeproof.tuning import HeldBack, Setting, Tuned, hold_back, tune_links, tune_softmax
 
 K = 3
+EQUAL = np.full(K, 1 / K)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -125,7 +126,7 @@ def test_labels_that_are_all_met_do_not_make_probabilities_extreme():
 
 def test_labels_count_by_the_share_of_their_class():
     held = held_of(np.repeat([0, 1, 2], 20))
-    weighed = held.weighed(np.array([0.6, 0.3, 0.1]))
+    weighed = held.weighed(np.array([0.6, 0.3, 0.1]), EQUAL)
     sums = np.bincount(held.codes, weights=weighed.weights)
     np.testing.assert_allclose(sums / sums.sum(), [0.6, 0.3, 0.1], atol=0.02)
     assert weighed.weights.mean() == pytest.approx(1.0)
@@ -133,7 +134,7 @@ def test_labels_count_by_the_share_of_their_class():
 
 
 def test_no_class_counts_for_everything_or_nothing():
-    held = held_of(np.repeat([0, 1, 2], 20)).weighed(np.array([1.0 - 2e-9, 1e-9, 1e-9]))
+    held = held_of(np.repeat([0, 1, 2], 20)).weighed(np.array([1.0 - 2e-9, 1e-9, 1e-9]), EQUAL)
     assert held.weights.max() < 100 * held.weights.min()
 
 
@@ -268,18 +269,18 @@ def test_what_was_tried_is_told_and_the_scale_is_moderate():
     assert tuned.logs.shape == (len(tuned.held.nodes), K)
 
 
-def test_what_is_held_back_is_not_learnt_from(monkeypatch):
-    """Every fit of a classifier or a problem is given labels without those of its fold."""
+@pytest.mark.parametrize("tune", [tune_softmax, tune_links])
+def test_what_is_held_back_is_not_learnt_from(monkeypatch, tune):
+    """Every fit is given labels without those of its fold."""
     texts = draw_citations((1 / 3,) * K, n=150, n_words=80, topical=0.5)
     nodes = prepare(texts, 6)
     held = hold_back(nodes.y)
-    allowed = {seen.tobytes() for seen in held.y}
     given = []
     bind = Labels.bind
     monkeypatch.setattr(Labels, "bind", lambda self, to: given.append(to.y) or bind(self, to))
-    tune_softmax(nodes, held, BlockCADO(random_state=0))
+    tune(nodes, held, BlockCADO(random_state=0))
     assert len(given) >= len(held.y)
-    assert {y.tobytes() for y in given} == allowed
+    assert {y.tobytes() for y in given} == {y.tobytes() for y in held.y}
 
 
 def test_links_alone_keep_their_likelihood_unless_labels_say_otherwise(planted):
