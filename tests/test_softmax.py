@@ -228,7 +228,6 @@ def test_a_callback_can_stop_any_round(nodes):
         assert result.n_iter == stop
 
 
-@pytest.mark.xfail(reason="the history of a round without a sweep has no entries", strict=True)
 def test_an_interrupt_in_any_sweep_leaves_a_result(nodes, monkeypatch):
     sweep = Sweeper.sweep
     for stop in range(1, 7):

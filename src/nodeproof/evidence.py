@@ -86,8 +86,11 @@ def node_evidence(
             evidence["graph"] = affinity.ell[0, 0] * links - affinity.ell_t[0, 0] * pairs
         else:
             evidence["graph"] = links @ affinity.ell - pairs @ affinity.ell_t
-    for term, costs in problem.costs_by_term(models, lo, hi):
-        evidence[term.source] = evidence.get(term.source, 0.0) - costs
+    for term, theta in zip(problem.terms, models.terms, strict=True):
+        skip = [k for k, other in enumerate(problem.terms) if other is not term]
+        scores = -problem.costs(models, lo, hi, skip)
+        for source, part in term.attribute(theta, scores, lo, hi).items():
+            evidence[source] = evidence.get(source, 0.0) + part
     return evidence
 
 

@@ -95,10 +95,14 @@ class Reduction:
 
     def finish(self, Z: Rows) -> Rows:
         """Return averaged rows of counts scaled to length one, others as they are."""
+        return np.asarray(Z / self.lengths(Z)[:, None], dtype=np.float32) if self.counts else Z
+
+    def lengths(self, Z: Rows) -> Rows:
+        """Return what `finish` divides each row by, shape (n,)."""
         if not self.counts:
-            return Z
-        lengths = np.sqrt(np.einsum("vj,vj->v", Z, Z))[:, None]
-        return np.asarray(Z / np.where(lengths > 0, lengths, 1.0), dtype=np.float32)
+            return np.ones(len(Z), dtype=np.float32)
+        lengths = np.sqrt(np.einsum("vj,vj->v", Z, Z))
+        return np.asarray(np.where(lengths > 0, lengths, 1.0), dtype=np.float32)
 
     def _scaled(self, X: Any) -> Any:
         if self.counts:
@@ -158,6 +162,7 @@ class Smoothing:
     ) -> None:
         self.X, self.graph, self.rank, self.alpha = X, graph, rank, alpha
         self._over: dict[int, Rows] = {}
+        self._lengths: dict[int, Rows] = {}
         self._lagged: dict[int, Rows] = {}
         self._last: tuple[int, Rows, Rows] | None = None
 
@@ -189,8 +194,22 @@ class Smoothing:
             if hops:
                 share = np.float32((1.0 - self.alpha) / hops)
                 Z = np.float32(self.alpha) * self.base + share * self._sum(hops)
+            self._lengths[hops] = self.reduction.lengths(Z)
             self._over[hops] = self.reduction.finish(Z)
         return self._over[hops]
+
+    def own_part(self, hops: int, lo: int, hi: int) -> Rows:
+        """Return what the nodes lo…hi themselves add to their rows of `over`, shape (hi − lo, r).
+
+        Paths that leave a node and come back to it do not count as its own.
+        """
+        if self.graph is None or hops == 0:
+            return self.over(0)[lo:hi]
+        self.over(hops)
+        stay = self.normaliser[lo:hi].astype(np.float64) ** 2
+        stays = np.sum([stay**k for k in range(1, hops + 1)], axis=0)
+        share = (self.alpha + (1.0 - self.alpha) / hops * stays) / self._lengths[hops][lo:hi]
+        return np.asarray(share[:, None] * self.base[lo:hi], dtype=np.float32)
 
     def lagged(self, hops: int) -> Rows:
         """Return ``Σ_{k=0…h−1} Â^k B``, shape (n, r): what a node passes on in so many hops."""

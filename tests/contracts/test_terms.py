@@ -115,7 +115,6 @@ def test_binding_leaves_the_term_itself_as_it_was(unbound):
     assert (bound.n_nodes, bound.n_classes) == (12, K)
 
 
-@pytest.mark.xfail(reason="a copy of a bound term keeps what that has cached", strict=True)
 def test_a_bound_term_that_is_bound_again_forgets_the_first_nodes():
     def everything(term, n):
         W = draw_rows(n)

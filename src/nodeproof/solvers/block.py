@@ -161,8 +161,15 @@ class BlockCADO:
         for _ in range(sweeper.problem.rounds):
             if result.status in (Status.STOPPED, Status.INTERRUPTED):
                 break
-            again = self._descend(sweeper, result.W, known, callback, run, n_runs, result)
-            history = {key: past + again.history[key] for key, past in result.history.items()}
+            try:
+                again = self._descend(
+                    sweeper, result.W.copy(), known, callback, run, n_runs, result
+                )
+            except KeyboardInterrupt:
+                return replace(result, status=Status.INTERRUPTED)
+            history = {
+                key: past + again.history.get(key, []) for key, past in result.history.items()
+            }
             result = replace(again, n_iter=result.n_iter + again.n_iter, history=history)
         return result
 

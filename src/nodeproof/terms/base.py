@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -79,6 +80,10 @@ class Term(ABC):
 
     def _bound(self, n_nodes: int, n_classes: int) -> Self:
         bound = copy.copy(self)
+        for kind in type(self).__mro__:  # what was worked out for other nodes
+            for name, member in vars(kind).items():
+                if isinstance(member, cached_property):
+                    vars(bound).pop(name, None)
         bound.n_nodes, bound.n_classes = n_nodes, n_classes
         return bound
 
@@ -141,6 +146,10 @@ class Term(ABC):
     @abstractmethod
     def cost(self, models: Array, lo: int, hi: int) -> Array:
         """Return the −log-likelihood of the nodes lo…hi in each class, (hi − lo, K)."""
+
+    def attribute(self, models: Array, scores: Array, lo: int, hi: int) -> dict[str, Array]:
+        """Return the scores of the nodes lo…hi by the source they come from."""
+        return {self.source: scores}
 
     def penalty(self, models: Array) -> float:
         """Return the −log-prior under which `estimate` is most probable (0: flat)."""

@@ -224,6 +224,19 @@ class Softmax(Term):
         scores[self.labelled[first:last] - lo] = models[:, d + 1 + first : d + 1 + last].T
         return -np.asarray(log_softmax(scores, axis=1))
 
+    def attribute(self, models: Array, scores: Array, lo: int, hi: int) -> dict[str, Array]:
+        """Return what a node's own features add to its scores, and what those it is linked to do.
+
+        All is the graph's where links were learnt from.
+        """
+        if self.of == "links":
+            return {"graph": scores}
+        if models.shape[1] <= self.Z.shape[1]:  # of the paper's loss, which has no coefficients
+            return {self.source: scores}
+        own = self.smoothing.own_part(self.hops, lo, hi) @ models[:, : self.Z.shape[1]].T
+        others = self.Z[lo:hi] @ models[:, : self.Z.shape[1]].T - own
+        return {"features": scores - others, "graph": others}
+
     def penalty(self, models: Array) -> float:
         """Return ``l2/2 ‖θ‖²``."""
         d = self.Z.shape[1]

@@ -65,6 +65,8 @@ def choose_classifier(
     """
     best: tuple[Array, int, int, Array, Array] | None = None
     at = _PENALTIES.index(_FIRST_PENALTY)
+    for hops in sorted(_HOPS):
+        smoothing.over(hops)  # each on the way to the next
     for hops in _HOPS if smoothing.graph is not None else (0,):
         judged = _Judged(smoothing.over(hops), n_classes, held)
         if best is None:
