@@ -160,7 +160,7 @@ def _feature_term(nodes: NodeData) -> tuple[Term, str, tuple[Term, ...]]:
     if sp.issparse(X):
         if labelled:
             return Softmax(), "sparse features: a classifier on averages over links", ()
-        return Multinomial(), "sparse features and no labels: counts of words", ()
+        return Multinomial(trust=0.1), "sparse features, no labels: words, far from independent", ()
     if X.shape[1] > MOST_FEATURES:
         if labelled:
             return Softmax(), "many features: a classifier on averages over links", ()
