@@ -11,7 +11,7 @@ import pytest
 from nodeproof import NodeClassifier
 from nodeproof.errors import InputError
 from nodeproof.solvers import CADO
-from nodeproof.terms import Labels
+from nodeproof.terms import Covariance, Labels
 
 BAD_INPUT = {
     "nothing": ({}, {}, "all None"),
@@ -40,10 +40,19 @@ BAD_INPUT = {
         {"graph": np.array([[0, -1], [-1, 0]])},
         r"\(0, 1\) is negative",
     ),
-    "too many features": ({}, {"X": np.ones((3, 600)), "y": [0, 1, -1]}, "at most 512 features"),
+    "too many features": (
+        {"terms": [Covariance()]},
+        {"X": np.ones((3, 600)), "y": [0, 1, -1]},
+        "at most 512 features",
+    ),
     "unused features": ({"terms": [Labels()]}, {"X": [[0.0]], "y": [0]}, "none of the terms uses"),
     "no terms": ({"terms": None}, {"X": [[0.0]], "y": [0]}, "list of terms, got None"),
-    "one weight": ({"weights": 5}, {"X": [[0.0]], "y": [0]}, "three numbers"),
+    "one weight": ({"weights": -5}, {"X": [[0.0]], "y": [0]}, "weights must be"),
+    "nothing to validate": (
+        {"terms": [Labels()]},
+        {"y": [0, 1, -1], "validation": ([2], [0])},
+        "validation has nothing to choose",
+    ),
     "n_jobs": ({"n_jobs": 0}, {"X": [[0.0]], "y": [0]}, "n_jobs must not be 0"),
     "max_iter whole": ({"max_iter": 2.5}, {"X": [[0.0]], "y": [0]}, "max_iter"),
     "edge list": ({"n_classes": 1}, {"graph": np.ones((5, 2), int)}, r"transpose, shape \(2, E\)"),

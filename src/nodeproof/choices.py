@@ -100,19 +100,21 @@ def choose_plan(
     """
     if not (isinstance(terms, str) and terms == "auto"):
         return Plan(_given_terms(terms, nodes, choices), _trust_in(terms, trust, choices))
-    if not isinstance(solver, BlockCADO) or weights != "calibrated" or trust is not None:
-        held = None
+    tunable = isinstance(solver, BlockCADO) and weights == "calibrated" and trust is None
+    tunable = tunable and held is not None
     chosen: list[Term] = []
     reasons = []
     tuned = None
     if nodes.X is not None:
-        term, reason, rivals = _feature_term(nodes)
-        if isinstance(term, Softmax) and held is not None:
+        term, reason, rivals = _feature_term(nodes, held)
+        if isinstance(term, Softmax) and tunable:
+            assert held is not None
             tuned = tune_softmax(nodes, held, solver, rivals)
         else:
             chosen.append(term)
         reasons.append(reason)
-    elif held is not None and nodes.graph is not None and _is_cheap(nodes):
+    elif tunable and nodes.graph is not None and _names_all(nodes) and _is_cheap(nodes):
+        assert held is not None
         tuned = tune_links(nodes, held, solver)
     if tuned is not None and tuned.setting.term is not None:
         chosen.append(tuned.setting.term)
@@ -153,23 +155,34 @@ def _trust_in(terms: Sequence[Term], trust: float | None, choices: Choices) -> f
     return 1.0
 
 
-def _feature_term(nodes: NodeData) -> tuple[Term, str, tuple[Term, ...]]:
-    """Return a term for the features, why, and what else to try if it is a classifier."""
-    X, labelled = nodes.X, nodes.y is not None
+def _feature_term(nodes: NodeData, held: HeldBack | None) -> tuple[Term, str, tuple[Term, ...]]:
+    """Return a term for the features, why, and what else to try if it is a classifier.
+
+    A classifier needs labels of every class, and some to hold back.
+    """
+    X = nodes.X
     assert X is not None
+    taught = held is not None and len(np.unique(held.codes)) > 1 and _names_all(nodes)
     if sp.issparse(X):
-        if labelled:
+        if taught:
             return Softmax(), "sparse features: a classifier on averages over links", ()
-        return Multinomial(trust=0.1), "sparse features, no labels: words, far from independent", ()
+        if np.asarray(X.data).min(initial=0.0) >= 0:
+            return Multinomial(trust=0.1), "sparse features, few labels: dependent words", ()
+        return Gaussian(), "sparse features, few labels: a mean and spreads a class", ()
     if X.shape[1] > MOST_FEATURES:
-        if labelled:
+        if taught:
             return Softmax(), "many features: a classifier on averages over links", ()
-        return Gaussian(), "many features and no labels: a mean and spreads a class", ()
+        return Gaussian(), "many features, few labels: a mean and spreads a class", ()
     intercept, reason = _means_matter(X, nodes.y, nodes.n_classes)
     term = Covariance(intercept=intercept)
-    if intercept and labelled and nodes.graph is not None:
+    if intercept and taught and nodes.graph is not None:
         return Softmax(), f"{reason}, or a classifier on averages over links", (term,)
     return term, reason, ()
+
+
+def _names_all(nodes: NodeData) -> bool:
+    """Tell whether every class has a label."""
+    return nodes.y is not None and len(np.unique(nodes.y[nodes.y >= 0])) == nodes.n_classes
 
 
 def _is_cheap(nodes: NodeData) -> bool:
@@ -322,7 +335,7 @@ def choose_probabilities(
         )
     value = "the solver's rows" if rows is None else "belief propagation"
     reported = np.asarray(result.W if rows is None else rows)
-    if tuned is not None:
+    if tuned is not None and getattr(solver, "temperature", None) == 1.0:
         scale = tuned.scale
         reported = np.exp(log_softmax(scale * np.log(np.maximum(reported, _LEAST_ROW)), axis=1))
         why += f"; scores × {scale:.2f}, as {len(tuned.held.nodes)} labels held back bear out"

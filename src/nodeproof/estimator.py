@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from dataclasses import replace
 from os import PathLike
 from typing import Any, Self
 
@@ -83,7 +82,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
     n_init : int or "auto"
         Number of starts.
     max_iter : int
-        Most sweeps of one start.
+        Most sweeps of one start, from one re-fit of a classifier to the next.
     tol : float
         Stop when rows change by less, on average over the nodes.
     engine : None
@@ -171,6 +170,11 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def fit(
         self, X: Any = None, y: Any = None, *, graph: Any = None, validation: Any = None
     ) -> Self:
@@ -244,7 +248,12 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             raise InputError("validation needs labels to fit: y is None or holds no label")
         plan = choose_plan(self.terms, nodes, weights, trust, held, solver, choices)
         if plan.tuned is not None:
-            solver = replace(solver, affinities=plan.tuned.setting.affinities)
+            solver = plan.tuned.setting.applied_to(solver)
+        elif validation is not None:
+            raise InputError(
+                "validation has nothing to choose here: terms or weights are given, or every "
+                "choice was clear; leave it out"
+            )
         problem = Problem(network, plan.terms, K, weights, threshold, plan.trust)
         result = solver.solve(problem, callback=_reporter(self.verbose))
         result = align_with_labels(result, labels.codes)
@@ -353,6 +362,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self.estimated_accuracy_ = None
         if tuned is not None and labels.codes is not None:
             self.estimated_accuracy_ = tuned.accuracy(proba[labels.codes < 0])
+        if tuned is not None and self.estimated_accuracy_ is not None:
             estimate, low, high = self.estimated_accuracy_
             choices["accuracy"] = {
                 "value": round(estimate, 4),

@@ -148,6 +148,8 @@ def check_validation(
         return None
     assert labels.codes is not None
     n = len(labels.codes)
+    if isinstance(validation, list) and len(validation) == 2 and np.ndim(validation[0]) == 1:
+        validation = tuple(validation)
     if isinstance(validation, tuple):
         if len(validation) != 2:
             raise InputError(
@@ -160,7 +162,8 @@ def check_validation(
         if nodes.ndim != 1 or nodes.dtype.kind not in "iu":
             raise InputError("the nodes of validation must be positions (integers) or a mask")
         if len(nodes) and not 0 <= nodes.min() <= nodes.max() < n:
-            raise InputError(f"validation names node {nodes.max()}, but there are {n} nodes")
+            wrong = nodes[(nodes < 0) | (nodes >= n)][0]
+            raise InputError(f"validation names node {wrong}, but there are nodes 0 to {n - 1}")
         values, known = _as_labels(given)
         if len(values) != len(nodes):
             raise InputError(f"validation has {len(nodes)} nodes, but {len(values)} labels")

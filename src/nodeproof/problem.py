@@ -109,6 +109,8 @@ class Problem:
             raise InputError(
                 f"weights must be 'calibrated' or three numbers (β_g, β_f, β_l), got {weights!r}"
             )
+        if not 0 <= trust < np.inf:
+            raise InputError(f"trust in the graph must be a number ≥ 0, got {trust!r}")
         self.graph, self.terms = graph, tuple(terms)
         self.n_nodes, self.n_classes = sizes.pop(), n_classes
         self.weights, self.threshold, self.trust = weights, threshold, trust

@@ -130,21 +130,35 @@ class Softmax(Term):
 
     @cached_property
     def unseen(self) -> Array:
-        """Scores of the labelled nodes by a fit that has not seen them, not scaled."""
+        """Scores of the labelled nodes by a fit that has not seen them, not scaled.
+
+        The only label of a class must be seen: without it there would be no such class.
+        """
         Z, codes = self.Z[self.labelled], self.y[self.labelled]
+        seen = np.asarray(Z @ self.first[:, :-1].T + self.first[:, -1], dtype=np.float64)
         n_folds = min(self.folds, len(codes))
-        if n_folds < 2 or np.bincount(codes).max() < 2:
-            return np.asarray(Z @ self.first[:, :-1].T + self.first[:, -1])
+        if n_folds < 2 or not self._several.any():
+            return seen
         folds = assign_folds(codes, n_folds)
-        return crossfit(Z, self._targets(), self.l2, folds, balance(codes))
+        blind = crossfit(Z, self._targets(), self.l2, folds, balance(codes))
+        return np.where(self._several[:, None], blind, seen)
+
+    @property
+    def _several(self) -> NDArray[np.bool_]:
+        """Whether the class of each labelled node has other labels."""
+        codes = self.y[self.labelled]
+        return np.asarray(np.bincount(codes)[codes] > 1)
 
     @cached_property
     def first_sharpness(self) -> float:
-        """The scale at which unseen labels are most probable."""
+        """The scale at which unseen labels are most probable; 1 where none are."""
         if self.sharpness is not None:
             return self.sharpness
-        targets = self._targets()
-        return fit_scale(self.unseen, targets, noise=fit_noise(self.unseen, targets))
+        several = self._several
+        if self.folds < 2 or not several.any():
+            return 1.0
+        scores, targets = self.unseen[several], self._targets()[several]
+        return fit_scale(scores, targets, noise=fit_noise(scores, targets))
 
     @cached_property
     def proportions(self) -> Array:

@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 
 from nodeproof.problem import Problem
 from nodeproof.smoothing import Smoothing
-from nodeproof.solvers import BlockCADO
+from nodeproof.solvers import BlockCADO, Result, Status
 from nodeproof.solvers.marginals import without_echo
 from nodeproof.terms import Labels, NodeData, Softmax, Term
 from nodeproof.tuning.classifier import Classifier, choose_classifier
@@ -25,6 +25,9 @@ Affinities = Literal["scalar", "matrix"]
 
 _TRUST = (0.1, 0.3, 1.0)
 _ROUNDS = 2
+
+# How far mean confidence and accuracy are believed to lie apart, before labels are held back.
+_MISCALIBRATION = 0.04
 
 # How many labels a class an estimated share of wrong labels is worth.
 _NOISE_STRENGTH = 10.0
@@ -53,6 +56,10 @@ class Setting:
     term: Term | None
     trust: float
     affinities: Affinities = "scalar"
+
+    def applied_to(self, solver: BlockCADO) -> BlockCADO:
+        """Return the solver with these affinities; one that is asked for them keeps them."""
+        return replace(solver, affinities="matrix") if self.affinities == "matrix" else solver
 
     def __str__(self) -> str:
         features = "" if self.term is None else f"{type(self.term).__name__}, "
@@ -97,17 +104,19 @@ class Tuned:
         """What log-probabilities are multiplied by at the end."""
         return self.held.scale(self.logs, _LOG_SCALE_SPREAD)
 
-    def accuracy(self, proba: Array) -> tuple[float, float, float]:
+    def accuracy(self, proba: Array) -> tuple[float, float, float] | None:
         """Return an estimate of the accuracy at nodes without a label, and its 95 % interval.
 
         Their mean confidence, corrected by how far confidence and truth lie apart at the labels
-        held back.
+        held back, as far as so few can tell.
 
         Parameters
         ----------
         proba : ndarray of shape (u, K)
-            Probabilities of the nodes without a label.
+            Probabilities of the nodes without a label; None is returned where there are none.
         """
+        if len(proba) == 0:
+            return None
         proba_held = np.exp(log_softmax(self.scale * self.logs, axis=1))
         right = (proba_held.argmax(axis=1) == self.held.codes).astype(np.float64)
         excess = right - proba_held.max(axis=1)
@@ -118,11 +127,12 @@ class Tuned:
             excess = right - proba_held.max(axis=1)
         n = 1.0 / float(weights @ weights)
         shift = float(weights @ excess)
-        confidence = float(proba.max(axis=1).mean()) if len(proba) else float("nan")
-        estimate = min(max(confidence + shift, 0.0), 1.0)
         # One success and one failure more than were seen: few labels must not look certain.
         spread = float(weights @ (excess - shift) ** 2)
-        error = 1.96 * np.sqrt((spread * n + 0.5) / (n + 2.0) / n)
+        variance = (spread * n + 0.5) / (n + 2.0) / n
+        shift *= _MISCALIBRATION**2 / (_MISCALIBRATION**2 + variance)
+        estimate = min(max(float(proba.max(axis=1).mean()) + shift, 0.0), 1.0)
+        error = 1.96 * np.sqrt(variance)
         return estimate, max(estimate - error, 0.0), min(estimate + error, 1.0)
 
 
@@ -238,13 +248,13 @@ def _blind_rows(
     starts: list[NDArray[np.float32]] | None = None,
 ) -> Iterator[NDArray[np.float32]]:
     """Yield the rows of each fit that may not see one part of the labels."""
-    solver = replace(solver, affinities=setting.affinities)
+    solver = setting.applied_to(solver)
     for fold, y in enumerate(held.y):
         seen = replace(nodes, y=y)
         terms = [Labels()] if setting.term is None else [setting.term, Labels()]
         bound = [term.bind(seen) for term in terms]
         problem = Problem(nodes.graph, bound, nodes.n_classes, trust=setting.trust)
-        result = solver.solve(problem, start=starts[fold] if starts else None)
+        result = _finished(solver.solve(problem, start=starts[fold] if starts else None))
         rows = without_echo(problem, result, solver)
         yield result.W if rows is None else rows
 
@@ -257,13 +267,15 @@ def _try_trust(nodes: NodeData, held: HeldBack, solver: BlockCADO, way: _Way) ->
     settings = [Setting(best.setting.term, trust) for trust in _TRUST]
     if way.classifier.hops == 0:
         settings += [Setting(best.setting.term, trust, "matrix") for trust in (0.3, 1.0)]
+    hopeless = False
     for setting in settings:
+        if hopeless and setting.affinities == "scalar":
+            continue
         other = _classify(nodes, held, solver, way, setting)
         losses = best.losses | other.losses
         lowest, tried = held.best_losses(best.logs), held.best_losses(other.logs)
         best = replace(other if held.is_better(tried, lowest) else best, losses=losses)
-        if held.mean(tried) > 1.1 * held.mean(lowest) and setting.affinities == "scalar":
-            break
+        hopeless = hopeless or held.mean(tried) > 1.1 * held.mean(lowest)
     return best
 
 
@@ -289,7 +301,7 @@ def _classify(
 ) -> Tuned:
     """Judge a setting with the classifier's own fits, or one more round of them."""
     blind = way.term(sharpness=way.classifier.sharpness, folds=0)
-    solver = replace(solver, affinities=setting.affinities, tol=max(solver.tol, _LOOSE))
+    solver = replace(setting.applied_to(solver), tol=max(solver.tol, _LOOSE))
     rows = []
     for fold, y in enumerate(held.y):
         seen = replace(nodes, y=y)
@@ -297,6 +309,12 @@ def _classify(
         softmax.first = way.classifier.first[fold]
         graph = nodes.graph if setting.trust else None
         problem = Problem(graph, [softmax, labels], nodes.n_classes, trust=setting.trust)
-        result = solver.solve(problem, start="labels" if before is None else before[fold])
-        rows.append(result.W)
+        start = "labels" if before is None else before[fold]
+        rows.append(_finished(solver.solve(problem, start=start)).W)
     return _judge(setting, held, rows)
+
+
+def _finished(result: Result) -> Result:
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt  # what is only compared is of no use half done
+    return result
