@@ -27,6 +27,37 @@ SPARSE = 0.03
 warnings.filterwarnings("ignore", message="Sparse (CSR|invariant)")
 
 
+class Features:
+    """Features whose rows sum to one, dropped at random among those that are not zero.
+
+    To drop zeros changes nothing, and drawing them is most of the time that training takes.
+    Few non-zeros are multiplied as a sparse matrix, many as a dense one, whichever is faster.
+    """
+
+    def __init__(self, X: sp.csr_array) -> None:
+        rows = _rows_sum_to_one(X)
+        self.sparse = _csr(rows)
+        self.full = self.sparse
+        self.stays_sparse = rows.nnz < SPARSE * rows.shape[0] * rows.shape[1]
+        if not self.stays_sparse:
+            self.full = torch.from_numpy(rows.toarray())
+            self.part = torch.zeros_like(self.full)
+            where = rows.tocoo()
+            places = where.row.astype(np.int64) * rows.shape[1] + where.col
+            self.places = torch.from_numpy(places)
+
+    def dropped(self, share: float, training: bool) -> Tensor:
+        """Return the features, in training without a random share of them."""
+        if not training:
+            return self.full
+        values = F.dropout(self.sparse.values(), share)
+        if self.stays_sparse:
+            crow, col = self.sparse.crow_indices(), self.sparse.col_indices()
+            return torch.sparse_csr_tensor(crow, col, values, size=self.sparse.shape)
+        self.part.view(-1)[self.places] = values
+        return self.part
+
+
 class Network(nn.Module):
     """A network, and in which form it takes the graph.
 
@@ -46,9 +77,9 @@ class GCN(Network):
         self.second = gnn.GCNConv(hidden, K, cached=True)
         self.dropout = dropout
 
-    def forward(self, x: Tensor, graph: Tensor) -> Tensor:
+    def forward(self, features: Features, graph: Tensor) -> Tensor:
         """Return the logits of all nodes."""
-        x = _drop(x, self.dropout, self.training)
+        x = features.dropped(self.dropout, self.training)
         x = self.first(x, graph).relu()
         return self.second(F.dropout(x, self.dropout, self.training), graph)
 
@@ -79,9 +110,9 @@ class SAGE(Network):
         self.second = Mean(hidden, K)
         self.dropout = dropout
 
-    def forward(self, x: Tensor, graph: Tensor) -> Tensor:
+    def forward(self, features: Features, graph: Tensor) -> Tensor:
         """Return the logits of all nodes."""
-        x = _drop(x, self.dropout, self.training)
+        x = features.dropped(self.dropout, self.training)
         x = self.first(x, graph).relu()
         return self.second(F.dropout(x, self.dropout, self.training), graph)
 
@@ -97,9 +128,9 @@ class GAT(Network):
         self.second = gnn.GATConv(8 * hidden, K, heads=out_heads, concat=False, dropout=dropout)
         self.dropout = dropout
 
-    def forward(self, x: Tensor, graph: Tensor) -> Tensor:
+    def forward(self, features: Features, graph: Tensor) -> Tensor:
         """Return the logits of all nodes."""
-        x = _drop(x, self.dropout, self.training)
+        x = features.dropped(self.dropout, self.training)
         x = F.elu(self.first(x, graph))
         return self.second(F.dropout(x, self.dropout, self.training), graph)
 
@@ -114,9 +145,9 @@ class APPNP(Network):
         self.spread = gnn.APPNP(K=10, alpha=0.1, dropout=0.0, cached=True)
         self.dropout = dropout
 
-    def forward(self, x: Tensor, graph: Tensor) -> Tensor:
+    def forward(self, features: Features, graph: Tensor) -> Tensor:
         """Return the logits of all nodes."""
-        x = _drop(x, self.dropout, self.training)
+        x = features.dropped(self.dropout, self.training)
         x = self.first(x).relu()
         x = self.second(F.dropout(x, self.dropout, self.training))
         return self.spread(x, graph)
@@ -141,9 +172,9 @@ class GCNII(Network):
         """Both ends."""
         return self.ends
 
-    def forward(self, x: Tensor, graph: Tensor) -> Tensor:
+    def forward(self, features: Features, graph: Tensor) -> Tensor:
         """Return the logits of all nodes."""
-        x = self.ends[0](_drop(x, self.dropout, self.training)).relu()
+        x = self.ends[0](features.dropped(self.dropout, self.training)).relu()
         start = x
         for layer in self.layers:
             x = layer(F.dropout(x, self.dropout, self.training), start, graph).relu()
@@ -161,21 +192,23 @@ def train(settings: Settings, data: Data, split: Split, seed: int, limit: float)
     began = time.perf_counter()
     torch.manual_seed(seed)
     kind = NETWORKS[settings.network]
-    x = _features(data.features)
+    features = Features(data.features)
     graph = _edges(data.graph) if kind.edges else _csr(data.graph)
-    network = kind(x.shape[1], data.n_classes, settings.hidden, settings.dropout, **settings.extra)
+    network = kind(
+        data.features.shape[1], data.n_classes, settings.hidden, settings.dropout, **settings.extra
+    )
     optimiser = _optimiser(network, settings)
     nodes, labels = torch.from_numpy(split.train), torch.from_numpy(split.y[split.train])
     judge = _Judge(split)
     for epoch in range(1, settings.epochs + 1):
         network.train()
         optimiser.zero_grad()
-        F.cross_entropy(network(x, graph)[nodes], labels).backward()
+        F.cross_entropy(network(features, graph)[nodes], labels).backward()
         optimiser.step()
         late = time.perf_counter() - began > limit
         if len(split.validation) or late or epoch == settings.epochs:
             with torch.no_grad():
-                logits = network.eval()(x, graph)
+                logits = network.eval()(features, graph)
             judge.see(logits[judge.nodes], logits)
         if late and epoch < settings.epochs:
             warnings.warn(f"stopped after {epoch} of {settings.epochs} epochs", stacklevel=2)
@@ -258,26 +291,10 @@ def _optimiser(network: Any, settings: Settings) -> torch.optim.Optimizer:
     return torch.optim.Adam(groups, lr=settings.rate)
 
 
-def _features(X: sp.csr_array) -> Tensor:
-    """Return rows that sum to one, as a sparse matrix where that is faster."""
-    rows = _rows_sum_to_one(X)
-    if rows.nnz < SPARSE * rows.shape[0] * rows.shape[1]:
-        return _csr(rows)
-    return torch.from_numpy(rows.toarray())
-
-
 def _rows_sum_to_one(X: sp.csr_array) -> sp.csr_array:
     sums = np.asarray(X.sum(axis=1), dtype=np.float64)
     scale = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
     return sp.csr_array(sp.diags_array(scale) @ X, dtype=np.float32)
-
-
-def _drop(x: Tensor, dropout: float, training: bool) -> Tensor:
-    """Drop features; of a sparse matrix among those that are not zero, which is the same."""
-    if x.layout != torch.sparse_csr:
-        return F.dropout(x, dropout, training)
-    values = F.dropout(x.values(), dropout, training)
-    return torch.sparse_csr_tensor(x.crow_indices(), x.col_indices(), values, size=x.shape)
 
 
 def _edges(graph: sp.csr_array) -> Tensor:
