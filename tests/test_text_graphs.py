@@ -118,9 +118,6 @@ def test_one_label_a_class_is_enough_for_a_fit(few):
     assert set(clf.labels_) <= set(range(K))
 
 
-@pytest.mark.xfail(
-    reason="scores of labels that were seen make the classifier too sharp", strict=True
-)
 def test_one_label_a_class_tells_more_than_chance(texts):
     """Links alone reach 0.8, words as counts and links 0.9."""
     y = texts.labels(1)
@@ -141,7 +138,6 @@ def test_a_class_with_a_single_label_is_no_obstacle(few):
     assert accuracy(clf, few, y) > 0.5
 
 
-@pytest.mark.xfail(reason="the fit that may not see it does not know the class", strict=True)
 def test_the_only_label_of_a_class_is_not_suspected_for_being_alone(few):
     y, alone = one_of_the_last(few)
     assert alone not in fit(few, y).suspects_.node
@@ -209,7 +205,6 @@ def test_the_bits_do_not_depend_on_the_number_of_threads():
     assert found[0].estimated_accuracy_ == found[1].estimated_accuracy_
 
 
-@pytest.mark.xfail(reason="the fits of tuning end, and the next one begins", strict=True)
 def test_an_interrupt_while_settings_are_chosen_ends_the_fit(few, monkeypatch):
     sweep = Sweeper.sweep
     count = []

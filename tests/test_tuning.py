@@ -197,7 +197,21 @@ def test_the_interval_holds_the_accuracy_about_as_often_as_it_says(sure):
         estimates.append(estimate)
         truths.append(truth)
     assert np.mean(covered) >= 0.9
-    assert np.mean(estimates) == pytest.approx(np.mean(truths), abs=0.03)
+    # Few labels correct the confidence only so far; more of them do.
+    assert np.mean(estimates) == pytest.approx(np.mean(truths), abs=0.03 if sure == 1.0 else 0.12)
+
+
+def test_many_labels_correct_the_confidence():
+    held, scores = drawn(20_000, 0.3)
+    tuned = Tuned(Setting(None, 1.0), held, log_softmax(scores, axis=1), [])
+    proba = softmax(tuned.scale * log_softmax(scores, axis=1), axis=1)
+    truth = (scores.argmax(axis=1) == held.codes).mean()
+    assert tuned.accuracy(proba)[0] == pytest.approx(truth, abs=0.01)
+
+
+def test_there_is_nothing_to_estimate_where_every_node_has_a_label():
+    held, scores = drawn(20)
+    assert Tuned(Setting(None, 1.0), held, scores, []).accuracy(np.empty((0, K))) is None
 
 
 def test_more_labels_make_the_interval_narrower_and_none_certain():

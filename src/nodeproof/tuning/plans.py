@@ -130,10 +130,13 @@ class Tuned:
         # One success and one failure more than were seen: few labels must not look certain.
         spread = float(weights @ (excess - shift) ** 2)
         variance = (spread * n + 0.5) / (n + 2.0) / n
-        shift *= _MISCALIBRATION**2 / (_MISCALIBRATION**2 + variance)
-        estimate = min(max(float(proba.max(axis=1).mean()) + shift, 0.0), 1.0)
+        confidence = float(proba.max(axis=1).mean())
+        believed = _MISCALIBRATION**2 / (_MISCALIBRATION**2 + variance)
+        estimate, corrected = confidence + believed * shift, confidence + shift
         error = 1.96 * np.sqrt(variance)
-        return estimate, max(estimate - error, 0.0), min(estimate + error, 1.0)
+        low, high = min(estimate, corrected) - error, max(estimate, corrected) + error
+        low, estimate, high = np.clip([low, estimate, high], 0.0, 1.0).tolist()
+        return estimate, low, high
 
 
 def tune_softmax(
