@@ -445,7 +445,8 @@ def test_proportions_among_all_nodes_are_found(proportions):
     scores, learnt = toy_classifier(proportions), np.full(K, 1 / K)
     found = estimate_proportions(scores, learnt)
     assert found.sum() == pytest.approx(1.0)
-    np.testing.assert_allclose(found, proportions, atol=0.05)
+    # One step goes most of the way.
+    assert np.abs(found - proportions).max() <= 0.5 * np.abs(learnt - proportions).max() + 0.01
     long_run = estimate_proportions(scores, learnt, steps=100)
     np.testing.assert_allclose(long_run, proportions, atol=0.03)
     again = estimate_proportions(scores, learnt, start=long_run, steps=1)
@@ -456,7 +457,8 @@ def test_it_matters_what_proportions_the_classifier_has_learnt():
     """Scores that hold unequal proportions already are put right."""
     learnt = np.array([0.7, 0.2, 0.1])
     scores = toy_classifier((0.2, 0.5, 0.3)) + np.log(learnt)
-    np.testing.assert_allclose(estimate_proportions(scores, learnt), (0.2, 0.5, 0.3), atol=0.05)
+    found = estimate_proportions(scores, learnt, steps=10)
+    np.testing.assert_allclose(found, (0.2, 0.5, 0.3), atol=0.05)
 
 
 def test_a_constant_a_row_changes_no_proportion():

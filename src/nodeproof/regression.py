@@ -282,13 +282,13 @@ def shares(rows: Array) -> Array:
 
 
 def estimate_proportions(
-    scores: Array, learnt: Array, start: Array | None = None, steps: int = 3
+    scores: Array, learnt: Array, start: Array | None = None, steps: int = 1
 ) -> Array:
     """Return the proportions of the classes among nodes, by a classifier of known proportions.
 
     By expectation maximisation: each step takes the mean probability at the proportions of the
-    step before. Only a few steps: where the classifier is not as calibrated as it should be,
-    going on would empty its weakest classes.
+    step before. One step goes half of the way and more; where the classifier is not as
+    calibrated as it should be, going on would empty its weakest classes.
 
     Parameters
     ----------

@@ -28,6 +28,9 @@ Array = NDArray[np.float64]
 _PENALTIES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 _FIRST_PENALTY = 0.3
 
+# Believed to be 0.2, give or take so many decades: some dozens of labels say little about it.
+_LIKELY_PENALTY, _DECADES = 0.2, 0.5
+
 # The first suits most graphs. Another is taken only where it does better by a standard error:
 # with some dozens of labels, the best of several is often so by chance.
 _HOPS = (16, 4, 0)
@@ -125,14 +128,16 @@ class _Judged:
         return self.held.scale(scores) * scores + self.held.shift
 
     def loss(self, at: int) -> float:
-        """Return the log-loss of a penalty on the labels held back."""
+        """Return the log-loss of a penalty on the labels held back, and how unlikely it is."""
         theta = fit_logistic(
             self.Z, self.targets, _PENALTIES[at], self.seen, start=self.last, tol=1e-3
         )
         self.last = theta
         scores = blind_scores(self.Z_held, theta, self.held.folds)
         self.fits[at] = scores, theta
-        return self.held.mean(self.held.losses(self.scaled(at)))
+        away = np.log10(_PENALTIES[at] / _LIKELY_PENALTY) / _DECADES
+        loss = self.held.mean(self.held.losses(self.scaled(at)))
+        return loss + 0.5 * float(away**2) / len(self.held.codes)
 
 
 def _descend_steps(loss_at: Callable[[int], float], start: int, stop: int) -> int:
