@@ -32,7 +32,7 @@ _LEAST_SCALE, _MOST_SCALE = 0.1, 50.0
 # less than a factor of e² by any.
 _NOISES = np.linspace(0.0, 0.6, 21)
 _SCALES = np.geomspace(0.5, 20.0, 16)
-_WORTH_TELLING = 5.0
+_WORTH_TELLING = 12.0
 
 
 def fit_logistic(

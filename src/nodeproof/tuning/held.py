@@ -120,8 +120,9 @@ class HeldBack:
         return -with_noise(log_softmax(scores, axis=1), self.noise)[rows, self.codes]
 
     def _softened(self, n_classes: int) -> Array:
-        # As if two of four more labels had been missed: few must not make probabilities extreme.
-        missed = 2.0 / (len(self.codes) + 4.0)
+        # As if four more labels had been missed: few must not make probabilities extreme, and
+        # settings chosen by these labels suit them better than others.
+        missed = 4.0 / (len(self.codes) + 4.0)
         return np.asarray((1.0 - missed) * self.targets(n_classes) + missed / n_classes)
 
     def targets(self, n_classes: int) -> Array:

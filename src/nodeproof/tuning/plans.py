@@ -26,6 +26,9 @@ Affinities = Literal["scalar", "matrix"]
 _TRUST = (0.1, 0.3, 1.0)
 _ROUNDS = 2
 
+# How much settings may suit the labels that they were chosen by better than others.
+_CHOSEN = 0.02
+
 # How far mean confidence and accuracy are believed to lie apart, before labels are held back.
 _MISCALIBRATION = 0.04
 
@@ -126,14 +129,15 @@ class Tuned:
             right = (right - elsewhere) / (1.0 - self.held.noise - elsewhere)
             excess = right - proba_held.max(axis=1)
         n = 1.0 / float(weights @ weights)
-        shift = float(weights @ excess)
+        # Settings were chosen by these labels: they may lower the estimate, not raise it.
+        shift = min(float(weights @ excess), 0.0)
         # One success and one failure more than were seen: few labels must not look certain.
         spread = float(weights @ (excess - shift) ** 2)
         variance = (spread * n + 0.5) / (n + 2.0) / n
         confidence = float(proba.max(axis=1).mean())
         believed = _MISCALIBRATION**2 / (_MISCALIBRATION**2 + variance)
         estimate, corrected = confidence + believed * shift, confidence + shift
-        error = 1.96 * np.sqrt(variance)
+        error = 1.96 * np.sqrt(variance + _CHOSEN**2)
         low, high = min(estimate, corrected) - error, max(estimate, corrected) + error
         low, estimate, high = np.clip([low, estimate, high], 0.0, 1.0).tolist()
         return estimate, low, high
