@@ -117,7 +117,7 @@ def test_huge_costs_keep_the_differences_that_matter():
     nodes = NodeData(K, y=np.zeros(5, dtype=np.int64))
     problem = Problem(None, [Labels().bind(nodes)], K)
     sweeper = Sweeper(problem)
-    problem.costs = lambda models, lo, hi: 1e9 + np.array([[0.0, 1.0, 2.0]] * (hi - lo))
+    problem.costs = lambda models, lo, hi, skip=(): 1e9 + np.array([[0.0, 1.0, 2.0]] * (hi - lo))
     sweeper.charge(Models(None, (), np.zeros(K)))
     W = draw_rows(5)
     sweeper.sweep(W, None, np.zeros(K))

@@ -198,7 +198,7 @@ def test_the_interval_holds_the_accuracy_about_as_often_as_it_says(sure):
         truths.append(truth)
     assert np.mean(covered) >= 0.9
     # Few labels correct the confidence only so far; more of them do.
-    assert np.mean(estimates) == pytest.approx(np.mean(truths), abs=0.03 if sure == 1.0 else 0.12)
+    assert np.mean(estimates) == pytest.approx(np.mean(truths), abs=0.03 if sure == 1.0 else 0.15)
 
 
 def test_many_labels_correct_the_confidence():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,6 +32,7 @@ from nodeproof.inductive import Kept, check_parts, judge_new_nodes
 from nodeproof.inputs import (
     EncodedLabels,
     Unit,
+    check_candidates,
     check_features,
     check_settings,
     check_sizes,
@@ -40,15 +41,19 @@ from nodeproof.inputs import (
     unpack_pyg,
 )
 from nodeproof.problem import Problem
+from nodeproof.querying import most_telling, most_uncertain
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import Progress, Result, Status
 from nodeproof.solvers.align import align_with_labels
-from nodeproof.solvers.base import Callback
+from nodeproof.solvers.base import Callback, check_count
 from nodeproof.solvers.block import says_nothing
 from nodeproof.terms import NodeData
 from nodeproof.tuning import hold_back
 
 __all__ = ["NodeClassifier"]
+
+# How far features are averaged to tell which nodes are alike.
+_QUERY_HOPS = 16
 
 
 class NodeClassifier(ClassifierMixin, BaseEstimator):
@@ -258,6 +263,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         result = solver.solve(problem, callback=_reporter(self.verbose))
         result = align_with_labels(result, labels.codes)
         self._keep(problem, result, solver, labels, plan, choices)
+        self._nodes: NodeData | None = nodes
 
     def predict(self, X: Any = None, *, graph: Any = None) -> NDArray[Any]:
         """Return `labels_`, or the labels of new nodes by their features and links.
@@ -307,6 +313,52 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
                     stacklevel=2,
                 )
         return judge_new_nodes(self, X, graph)
+
+    def query(
+        self,
+        k: int,
+        *,
+        strategy: Literal["informative", "uncertainty"] = "informative",
+        candidates: Any = None,
+    ) -> NDArray[np.int64]:
+        """Return the nodes to label next, best first: those whose label would tell most.
+
+        Parameters
+        ----------
+        k : int
+            How many; all candidates where there are fewer.
+        strategy : {"informative", "uncertainty"}
+            What a label would tell about all nodes, no two telling the same; or how uncertain
+            the node itself is.
+        candidates : array of int, optional
+            Positions of nodes that can be labelled; by default all without a label.
+        """
+        return self._query(k, strategy, candidates)[0]
+
+    def _query(
+        self, k: int, strategy: str, candidates: Any = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the nodes to label next and what speaks for each."""
+        check_is_fitted(self)
+        check_count("k", k)
+        if strategy not in ("informative", "uncertainty"):
+            raise InputError(f"strategy must be 'informative' or 'uncertainty', got {strategy!r}")
+        labelled = np.flatnonzero(self._given >= 0) if self._given is not None else np.arange(0)
+        asked = check_candidates(candidates, len(self.proba_), labelled)
+        if strategy == "uncertainty":
+            return most_uncertain(self.proba_, k, asked)
+        if self._nodes is None:
+            raise InputError(
+                "a model that was loaded has neither graph nor features to query by: use "
+                "strategy='uncertainty', or fit again"
+            )
+        nodes = self._nodes
+        smoothing = nodes.smoothing or (Smoothing.of_links(nodes.graph) if nodes.graph else None)
+        if smoothing is None:
+            return most_uncertain(self.proba_, k, asked)
+        with threads.using(self.n_jobs):
+            rows = smoothing.over(_QUERY_HOPS)
+            return most_telling(self.proba_, rows, labelled, k, asked)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model to one file, without pickle."""

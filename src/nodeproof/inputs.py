@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EncodedLabels",
     "Unit",
+    "check_candidates",
     "check_features",
     "check_settings",
     "check_sizes",
@@ -188,6 +189,26 @@ def check_validation(
     if unknown:
         raise InputError(f"validation has the label {unknown[0]!r}, which y does not have")
     return nodes, np.array([position[name] for name in values.tolist()], dtype=np.int64)
+
+
+def check_candidates(
+    candidates: Any, n_nodes: int, labelled: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the nodes that may be asked for: distinct, and without a label."""
+    known = np.zeros(n_nodes, dtype=bool)
+    known[labelled] = True
+    if candidates is None:
+        return np.flatnonzero(~known)
+    nodes = np.asarray(candidates)
+    if nodes.dtype == bool and nodes.shape == (n_nodes,):
+        nodes = np.flatnonzero(nodes)
+    if nodes.ndim != 1 or (len(nodes) and nodes.dtype.kind not in "iu"):
+        raise InputError("candidates must be positions of nodes (integers) or a mask")
+    outside = nodes[(nodes < 0) | (nodes >= n_nodes)]
+    if len(outside):
+        raise InputError(f"candidates name node {outside[0]}, but there are {n_nodes} nodes")
+    nodes = np.unique(nodes).astype(np.int64)
+    return np.asarray(nodes[~known[nodes]])
 
 
 def check_settings(clf: NodeClassifier) -> None:

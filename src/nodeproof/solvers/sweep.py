@@ -76,9 +76,10 @@ class Sweeper:
 
     def _charge_waiting(self, models: Models) -> dict[int, tuple[Array, Rows]]:
         """Return the costs of terms that wait for the rows to settle, computed when they change."""
-        for k, (term, theta) in enumerate(zip(self.problem.terms, models.terms, strict=True)):
+        for k, term in enumerate(self.problem.terms):
             if term.rounds is None or not self.problem.calibrated:
                 continue
+            theta = models.terms[k]
             if k not in self._waiting or self._waiting[k][0] is not theta:
 
                 def part(lo: int, hi: int, term: Term = term, theta: Array = theta) -> Rows:

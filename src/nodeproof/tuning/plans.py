@@ -104,8 +104,15 @@ class Tuned:
 
     @property
     def scale(self) -> float:
-        """What log-probabilities are multiplied by at the end."""
-        return self.held.scale(self.logs, _LOG_SCALE_SPREAD)
+        """What log-probabilities are multiplied by at the end.
+
+        One where all is likelihood, unless the labels held back gainsay it plainly.
+        """
+        scale = self.held.scale(self.logs, _LOG_SCALE_SPREAD)
+        if isinstance(self.setting.term, Softmax):
+            return scale
+        scaled, plain = self.held.losses(scale * self.logs), self.held.losses(self.logs)
+        return scale if self.held.is_better(scaled, plain, errors=2.0) else 1.0
 
     def accuracy(self, proba: Array) -> tuple[float, float, float] | None:
         """Return an estimate of the accuracy at nodes without a label, and its 95 % interval.
@@ -129,14 +136,14 @@ class Tuned:
             right = (right - elsewhere) / (1.0 - self.held.noise - elsewhere)
             excess = right - proba_held.max(axis=1)
         n = 1.0 / float(weights @ weights)
-        # Settings were chosen by these labels: they may lower the estimate, not raise it.
-        shift = min(float(weights @ excess), 0.0)
+        shift = float(weights @ excess)
         # One success and one failure more than were seen: few labels must not look certain.
         spread = float(weights @ (excess - shift) ** 2)
         variance = (spread * n + 0.5) / (n + 2.0) / n
         confidence = float(proba.max(axis=1).mean())
         believed = _MISCALIBRATION**2 / (_MISCALIBRATION**2 + variance)
-        estimate, corrected = confidence + believed * shift, confidence + shift
+        # Settings were chosen by these labels: they may lower the estimate, not raise it.
+        estimate, corrected = confidence + believed * min(shift, 0.0), confidence + shift
         error = 1.96 * np.sqrt(variance + _CHOSEN**2)
         low, high = min(estimate, corrected) - error, max(estimate, corrected) + error
         low, estimate, high = np.clip([low, estimate, high], 0.0, 1.0).tolist()

@@ -1,0 +1,91 @@
+"""What to label next: the nodes whose labels would tell most about all the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["most_telling", "most_uncertain"]
+
+Array = NDArray[np.float64]
+
+# Only so many of the candidates, the least certain ones, are weighed against each other.
+_MOST_CANDIDATES = 5000
+
+
+def most_uncertain(
+    proba: Array, k: int, candidates: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], Array]:
+    """Return the k candidates of largest entropy, and it; ties go to the lower position."""
+    entropy = -(proba * np.log(np.maximum(proba, 1e-300))).sum(axis=1)[candidates]
+    order = np.argsort(-entropy, kind="stable")[:k]
+    return candidates[order], np.asarray(entropy[order])
+
+
+def most_telling(
+    proba: Array,
+    rows: NDArray[Any],
+    labelled: NDArray[np.int64],
+    k: int,
+    candidates: NDArray[np.int64],
+    ridge: float = 1.0,
+) -> tuple[NDArray[np.int64], Array]:
+    """Return the k candidates whose labels would lower the uncertainty of all nodes most.
+
+    A linear model on the rows has the variance ``z_uᵀ(ρI + Z_LᵀZ_L)⁻¹z_u`` at node u. One after
+    the other, the candidate is taken that lowers most the sum of the variances, each node
+    weighed by how uncertain its class is (1 − Σ p²). What has been taken counts as labelled, so
+    the next one is elsewhere.
+
+    Parameters
+    ----------
+    proba : ndarray of shape (n, K)
+        Class probabilities.
+    rows : ndarray of shape (n, d)
+        Features, averaged over links.
+    labelled : ndarray of shape (l,)
+        Nodes whose label is known.
+    k : int
+        How many to take.
+    candidates : ndarray of shape (c,)
+        Nodes to choose from.
+    ridge : float
+        ρ, for rows of length one in the mean.
+
+    Returns
+    -------
+    nodes : ndarray of shape (k,)
+        Best first.
+    gains : ndarray of shape (k,)
+        By how much the weighted sum of variances falls with each, as a share of what it was.
+    """
+    doubt = 1.0 - (proba**2).sum(axis=1)
+    if len(candidates) > _MOST_CANDIDATES:
+        order = np.argsort(-doubt[candidates], kind="stable")[:_MOST_CANDIDATES]
+        candidates = candidates[order]
+    Z = np.asarray(rows, dtype=np.float64)
+    Z = Z / max(np.sqrt(np.einsum("vj,vj->", Z, Z) / len(Z)), 1e-12)
+    weights = doubt.copy()
+    weights[labelled] = 0.0
+    spread = np.linalg.inv(ridge * np.eye(Z.shape[1]) + Z[labelled].T @ Z[labelled])
+    wanted = (Z * weights[:, None]).T @ Z
+    total = float(np.vdot(wanted, spread))
+    # A label that is nearly known already tells nothing, however central its node.
+    news = doubt[candidates] / max(float(doubt.mean()), 1e-12)
+    near = Z[candidates]
+    left = np.ones(len(candidates), dtype=bool)
+    chosen, gains = [], []
+    for _ in range(min(k, len(candidates))):
+        along = near @ spread
+        variance = np.einsum("vj,vj->v", along, near)
+        gain = news * np.einsum("vj,vj->v", along @ wanted, along) / (1.0 + news * variance)
+        best = int(np.argmax(np.where(left, gain, -np.inf)))
+        left[best] = False
+        chosen.append(candidates[best])
+        gains.append(gain[best] / total if total > 0 else 0.0)
+        step = along[best]
+        if news[best] > 0:
+            spread = spread - np.outer(step, step) / (1.0 / news[best] + variance[best])
+    return np.array(chosen, dtype=np.int64), np.array(gains)
