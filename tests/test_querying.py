@@ -1,5 +1,7 @@
 """What to label next."""
 
+import json
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeproof import NodeClassifier
+from nodeproof.cli import main
 from nodeproof.errors import InputError
 from nodeproof.querying import most_telling, most_uncertain
 from nodeproof.terms import Labels
@@ -139,3 +142,20 @@ def test_a_loaded_model_says_what_it_lacks(fitted, tmp_path):
     np.testing.assert_array_equal(
         loaded.query(2, strategy="uncertainty"), fitted.query(2, strategy="uncertainty")
     )
+
+
+def test_the_command_line_writes_the_nodes_to_label_next(tmp_path):
+    edges = sp.coo_array(two_clumps())
+    lines = [f"n{u},n{v}" for u, v in zip(*edges.coords, strict=True) if u < v]
+    (tmp_path / "edges.csv").write_text("source,target\n" + "\n".join(lines) + "\n")
+    (tmp_path / "labels.csv").write_text("node,label\nn1,a\nn13,b\n")
+    out = tmp_path / "out"
+    arguments = ["fit", str(tmp_path / "edges.csv"), "--labels", str(tmp_path / "labels.csv")]
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--out", str(out), "--query", "4", "--json"])
+    assert ended.value.code == 0
+    rows = (out / "query.csv").read_text().splitlines()
+    asked = [line.split(",")[0].strip('"') for line in rows[1:]]
+    assert len(set(asked)) == 4
+    assert not {"n1", "n13"} & set(asked)
+    assert json.loads((out / "summary.json").read_text())["query"] == asked

@@ -65,6 +65,8 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
               help="Most sweeps of a start.")  # fmt: skip
 @click.option("--tol", type=click.FloatRange(min=0), default=1e-3, show_default=True,
               help="Stop when rows change by less, on average.")  # fmt: skip
+@click.option("--query", type=click.IntRange(min=1), metavar="K",
+              help="Also write query.csv: the K nodes to label next.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=1), help="Threads; every core by default.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
               help="Seed of the starts.")  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+from numpy.typing import NDArray
 from rich.table import Table
 
 from nodeproof import NodeClassifier, __version__
@@ -46,6 +47,7 @@ def run_fit(
     n_init: int | None,
     max_iter: int,
     tol: float,
+    query: int | None,
     jobs: int | None,
     seed: int,
     as_json: bool,
@@ -86,7 +88,12 @@ def run_fit(
     if tables.feature_names is not None:
         clf.feature_names_in_ = np.array(tables.feature_names, dtype=object)
     summary = _summarise(clf, tables, notes, seed, time.perf_counter() - began)
+    asked = clf._query(query, "informative") if query else None
+    if asked is not None:
+        summary["query"] = [str(tables.ids[node]) for node in asked[0]]
     with atomic_folder(out) as temporary:
+        if asked is not None:
+            _write_query(clf, tables, *asked, temporary / "query.csv")
         _write_predictions(clf, tables, temporary / "predictions.csv")
         (temporary / "summary.json").write_text(
             json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
@@ -102,15 +109,17 @@ def run_fit(
         sys.exit(130)
 
 
-def _parse_weights(text: str) -> str | tuple[float, ...]:
+def _parse_weights(text: str) -> str | float | tuple[float, ...]:
     if text in ("auto", "calibrated"):
         return text
     try:
-        return tuple(float(part) for part in text.split(","))
+        numbers = tuple(float(part) for part in text.split(","))
     except ValueError:
         raise InputError(
-            f"--weights takes auto, calibrated or three numbers such as 1,2.5,13; got {text!r}"
+            "--weights takes auto, calibrated, a trust in the graph such as 0.3 or three numbers "
+            f"such as 1,2.5,13; got {text!r}"
         ) from None
+    return numbers[0] if len(numbers) == 1 else numbers
 
 
 def _write_predictions(clf: NodeClassifier, tables: Tables, path: Path) -> None:
@@ -133,6 +142,25 @@ def _write_predictions(clf: NodeClassifier, tables: Tables, path: Path) -> None:
     pyarrow.csv.write_csv(table, path)
 
 
+def _write_query(
+    clf: NodeClassifier,
+    tables: Tables,
+    nodes: NDArray[np.int64],
+    gains: NDArray[np.float64],
+    path: Path,
+) -> None:
+    """Write the nodes to label next, best first, and by how much each lowers what is uncertain."""
+    table = pa.table(
+        {
+            "node": pa.array(tables.ids[nodes]),
+            "label": pa.array(clf.labels_[nodes]),
+            "probability": clf.proba_[nodes].max(axis=1).round(6),
+            "gain": gains.round(6),
+        }
+    )
+    pyarrow.csv.write_csv(table, path)
+
+
 def _summarise(
     clf: NodeClassifier, tables: Tables, notes: list[str], seed: int, seconds: float
 ) -> dict[str, Any]:
@@ -146,6 +174,7 @@ def _summarise(
         "classes": {str(name): int(size) for name, size in zip(names, sizes, strict=True)},
         "mean_probability": round(float(clf.proba_.max(axis=1).mean()), 6),
         "suspects": len(clf.suspects_),
+        "estimated_accuracy": _rounded(clf.estimated_accuracy_),
         "sources": {key: round(share, 4) for key, share in clf.sources_.items()},
         "choices": clf.choices_,
         "status": clf.status_,
@@ -155,6 +184,16 @@ def _summarise(
         "seed": seed,
         "seconds": round(seconds, 3),
     }
+
+
+def _estimate(numbers: list[float] | None) -> str:
+    if numbers is None:
+        return ""
+    return f"{numbers[0]:.3f} (95 % interval {numbers[1]:.3f} to {numbers[2]:.3f})"
+
+
+def _rounded(numbers: tuple[float, float, float] | None) -> list[float] | None:
+    return None if numbers is None else [round(number, 4) for number in numbers]
 
 
 def _show(summary: dict[str, Any], out: Path) -> None:
@@ -167,11 +206,13 @@ def _show(summary: dict[str, Any], out: Path) -> None:
         "given labels": f"{summary['labels']}, of which {summary['suspects']} look wrong",
         "decided by": sources or "–",
         "mean probability": f"{summary['mean_probability']:.3f}",
+        "estimated accuracy": _estimate(summary["estimated_accuracy"]),
         "fit": f"{summary['status']} after {summary['sweeps']} sweeps, {summary['seconds']} s",
         "written": ", ".join(
             str(out / n) for n in ("predictions.csv", "summary.json", "model.npz")
         ),
     }
     for key, value in rows.items():
-        table.add_row(key, value)
+        if value:
+            table.add_row(key, value)
     screen.print(table)
