@@ -46,6 +46,8 @@ class HeldBack:
         Share of them that is wrong.
     shift : ndarray of shape (K,), or 0
         What the scores of a classifier lack for the proportions of all nodes.
+    own : bool
+        Whether they are labels that the final fit sees; those of `validation` are not.
     """
 
     nodes: NDArray[np.int64]
@@ -55,6 +57,7 @@ class HeldBack:
     weights: Array
     noise: float = 0.0
     shift: Array | float = 0.0
+    own: bool = True
 
     def weighed(self, proportions: Array, learnt: Array) -> HeldBack:
         """Return the same with weights by what share of all nodes each class has.
@@ -148,7 +151,7 @@ def hold_back(
         nodes, codes = validation
         order = np.argsort(nodes)
         folds = np.zeros(len(nodes), dtype=np.int64)
-        return HeldBack(nodes[order], codes[order], folds, [y], np.ones(len(nodes)))
+        return HeldBack(nodes[order], codes[order], folds, [y], np.ones(len(nodes)), own=False)
     nodes = np.flatnonzero(y >= 0)
     codes = y[nodes]
     counts = np.bincount(codes)

@@ -98,7 +98,7 @@ class Tuned:
 
     def labels(self) -> Labels:
         """Return the label term, as doubtful as the labels held back have turned out to be."""
-        if self.held.noise == 0.0:
+        if self.held.noise == 0.0 or not self.held.own:
             return Labels()
         return Labels(accuracy=1.0 - self.held.noise, strength=_NOISE_STRENGTH)
 
