@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
-import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +12,7 @@ from joblib import Parallel, delayed
 
 from nodeproof.experiments.cells import Cell, run_cell
 from nodeproof.experiments.journal import Journal
+from nodeproof.workers import serve
 
 __all__ = ["JOURNAL", "run"]
 
@@ -92,21 +89,8 @@ def run(
 
 def _keyed(cell: Cell, parent: int) -> tuple[str, dict[str, Any]]:
     if os.getpid() != parent:
-        _serve(parent)
+        serve(parent)
     try:
         return cell.key, run_cell(cell)
     except Exception as error:
         raise RuntimeError(f"{error}, in the cell {cell.key}") from error
-
-
-@cache
-def _serve(parent: int) -> None:
-    """Make this process a worker: Ctrl-C is for its parent, and it ends when that has ended."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

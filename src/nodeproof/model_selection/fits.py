@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
 import time
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache
 from numbers import Integral
 from typing import Any, Self
 
@@ -25,6 +22,7 @@ from nodeproof.inputs import encode_labels
 from nodeproof.model_selection.scores import Score, positions
 from nodeproof.model_selection.split import Split, keep_labels
 from nodeproof.model_selection.splitters import LabelKFold
+from nodeproof.workers import serve
 
 __all__ = ["Fit", "Nodes", "Outcome", "as_splits", "run"]
 
@@ -195,7 +193,7 @@ def _answer(
     parent: int,
 ) -> tuple[int, Outcome]:
     if os.getpid() != parent:
-        _serve(parent)
+        serve(parent)
     try:
         return number, _fit_and_score(fit, nodes, scores, keep_clf, keep_proba)
     except Exception as error:
@@ -248,16 +246,3 @@ def _predictions(clf: Any, nodes: Nodes) -> tuple[NDArray[Any], NDArray[Any], ND
     proba = np.zeros((n, len(classes)), np.result_type(given.dtype, np.float32))
     proba[:, positions(own, classes)] = given
     return classes, classes[positions(np.asarray(clf.labels_), classes)], proba
-
-
-@cache
-def _serve(parent: int) -> None:
-    """Make this process a worker: Ctrl-C is for its parent, and it ends when that has ended."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
