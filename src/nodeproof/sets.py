@@ -7,13 +7,14 @@ the same leading axes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nodeproof.errors import InputError
 
-__all__ = ["Box", "ConvexSet", "Simplex", "SpectralBox"]
+__all__ = ["Box", "ConvexSet", "Product", "Similarities", "Simplex", "SpectralBox"]
 
 Array = NDArray[np.float64]
 
@@ -45,6 +46,17 @@ class ConvexSet(ABC):
     def contains(self, point: ArrayLike, tol: float = 1e-9) -> NDArray[np.bool_]:
         """Tell whether each point is a member up to ``tol``, shape ``(...)``."""
         return np.asarray(self.violation(point) <= tol)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one point; the set must know its dimensions."""
+        if self.dim is None:
+            raise InputError(f"{self!r} has no dimensions of its own: give it a dim")
+        return (self.dim,) * self.point_ndim
+
+    def vertices(self) -> Array | None:
+        """Return all vertices of a polytope with few of them, shape (k, ...); else None."""
+        return None
 
     def _points(self, array: ArrayLike) -> Array:
         points = np.asarray(array, dtype=np.float64)
@@ -95,6 +107,11 @@ class Box(ConvexSet):
 
     def __repr__(self) -> str:
         return f"Box(shape={self.lo.shape})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one point."""
+        return self.lo.shape
 
     def _points(self, array: ArrayLike) -> Array:
         points = np.asarray(array, dtype=np.float64)
@@ -186,6 +203,10 @@ class Simplex(ConvexSet):
         """Return the uniform distribution, shape ``(dim,)``."""
         return np.full(dim, 1.0 / dim)
 
+    def vertices(self) -> Array:
+        """Return the corners, shape ``(dim, dim)``: row j leans to entry j."""
+        return self.lmo(-np.eye(self.shape[0]))
+
 
 class SpectralBox(ConvexSet):
     """Symmetric matrices with all eigenvalues in ``[lo, hi]`` (``dim × dim`` if that is given).
@@ -236,6 +257,151 @@ class SpectralBox(ConvexSet):
     def center(self, dim: int) -> Array:
         """Return the identity at the middle of the interval, shape ``(dim, dim)``."""
         return np.asarray(0.5 * (self.lo + self.hi) * np.eye(dim))
+
+
+class Similarities(ConvexSet):
+    """The paper's 𝓑: symmetric matrices with ones on the diagonal and entries in ``[0, 1]``.
+
+    Examples
+    --------
+    >>> from nodeproof.sets import Similarities
+    >>> Similarities().project([[5.0, 0.5], [0.75, -1.0]])
+    array([[1.   , 0.625],
+           [0.625, 1.   ]])
+    """
+
+    point_ndim = 2
+
+    def __init__(self, dim: int | None = None) -> None:
+        self._set_dim(dim)
+
+    def __repr__(self) -> str:
+        return f"Similarities({self.dim or ''})"
+
+    def lmo(self, gradient: ArrayLike) -> Array:
+        """Return 0 where the gradient's symmetric part is positive, else 1; the diagonal is 1."""
+        points = self._points(gradient)
+        vertices = np.where(points + np.swapaxes(points, -1, -2) > 0, 0.0, 1.0)
+        return self._with_ones(vertices)
+
+    def project(self, point: ArrayLike) -> Array:
+        """Clip the symmetric part, and put ones on the diagonal."""
+        return self._with_ones(np.clip(_symmetric_part(self._points(point)), 0.0, 1.0))
+
+    def violation(self, point: ArrayLike) -> Array:
+        """Return the largest asymmetry, overshoot, or distance of the diagonal from one."""
+        points = self._points(point)
+        asymmetry = np.abs(points - np.swapaxes(points, -1, -2))
+        overshoot = np.maximum(-points, points - 1.0)
+        diagonal = np.abs(np.diagonal(points, axis1=-2, axis2=-1) - 1.0)
+        worst = np.maximum(asymmetry, overshoot).max(axis=(-1, -2))
+        return np.asarray(np.maximum(worst, diagonal.max(axis=-1)).clip(min=0.0))
+
+    def center(self, dim: int) -> Array:
+        """Return one half everywhere, one on the diagonal, shape ``(dim, dim)``."""
+        return self._with_ones(np.full((dim, dim), 0.5))
+
+    @staticmethod
+    def _with_ones(matrices: Array) -> Array:
+        every = np.arange(matrices.shape[-1])
+        matrices[..., every, every] = 1.0
+        return matrices
+
+
+class Product(ConvexSet):
+    """The product of sets that know their shapes; a point is one vector, part after part.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nodeproof.sets import Product, Simplex, SpectralBox
+    >>> both = Product([Simplex(2), SpectralBox(1.0, 3.0, dim=2)])
+    >>> both.lmo([0.0, -1.0, *np.diag([1.0, -1.0]).ravel()])
+    array([0., 1., 1., 0., 0., 3.])
+    >>> [part.shape for part in both.split(np.zeros((5, 6)))]
+    [(5, 2), (5, 2, 2)]
+    """
+
+    point_ndim = 1
+    dim: int
+
+    # So many vertices of a product are still listed one by one.
+    _FEW = 256
+
+    def __init__(self, sets: Sequence[ConvexSet]) -> None:
+        self.sets = tuple(sets)
+        self.sizes = [int(np.prod(part.shape)) for part in self.sets]
+        self.dim = sum(self.sizes)
+
+    def __repr__(self) -> str:
+        return f"Product({list(self.sets)!r})"
+
+    def _points(self, array: ArrayLike) -> Array:
+        points = np.asarray(array, dtype=np.float64)
+        if points.ndim < 1 or points.shape[-1] != self.dim:
+            raise InputError(
+                f"{self!r} takes arrays of shape (..., {self.dim}); got shape {points.shape}"
+            )
+        return points
+
+    def split(self, point: ArrayLike) -> list[Array]:
+        """Return the parts of each point, in the shapes of their sets."""
+        points = self._points(point)
+        cuts = np.cumsum(self.sizes)[:-1]
+        return [
+            part.reshape(*points.shape[:-1], *of.shape)
+            for part, of in zip(np.split(points, cuts, axis=-1), self.sets, strict=False)
+        ]
+
+    def join(self, parts: Sequence[Array]) -> Array:
+        """Return the points whose parts these are; all have the same leading axes."""
+        flat = [
+            part.reshape(*part.shape[: part.ndim - of.point_ndim], size)
+            for part, of, size in zip(parts, self.sets, self.sizes, strict=True)
+        ]
+        return np.concatenate(flat, axis=-1)
+
+    def lmo(self, gradient: ArrayLike) -> Array:
+        """Return the vertices of the parts."""
+        points = self._points(gradient)
+        if not self.sets:
+            return points.copy()
+        return self.join([of.lmo(g) for of, g in zip(self.sets, self.split(points), strict=True)])
+
+    def project(self, point: ArrayLike) -> Array:
+        """Project each part."""
+        points = self._points(point)
+        if not self.sets:
+            return points.copy()
+        return self.join(
+            [of.project(part) for of, part in zip(self.sets, self.split(points), strict=True)]
+        )
+
+    def violation(self, point: ArrayLike) -> Array:
+        """Return the largest violation of a part."""
+        points = self._points(point)
+        worst = np.zeros(points.shape[:-1])
+        for of, part in zip(self.sets, self.split(points), strict=True):
+            worst = np.maximum(worst, of.violation(part))
+        return worst
+
+    def center(self, dim: int | None = None) -> Array:
+        """Return the centers of the parts, shape ``(dim,)``."""
+        parts = [of.center(of.shape[0]).ravel() for of in self.sets]
+        return np.concatenate([np.zeros(0), *parts])
+
+    def vertices(self) -> Array | None:
+        """Return every combination of the parts' vertices, if these are few."""
+        combined = np.zeros((1, 0))
+        for of in self.sets:
+            own = of.vertices()
+            if own is None or len(combined) * len(own) > self._FEW:
+                return None
+            flat = own.reshape(len(own), -1)
+            combined = np.hstack(
+                [np.repeat(combined, len(flat), axis=0), np.tile(flat, (len(combined), 1))]
+            )
+        return combined
 
 
 def _symmetric_part(matrices: Array) -> Array:

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from nodeproof import sets
 from nodeproof.errors import InputError
-from nodeproof.sets import Box, ConvexSet, Simplex, SpectralBox
+from nodeproof.sets import Box, ConvexSet, Product, Similarities, Simplex, SpectralBox
 
 SETS = [
     Box([-1.0, 0.0, 0.5, 2.0], [1.0, 0.1, 0.5, 7.0]),
@@ -21,6 +21,10 @@ SETS = [
     SpectralBox(-1.0, 3.0, dim=3),
     SpectralBox(0.0, 1.0, dim=1),
     SpectralBox(2.0, 2.0, dim=2),
+    Similarities(),
+    Similarities(3),
+    Product([Simplex(3), SpectralBox(0.5, 2.0, dim=2)]),
+    Product([Simplex(2), Box([[0.0, -2.0, 1.0]], [[1.0, 2.0, 3.0]]), Simplex(3, floor=0.1)]),
 ]
 
 N_MEMBERS = 1000
