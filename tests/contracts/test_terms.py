@@ -12,6 +12,7 @@ from nodeproof import terms, threads
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax, Term
+from nodeproof.terms.class_loss import ClassLoss, NodewiseLoss
 
 TERMS = [
     Covariance(),
@@ -230,6 +231,56 @@ def test_refit_leaves_no_frank_wolfe_gap(term):
         gradient = np.tensordot(W[:, i], slopes, axes=1)
         gap = np.vdot(gradient, theta - term.models_set.lmo(gradient))
         assert -1e-9 <= gap <= 1e-9 * (1 + np.abs(gradient).sum())
+
+
+# The loss of whole classes. --------------------------------------------------------------
+
+
+def test_the_class_loss_is_the_sum_of_losses(term):
+    W, models = draw_rows(30), inner_models(term)
+    loss = term.class_loss(W)
+    expected = (W * term.vertex_costs(models, 0, 30)).sum(axis=0)
+    np.testing.assert_allclose(loss.value(models), expected, rtol=1e-10)
+    np.testing.assert_allclose(NodewiseLoss(term, W).value(models), expected, rtol=1e-12)
+
+
+def test_the_gradient_of_the_class_loss_agrees_with_differences(term, slope):
+    W, models = draw_rows(30), inner_models(term)
+    loss = term.class_loss(W)
+    gradient = loss.gradient(models)
+    assert gradient.shape == models.shape
+    plain = NodewiseLoss(term, W).gradient(models)
+    np.testing.assert_allclose(gradient, plain, rtol=1e-8, atol=1e-10 * np.abs(plain).max())
+    for seed in range(5):
+        direction = members(term, K, seed=100 + seed) - models
+        expected = [slope(lambda at, i=i: loss.value(at)[i], models, direction) for i in range(K)]
+        along = (gradient * direction).reshape(K, -1).sum(axis=1)
+        np.testing.assert_allclose(along, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_a_class_loss_takes_any_number_of_classes(term):
+    W = np.random.default_rng(4).random((30, K + 2)).astype(np.float32)
+    models = members(term, K + 2)
+    loss = term.class_loss(W)
+    assert loss.value(models).shape == (K + 2,)
+    assert loss.gradient(models).shape == models.shape
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["own", "any"])
+def test_no_member_beats_the_prox_of_the_class_loss(term, plain):
+    """By its Frank–Wolfe gap, which convexity makes exact."""
+    W = draw_rows(30)
+    if plain and isinstance(term, Multinomial):
+        pytest.skip("curved by 1e8 at the floor: gradient steps are no match for it")
+    loss = ClassLoss.prox if plain else type(term.class_loss(W)).prox
+    points, start = inner_models(term, seed=6), inner_models(term, seed=7)
+    for rho in (0.3, 5.0):
+        which = term.class_loss(W)
+        near = loss(which, points, rho, start, tol=1e-13, max_iter=5000)
+        assert term.models_set.contains(near, tol=1e-8).all()
+        gradient = which.gradient(near) + rho * (near - points)
+        gap = (gradient * (near - term.models_set.lmo(gradient))).reshape(K, -1).sum(axis=1)
+        assert (gap <= 1e-6 * (1 + np.abs(gradient).reshape(K, -1).sum(axis=1))).all()
 
 
 # The likelihood. ------------------------------------------------------------------------

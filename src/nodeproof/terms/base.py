@@ -16,6 +16,7 @@ from nodeproof import threads
 from nodeproof.graph import Graph
 from nodeproof.sets import ConvexSet
 from nodeproof.smoothing import Smoothing
+from nodeproof.terms.class_loss import ClassLoss, NodewiseLoss
 
 __all__ = ["NodeData", "Term"]
 
@@ -106,6 +107,18 @@ class Term(ABC):
     @abstractmethod
     def refit(self, W: NDArray[Any]) -> Array:
         """Return the members of the set that minimise ``Σ_v W_vi f(z_v; θ_i)``."""
+
+    def class_loss(self, W: NDArray[Any]) -> ClassLoss:
+        """Return ``Σ_v W_vi f(z_v; θ_i)`` as a function of the models.
+
+        Terms whose sums over the nodes can be taken beforehand do so.
+
+        Parameters
+        ----------
+        W : ndarray of shape (n, any)
+            Weights of the nodes in each class, not negative.
+        """
+        return NodewiseLoss(self, W)
 
     def value(self, W: NDArray[Any], models: Array) -> float:
         """Return ``Σ_v f(z_v; Σ_i W_vi θ_i)``."""

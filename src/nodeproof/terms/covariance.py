@@ -14,6 +14,7 @@ from nodeproof import kernels, threads
 from nodeproof.errors import InputError
 from nodeproof.sets import SpectralBox
 from nodeproof.terms.base import Array, NodeData, Term
+from nodeproof.terms.class_loss import ClassLoss
 
 __all__ = ["Covariance"]
 
@@ -142,6 +143,11 @@ class Covariance(Term):
         moments[~filled] = self.pooled
         return self._root(moments)
 
+    def class_loss(self, W: NDArray[Any]) -> MomentLoss:
+        """Return ``(tr C_i R_i⁻¹ + N_i tr R_i)/m``, C_i the class moment, N_i its size."""
+        sizes = W.sum(axis=0, dtype=np.float64)
+        return MomentLoss(self.models_set, self._moments(W), sizes)
+
     def estimate(self, W: NDArray[Any]) -> Array:
         """Return the covariances, shrunk to the pooled one and kept off singularity."""
         sizes = W.sum(axis=0, dtype=np.float64)[:, None, None]
@@ -220,3 +226,33 @@ class Covariance(Term):
         moments[:, self.upper[0], self.upper[1]] = folded
         moments[:, self.upper[1], self.upper[0]] = folded
         return moments
+
+
+class MomentLoss(ClassLoss):
+    """Losses ``(tr C_i R_i⁻¹ + N_i tr R_i)/m``.
+
+    Parameters
+    ----------
+    models_set : SpectralBox
+        Where the models R_i live.
+    moments : ndarray of shape (K, m, m)
+        C_i.
+    sizes : ndarray of shape (K,)
+        N_i.
+    """
+
+    def __init__(self, models_set: SpectralBox, moments: Array, sizes: Array) -> None:
+        super().__init__(models_set)
+        self.moments, self.sizes = moments, sizes
+
+    def value(self, models: Array) -> Array:
+        """Return ``(tr C_i R_i⁻¹ + N_i tr R_i)/m``."""
+        forms = np.einsum("kij,kji->k", self.moments, np.linalg.inv(models))
+        traces = np.trace(models, axis1=1, axis2=2)
+        return np.asarray((forms + self.sizes * traces) / models.shape[-1])
+
+    def gradient(self, models: Array) -> Array:
+        """Return ``(N_i I − R_i⁻¹ C_i R_i⁻¹)/m``."""
+        inverses = np.linalg.inv(models)
+        eye = self.sizes[:, None, None] * np.eye(models.shape[-1])
+        return np.asarray((eye - inverses @ self.moments @ inverses) / models.shape[-1])

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from nodeproof.errors import InputError
 from nodeproof.sets import Simplex
 from nodeproof.terms.base import Array, NodeData, Term
+from nodeproof.terms.class_loss import LinearLoss
 
 __all__ = ["Labels"]
 
@@ -93,6 +94,10 @@ class Labels(Term):
             self.models_set.center(self.n_classes),
         )
 
+    def class_loss(self, W: NDArray[Any]) -> LinearLoss:
+        """Return ``−Σ_j c_ij π_ij``, c_ij how much of label j the class holds."""
+        return LinearLoss(self.models_set, -self._counts(W))
+
     def estimate(self, W: NDArray[Any]) -> Array:
         """Return the frequencies of the labels in each class, believed ones included."""
         counts = self._counts(W) + self._believed()
@@ -123,7 +128,7 @@ class Labels(Term):
         return nodes - lo, self.y[nodes]
 
     def _counts(self, W: NDArray[Any]) -> Array:
-        """Return ``Σ_{v: y_v = j} W_vi``, shape (K classes, K labels)."""
-        counts = np.zeros((self.n_classes, self.n_classes))
+        """Return ``Σ_{v: y_v = j} W_vi``, shape (classes, K labels)."""
+        counts = np.zeros((W.shape[1], self.n_classes))
         np.add.at(counts.T, self.y[self.labelled], W[self.labelled])
         return counts

@@ -13,6 +13,7 @@ from nodeproof import threads
 from nodeproof.errors import InputError
 from nodeproof.sets import Simplex
 from nodeproof.terms.base import Array, NodeData, Term
+from nodeproof.terms.class_loss import ClassLoss
 
 __all__ = ["Multinomial"]
 
@@ -118,6 +119,10 @@ class Multinomial(Term):
             shares[empty] = self._frequencies
         return _fit_above(shares, self.models_set.floor)
 
+    def class_loss(self, W: NDArray[Any]) -> WordLoss:
+        """Return ``−Σ_j c_ij log θ_ij``, c_ij the shares of word j in the class, summed."""
+        return WordLoss(self.models_set, self._counts(W * self._shares[:, None]))
+
     def vertex_costs(self, models: Array, lo: int, hi: int) -> Array:
         """Return ``f(x_v; θ_i)`` for the nodes lo…hi and each class, shape (hi − lo, K)."""
         return self._weigh(-np.log(models), lo, hi) * self._shares[lo:hi, None]
@@ -168,6 +173,55 @@ class Multinomial(Term):
 
     def _rows(self, lo: int, hi: int) -> Any:
         return self.X[lo:hi].astype(np.float64, copy=False)
+
+
+class WordLoss(ClassLoss):
+    """Losses ``−Σ_j c_ij log θ_ij``.
+
+    Parameters
+    ----------
+    models_set : Simplex
+        Where the models live, away from 0.
+    counts : ndarray of shape (K, m)
+        c_ij ≥ 0.
+    """
+
+    models_set: Simplex
+
+    def __init__(self, models_set: Simplex, counts: Array) -> None:
+        super().__init__(models_set)
+        self.counts = counts
+
+    def value(self, models: Array) -> Array:
+        """Return ``−Σ_j c_ij log θ_ij``."""
+        return -np.asarray((self.counts * np.log(models)).sum(axis=1))
+
+    def gradient(self, models: Array) -> Array:
+        """Return ``−c_ij / θ_ij``."""
+        return np.asarray(-self.counts / models)
+
+    def prox(
+        self, points: Array, rho: float, start: Array, tol: float = 1e-12, max_iter: int = 500
+    ) -> Array:
+        """Return ``max(floor, root of θ − c/(ρθ) = point − τ)``, τ such that it sums to one."""
+        weights, floor = self.counts / rho, self.models_set.floor
+
+        def at(tau: Array) -> Array:
+            off = points - tau
+            root = np.hypot(off, 2.0 * np.sqrt(weights))
+            # The sum of two of unlike sign would lose digits.
+            near = 2.0 * weights / np.maximum(root - off, np.finfo(float).tiny)
+            return np.maximum(floor, np.where(off > 0, 0.5 * (off + root), near))
+
+        top = points.max(axis=1, keepdims=True)
+        low, high = top - 1.0, top + weights.sum(axis=1, keepdims=True) / floor
+        for _ in range(200):
+            tau = 0.5 * (low + high)
+            over = at(tau).sum(axis=1, keepdims=True) > 1.0
+            low, high = np.where(over, tau, low), np.where(over, high, tau)
+            if (high - low <= 1e-15 * (1.0 + np.abs(high))).all():
+                break
+        return self.models_set.project(at(0.5 * (low + high)))
 
 
 def _check_counts(X: NDArray[Any] | csr_array) -> None:

@@ -24,6 +24,7 @@ from nodeproof.regression import (
 from nodeproof.sets import Simplex
 from nodeproof.smoothing import Smoothing
 from nodeproof.terms.base import Array, NodeData, Term
+from nodeproof.terms.class_loss import LinearLoss
 
 __all__ = ["Softmax"]
 
@@ -197,7 +198,11 @@ class Softmax(Term):
 
     def refit(self, W: NDArray[Any]) -> Array:
         """Put each class on the one that the classifier sees most of in it."""
-        return np.asarray(self.models_set.lmo(-(W.T.astype(np.float64) @ self.probabilities)))
+        return self.models_set.lmo(self.class_loss(W).slopes)
+
+    def class_loss(self, W: NDArray[Any]) -> LinearLoss:
+        """Return ``−⟨Σ_v W_vi p_v, θ_i⟩``."""
+        return LinearLoss(self.models_set, -(W.T.astype(np.float64) @ self.probabilities))
 
     # The likelihood. --------------------------------------------------------------------
 
