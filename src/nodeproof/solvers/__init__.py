@@ -1,7 +1,9 @@
 """Solvers: each takes a problem and returns a `Result`."""
 
+from nodeproof.solvers.admm import BlockADMM
 from nodeproof.solvers.base import Progress, Result, Status
 from nodeproof.solvers.block import BlockCADO
 from nodeproof.solvers.cado import CADO
+from nodeproof.solvers.convex import ConvexResult
 
-__all__ = ["CADO", "BlockCADO", "Progress", "Result", "Status"]
+__all__ = ["CADO", "BlockADMM", "BlockCADO", "ConvexResult", "Progress", "Result", "Status"]

@@ -1,0 +1,269 @@
+"""The paper's convex program, dense and for small graphs: its objective, its sets, its dual.
+
+With ``B = s(A − tN)`` off the diagonal and zero on it,
+
+    minimise   −⟨B, L⟩ + Σ_v f_v(θ_v) + μ1 Σ_{u<v} ‖θ_u − θ_v‖
+    over       L = Σ_a λ_a e_a e_aᵀ,  θ_v = Σ_a λ_a e_av² θ_a,  λ_a ≥ 0, ‖e_a‖ = 1, θ_a ∈ Θ,
+    so that    L_vv = 1 and L_uv ≥ 0.
+
+The diagonal makes ``Σλ = n``, so the weight μ0 of the atomic norm changes nothing, and it keeps
+``L_uv ≤ 1`` and ``θ_v ∈ Θ`` by itself. Values and bounds here are computed from a point or from
+dual variables alone; no solver's word is taken.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof.errors import InputError
+from nodeproof.problem import PAPER_WEIGHTS, Problem
+from nodeproof.sets import Product, Similarities
+from nodeproof.son import sum_of_norms
+
+__all__ = ["Decomposition", "Polytope", "Program", "check_memory", "polytope_bound", "repair"]
+
+Array = NDArray[np.float64]
+
+# Eigenvalues from LAPACK are off by a small multiple of n·eps·‖M‖; this multiple is generous.
+_ROUNDING = 8.0
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """A point of the program as the sum of atoms that it is.
+
+    Attributes
+    ----------
+    E : ndarray of shape (n, r)
+        Embeddings ``√λ_a e_a``, one a column: ``L = E Eᵀ``.
+    theta : ndarray of shape (r, d)
+        The model of each atom: ``θ_v = Σ_a E_va² θ_a``.
+    """
+
+    E: Array
+    theta: Array
+
+    @cached_property
+    def L(self) -> Array:
+        """The similarities, shape (n, n)."""
+        return np.asarray(self.E @ self.E.T)
+
+    @cached_property
+    def models(self) -> Array:
+        """The models of the nodes, shape (n, d)."""
+        return np.asarray(self.E**2 @ self.theta)
+
+
+def repair(point: Decomposition) -> Decomposition:
+    """Return a feasible point near a sum of atoms: rows of length one, then no entry below 0.
+
+    Rows are scaled, which keeps atoms atoms; what is still negative is lifted by a share of one
+    more atom that holds all nodes together. Their models stay mixtures of the atoms' models.
+    """
+    E, theta = point.E, point.theta
+    lengths = np.linalg.norm(E, axis=1)
+    bare = lengths <= 0
+    if bare.any():  # such a node becomes an atom of its own
+        E = np.hstack([E, np.eye(len(E))[:, bare]])
+        theta = np.vstack([theta, np.tile(theta.mean(axis=0), (int(bare.sum()), 1))])
+        lengths[bare] = 1.0
+    E = E / lengths[:, None]
+    below = max(0.0, -float((E @ E.T).min()))
+    if below > 0:
+        share = below / (1.0 + below)
+        together = (E**2).mean(axis=0) @ theta
+        E = np.hstack([np.sqrt(1.0 - share) * E, np.full((len(E), 1), np.sqrt(share))])
+        theta = np.vstack([theta, together])
+    return Decomposition(E, theta)
+
+
+@dataclass(frozen=True)
+class Polytope:
+    """Θ as the hull of its vertices, with losses that are linear on it.
+
+    Attributes
+    ----------
+    vertices : ndarray of shape (k, d)
+        The vertices θ¹…θᵏ.
+    costs : ndarray of shape (n, k)
+        What each node pays at each vertex.
+    """
+
+    vertices: Array
+    costs: Array
+
+
+class Program:
+    """The convex program of a problem with fixed weights.
+
+    Parameters
+    ----------
+    problem : Problem
+        With weights (β_g, β_f, β_l); its threshold and its weight of the sum of norms count.
+
+    Attributes
+    ----------
+    B : ndarray of shape (n, n)
+        What each ordered pair gains by being together.
+    models_set : Product
+        Θ, the product of the terms' sets: a model is one vector of d numbers.
+    son : float
+        μ1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nodeproof import Problem
+    >>> from nodeproof.graph import Graph
+    >>> from nodeproof.program import Program
+    >>> pair = Problem(Graph(np.array([[0, 1], [1, 0]])), [], 1, weights=(1.0, 0.0, 0.0))
+    >>> program = Program(pair)
+    >>> program.value(np.ones((2, 2)), np.zeros((2, 0)))  # −s·(1 − t)·2
+    -2.0
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        if isinstance(problem.weights, str):
+            raise InputError(
+                "the convex program needs fixed weights: build the problem with "
+                f"weights=(β_g, β_f, β_l), for example the paper's {PAPER_WEIGHTS}"
+            )
+        betas = dict(zip(("graph", "features", "labels"), problem.weights, strict=True))
+        n = problem.n_nodes
+        check_memory("the convex program", n, matrices=2)
+        self.problem, self.n_nodes, self.son = problem, n, getattr(problem, "son", 0.0)
+        self.B = np.zeros((n, n))
+        if problem.graph is not None and betas["graph"]:
+            eta = problem.graph.eta
+            self.B += problem.graph.adjacency.toarray()
+            self.B -= problem.threshold * np.outer(eta, eta)
+            self.B *= 2.0 * betas["graph"]
+            np.fill_diagonal(self.B, 0.0)
+        self.terms = [(t, betas[t.source]) for t in problem.terms if betas[t.source]]
+        self.models_set = Product([term.models_set for term, _ in self.terms])
+        self.similarities = Similarities(n)
+
+    # The objective. ---------------------------------------------------------------------
+
+    def value(self, L: Array, theta: Array) -> float:
+        """Return the objective at similarities (n, n) and models (n, d) of the nodes."""
+        total = -float(np.vdot(self.B, L)) + float(self.losses(theta).sum())
+        if self.son:
+            total += self.son * sum_of_norms(theta)
+        return total
+
+    def losses(self, theta: Array) -> Array:
+        """Return ``f_v(θ_v)``, all terms together, shape (n,)."""
+        total = np.zeros(self.n_nodes)
+        for (term, beta), part in zip(self.terms, self.models_set.split(theta), strict=True):
+            total += beta * term.loss(part, 0, self.n_nodes)
+        return total
+
+    def loss_gradient(self, theta: Array) -> Array:
+        """Return ``∇f_v(θ_v)``, shape (n, d)."""
+        if not self.terms:
+            return np.zeros((self.n_nodes, 0))
+        parts = self.models_set.split(theta)
+        return self.models_set.join(
+            [
+                beta * term.loss_gradient(part, 0, self.n_nodes)
+                for (term, beta), part in zip(self.terms, parts, strict=True)
+            ]
+        )
+
+    # The sets. --------------------------------------------------------------------------
+
+    def project(self, L: Array, theta: Array) -> tuple[Array, Array]:
+        """Return the nearest point of 𝓤 = 𝓑 × Θⁿ."""
+        return self.similarities.project(L), self.models_set.project(theta)
+
+    def violation(self, point: Decomposition) -> float:
+        """Return by how much a point breaks its worst constraint.
+
+        It is a sum of atoms by its form; what is left is 𝓑, and that atoms have models in Θ.
+        """
+        used = (point.E != 0).any(axis=0)
+        in_models = self.models_set.violation(point.theta[used])
+        return max(float(self.similarities.violation(point.L)), float(in_models.max(initial=0.0)))
+
+    @cached_property
+    def polytope(self) -> Polytope | None:
+        """Θ by its vertices, where it has few and every loss is linear; else None."""
+        vertices = self.models_set.vertices()
+        if vertices is None or not all(term.linear for term, _ in self.terms):
+            return None
+        costs = np.zeros((self.n_nodes, len(vertices)))
+        for j, vertex in enumerate(vertices):
+            costs[:, j] = self.losses(np.tile(vertex, (self.n_nodes, 1)))
+        return Polytope(vertices, costs)
+
+    def require_polytope(self, solver: str) -> Polytope:
+        """Return Θ by its vertices, or raise an error that names the solver to use instead."""
+        if self.polytope is None:
+            named = ", ".join(type(term).__name__ for term, _ in self.terms)
+            raise InputError(
+                f"{solver} needs models in a polytope and losses linear on it, as Labels has; "
+                f"the terms here are {named}: use CANO"
+            )
+        return self.polytope
+
+
+def polytope_bound(
+    B: Array, costs: Array, nu: Array, gamma: Array, constant: float = 0.0
+) -> float:
+    """Return a lower bound of the program over a polytope: rigorous for any ν and any Γ ≥ 0.
+
+    For every feasible L = Σ_j L_j with L_j ⪰ 0,
+
+        −⟨B, L⟩ + Σ_j ⟨c_j, diag L_j⟩ ≥ Σν + Σ_j ⟨diag(c_j − ν) − B − Γ, L_j⟩
+                                      ≥ Σν + n·min_j λ_min(diag(c_j − ν) − B − Γ),
+
+    because Γ_uv L_uv ≥ 0, L_vv = 1 and Σ_j tr L_j = n. The rounding of the eigenvalues is
+    allowed for.
+
+    Parameters
+    ----------
+    B : ndarray of shape (n, n)
+        Symmetric, zero on the diagonal.
+    costs : ndarray of shape (n, k)
+        Costs at the vertices, gradients of further convex parts included.
+    nu : ndarray of shape (n,)
+        Prices of the diagonal.
+    gamma : ndarray of shape (n, n)
+        Symmetric; entries below zero and the diagonal are taken for zero.
+    constant : float
+        What the linearisation of further convex parts leaves over.
+    """
+    n = len(nu)
+    shared = np.maximum(gamma, 0.0)
+    np.fill_diagonal(shared, 0.0)
+    shared = -B - 0.5 * (shared + shared.T)
+    least = np.inf
+    every = np.arange(n)
+    for j in range(costs.shape[1]):
+        M = shared.copy()
+        M[every, every] += costs[:, j] - nu
+        margin = _ROUNDING * n * np.finfo(float).eps * float(np.linalg.norm(M))
+        least = min(least, float(np.linalg.eigvalsh(M)[0]) - margin)
+    slack = _ROUNDING * n * np.finfo(float).eps * float(np.abs(nu).sum())
+    return float(nu.sum()) - slack + n * least + constant
+
+
+def check_memory(what: str, n_nodes: int, matrices: int) -> None:
+    """Raise an error where so many n×n matrices do not fit into half of the machine's memory."""
+    needed = 8.0 * matrices * n_nodes**2
+    try:
+        there = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):  # not a system that tells
+        there = 16.0 * 2**30
+    if needed > 0.5 * there:
+        raise InputError(
+            f"{what} holds {matrices} dense {n_nodes} × {n_nodes} matrices, "
+            f"{needed / 2**30:,.0f} GiB for {n_nodes:,} nodes, and this machine has "
+            f"{there / 2**30:,.0f} GiB: use solver='block', which never forms one"
+        )
