@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 __all__ = [
     "NodeClassifier",
     "Problem",
+    "atoms",
     "baselines",
     "datasets",
     "metrics",
@@ -26,7 +27,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from nodeproof import baselines, datasets, metrics, model_selection, sets, solvers, terms
+    from nodeproof import atoms, baselines, datasets, metrics, model_selection, sets, solvers, terms
     from nodeproof.estimator import NodeClassifier
     from nodeproof.problem import Problem
 

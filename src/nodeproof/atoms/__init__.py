@@ -1,0 +1,15 @@
+"""Atomic sets, each with its linear minimisation oracle, its norm and its projection."""
+
+from nodeproof.atoms.base import AtomicSet
+from nodeproof.atoms.classic import RankOne, SignedBasis, SymmetricPositive, SymmetricSigned
+from nodeproof.atoms.counted import Calls, Counted
+
+__all__ = [
+    "AtomicSet",
+    "Calls",
+    "Counted",
+    "RankOne",
+    "SignedBasis",
+    "SymmetricPositive",
+    "SymmetricSigned",
+]
