@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -14,8 +15,10 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from nodeproof import threads
+from nodeproof.characteristic import biased_centroids, group_equal
 from nodeproof.errors import InputError
 from nodeproof.graph import Affinity, Graph
+from nodeproof.norms import SumOfNorms
 from nodeproof.terms.base import Term
 from nodeproof.terms.labels import Labels
 
@@ -45,6 +48,16 @@ class Models:
     terms: tuple[Array, ...]
     log_prior: Array
 
+    @property
+    def groups(self) -> NDArray[np.int64]:
+        """Classes whose models are all equal share a number, 0, 1, …; shape (K,).
+
+        A sum of norms merges classes: there are as many as there are numbers.
+        """
+        if not self.terms:
+            return np.arange(len(self.log_prior))
+        return group_equal(self.terms)
+
 
 class Problem:
     """A graph, what is known of its nodes, and how the two are weighed.
@@ -53,8 +66,10 @@ class Problem:
 
         φ(W, θ) = −s Σ_{u≠v} (A − tN)_uv (√W√Wᵀ)_uv + Σ_k β_k Σ_v f_k(z_v; Σ_i W_vi θ_i),
 
-    with ``s = 2β_g``: its polarised adjacency is t = 1/2. With "calibrated" weights every part
-    is a −log-likelihood, the graph's included, and the objective is the free energy F.
+    with ``s = 2β_g``: its polarised adjacency is t = 1/2, and with ``son`` the sum of norms
+    ``μ1 Σ_{u<v} ‖θ_u − θ_v‖`` over the models ``θ_v = Σ_i W_vi θ_i`` of all terms together. With
+    "calibrated" weights every part is a −log-likelihood, the graph's included, and the objective
+    is the free energy F.
 
     Parameters
     ----------
@@ -71,6 +86,8 @@ class Problem:
     trust : float
         What calibrated evidence of the graph is multiplied by: 1 where links are independent
         given the classes, less where they are not, as on most real graphs.
+    son : float
+        μ1 ≥ 0, the weight of the sum of norms; fixed weights only.
 
     Examples
     --------
@@ -92,6 +109,7 @@ class Problem:
         weights: tuple[float, float, float] | Literal["calibrated"] = "calibrated",
         threshold: float = 0.5,
         trust: float = 1.0,
+        son: float = 0.0,
     ) -> None:
         sizes = {term.n_nodes for term in terms}
         if graph is not None:
@@ -111,9 +129,17 @@ class Problem:
             )
         if not 0 <= trust < np.inf:
             raise InputError(f"trust in the graph must be a number ≥ 0, got {trust!r}")
+        if not (isinstance(son, Real) and 0 <= float(son) < np.inf):
+            raise InputError(f"son must be a finite number ≥ 0, got {son!r}")
+        if son and weights == "calibrated":
+            raise InputError(
+                f"son={son} needs fixed weights: the sum of norms belongs to the paper's "
+                "objective, give weights=(β_g, β_f, β_l)"
+            )
         self.graph, self.terms = graph, tuple(terms)
         self.n_nodes, self.n_classes = sizes.pop(), n_classes
         self.weights, self.threshold, self.trust = weights, threshold, trust
+        self.son = float(son)
 
     @property
     def calibrated(self) -> bool:
@@ -128,6 +154,15 @@ class Problem:
             )
         return dict(zip(("graph", "features", "labels"), self.weights, strict=True))
 
+    @property
+    def term_weights(self) -> tuple[float, ...]:
+        """β of each term, fixed weights only."""
+        betas = self._betas()
+        return tuple(betas[term.source] for term in self.terms)
+
+    def _norms(self, models: Models) -> SumOfNorms | None:
+        return SumOfNorms(models.terms, self.son) if self.son and self.terms else None
+
     def _scale(self) -> float:
         return 2.0 * self._betas()["graph"]
 
@@ -141,10 +176,15 @@ class Problem:
         for term, theta in zip(self.terms, models.terms, strict=True):
             if betas[term.source]:
                 total += betas[term.source] * term.value(W, theta)
+        if norms := self._norms(models):
+            total += norms.value(W)
         return float(total)
 
     def gradient_W(self, W: NDArray[Any], models: Models) -> Array:
-        """Return ∂φ/∂W, shape (n, K); infinite or nan where the graph's root is at 0."""
+        """Return ∂φ/∂W, shape (n, K); infinite or nan where the graph's root is at 0.
+
+        Norms of nodes that coincide count with the subgradient 0.
+        """
         betas = self._betas()
         W = np.asarray(W, dtype=np.float64)
         gradient = np.zeros(W.shape)
@@ -153,16 +193,22 @@ class Problem:
         for term, theta in zip(self.terms, models.terms, strict=True):
             if betas[term.source]:
                 gradient += betas[term.source] * term.gradient_W(W, theta)
+        if norms := self._norms(models):
+            gradient += norms.gradient_W(W)
         return gradient
 
     def gradient_models(self, W: NDArray[Any], models: Models) -> tuple[Array, ...]:
         """Return ∂φ/∂θ for each term, each of shape (K, ...)."""
         betas = self._betas()
         W = np.asarray(W, dtype=np.float64)
-        return tuple(
+        gradients = tuple(
             betas[term.source] * term.gradient_models(W, theta)
             for term, theta in zip(self.terms, models.terms, strict=True)
         )
+        if norms := self._norms(models):
+            pulls = norms.gradient_models(W)
+            gradients = tuple(own + pull for own, pull in zip(gradients, pulls, strict=True))
+        return gradients
 
     # F, the free energy. ----------------------------------------------------------------
 
@@ -186,7 +232,7 @@ class Problem:
     ) -> Models:
         if not self.calibrated:
             affinity = Affinity.fixed(self._scale(), self.threshold) if self.graph else None
-            return Models(affinity, self.fit_terms(W), np.zeros(self.n_classes))
+            return Models(affinity, self.fit_terms(W, kept), np.zeros(self.n_classes))
         affinity = self.fit_affinity(*masses) if masses else None
         return Models(affinity, self.fit_terms(W, kept), self.fit_log_prior(W))
 
@@ -208,8 +254,11 @@ class Problem:
         Parameters
         ----------
         kept : tuple of ndarray, optional
-            Models to keep of those terms that wait for the rows to settle.
+            Models to keep of those terms that wait for the rows to settle. With a sum of norms,
+            where to begin.
         """
+        if self.son:
+            return biased_centroids(self, W, kept).models
         if not self.calibrated:
             return tuple(term.refit(W) for term in self.terms)
         return tuple(
@@ -263,7 +312,9 @@ class Problem:
     def free_energy(self, W: NDArray[Any], models: Models, temperature: float = 1.0) -> float:
         """Return F(W), normalisers and priors included, so that any two fits compare.
 
-        On one-hot rows with fixed weights it equals φ.
+        On one-hot rows with fixed weights it equals φ. The sum of norms counts there as
+        ``μ1 Σ_{i<j} (N_i N_j − Σ_v W_vi W_vj) ‖θ_i − θ_j‖``, N_i = Σ_v W_vi, which is no less
+        than that of the mixtures.
         """
         matrix = models.affinity is not None and models.affinity.ell.shape != (1, 1)
         return self._free_energy(W, models, temperature, self._masses(W, matrix))
@@ -283,6 +334,8 @@ class Problem:
         total = float(threads.sum_rows(part, self.n_nodes)[0])
         if masses is not None and models.affinity is not None:
             total += models.affinity.energy(*masses)
+        if norms := self._norms(models):
+            total += norms.energy(W)
         if self.calibrated:
             total -= float(models.log_prior.sum())
             for term, theta in zip(self.terms, models.terms, strict=True):

@@ -18,6 +18,11 @@ __all__ = ["ClassLoss", "LinearLoss", "NodewiseLoss"]
 
 Array = NDArray[np.float64]
 
+# Of how many latest values a step may not exceed the worst.
+_MEMORY = 8
+
+_LEAST_BEND = 1e-12
+
 
 class ClassLoss(ABC):
     """The losses ``F_i(θ_i) = Σ_v W_vi f(z_v; θ_i)`` of the classes, for W given once.
@@ -30,7 +35,7 @@ class ClassLoss(ABC):
 
     def __init__(self, models_set: ConvexSet) -> None:
         self.models_set = models_set
-        self._curvature: Array | None = None
+        self._bend: Array | None = None
 
     @abstractmethod
     def value(self, models: Array) -> Array:
@@ -40,12 +45,17 @@ class ClassLoss(ABC):
     def gradient(self, models: Array) -> Array:
         """Return ``∇F_i(θ_i)`` for each class, shape (K, ...)."""
 
+    def value_gradient(self, models: Array) -> tuple[Array, Array]:
+        """Return both, for losses that share the work between them."""
+        return self.value(models), self.gradient(models)
+
     def prox(
         self, points: Array, rho: float, start: Array, tol: float = 1e-12, max_iter: int = 500
     ) -> Array:
         """Return the members that minimise ``F_i(θ_i) + ρ/2 ‖θ_i − points_i‖²``, (K, ...).
 
-        By accelerated projected gradients with restarts, the step of each class its own.
+        By spectral projected gradients: the step of each class by the curvature that it met
+        last, cut where it does not lower the worst of its latest values.
 
         Parameters
         ----------
@@ -56,43 +66,41 @@ class ClassLoss(ABC):
         start : ndarray of shape (K, ...)
             Members to begin at.
         tol : float
-            Stop when no class moves farther, in the Euclidean norm.
+            Stop when no class would move farther, in the Euclidean norm.
+        max_iter : int
+            Most steps.
         """
 
-        def slope(at: Array) -> Array:
-            return np.asarray(self.gradient(at) + rho * (at - points))
+        def look(at: Array) -> tuple[Array, Array]:
+            value, gradient = self.value_gradient(at)
+            off = at - points
+            return value + 0.5 * rho * _dot(off, off), gradient + rho * off
 
-        def height(at: Array) -> Array:
-            return np.asarray(self.value(at) + 0.5 * rho * _dot(at - points, at - points))
-
-        if self._curvature is None:
-            self._curvature = np.full(len(points), 1e-3)
-        bend = np.maximum(self._curvature + rho, 1e-12)
-        theta, lead, share = start, start, np.ones(len(points))
+        theta, (value, gradient) = start, look(start)
+        bend = np.full(len(points), rho + 1e-3) if self._bend is None else self._bend + rho
+        latest = [value]
         for _ in range(max_iter):
-            # All three points are members: a loss need not be defined elsewhere.
-            middle = theta + _wide(share, theta) * (lead - theta)
-            gradient, here = slope(middle), height(middle)
+            way = self.models_set.project(theta - gradient / _wide(bend, theta)) - theta
+            if (_dot(way, way) <= tol * tol).all():
+                break
+            drop, worst = _dot(gradient, way), np.max(latest[-_MEMORY:], axis=0)
+            # Below rounding no drop can be judged.
+            slack = 1e-14 * (1.0 + np.abs(worst))
+            share = np.ones(len(points))
             while True:
-                led = self.models_set.project(lead - gradient / _wide(share * bend, theta))
-                moved = theta + _wide(share, theta) * (led - theta)
-                step = moved - middle
-                promised = here + _dot(gradient, step) + 0.5 * bend * _dot(step, step)
-                # Below rounding no promise can be judged.
-                short = height(moved) > promised + 1e-14 * (1.0 + np.abs(here))
+                moved = theta + _wide(share, way) * way
+                reached, slope = look(moved)
+                short = reached > worst + 1e-4 * share * drop + slack
                 if not short.any():
                     break
-                bend = np.where(short, 2.0 * bend, bend)
-            way = moved - theta
-            far = np.maximum(_dot(step, step), _dot(way, way))
-            # Where the momentum leads uphill, forget it.
-            uphill = _dot(gradient, way) > 0
-            theta, lead = moved, np.where(_wide(uphill, theta), moved, led)
-            share = np.where(uphill, 1.0, 2.0 / (1.0 + np.sqrt(1.0 + 4.0 / share**2)))
-            if (far <= tol * tol).all():
-                break
-            bend = np.maximum(0.95 * bend, rho)
-        self._curvature = np.maximum(0.5 * (bend - rho), 1e-12)
+                share = np.where(short, 0.3 * share, share)
+            step, turn = moved - theta, slope - gradient
+            length = _dot(step, step)
+            met = np.divide(_dot(step, turn), length, out=bend.copy(), where=length > 0)
+            bend = np.clip(met, max(rho, _LEAST_BEND), 1.0 / _LEAST_BEND)
+            theta, value, gradient = moved, reached, slope
+            latest.append(value)
+        self._bend = np.maximum(bend - rho, _LEAST_BEND)
         return theta
 
 

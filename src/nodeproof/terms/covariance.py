@@ -247,12 +247,18 @@ class MomentLoss(ClassLoss):
 
     def value(self, models: Array) -> Array:
         """Return ``(tr C_i R_i⁻¹ + N_i tr R_i)/m``."""
-        forms = np.einsum("kij,kji->k", self.moments, np.linalg.inv(models))
-        traces = np.trace(models, axis1=1, axis2=2)
-        return np.asarray((forms + self.sizes * traces) / models.shape[-1])
+        return self.value_gradient(models)[0]
 
     def gradient(self, models: Array) -> Array:
         """Return ``(N_i I − R_i⁻¹ C_i R_i⁻¹)/m``."""
+        return self.value_gradient(models)[1]
+
+    def value_gradient(self, models: Array) -> tuple[Array, Array]:
+        """Return both from one inverse."""
+        m = models.shape[-1]
         inverses = np.linalg.inv(models)
-        eye = self.sizes[:, None, None] * np.eye(models.shape[-1])
-        return np.asarray((eye - inverses @ self.moments @ inverses) / models.shape[-1])
+        half = inverses @ self.moments
+        traces = np.trace(half, axis1=1, axis2=2)
+        traces += self.sizes * np.trace(models, axis1=1, axis2=2)
+        eye = self.sizes[:, None, None] * np.eye(m)
+        return np.asarray(traces / m), np.asarray((eye - half @ inverses) / m)
