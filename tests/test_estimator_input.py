@@ -30,8 +30,11 @@ BAD_INPUT = {
         {"X": [[0.0], [1.0], [2.0]], "y": [0, 1, 5]},
         "name 3 classes .* n_classes=2",
     ),
-    "no labels": ({}, {"X": [[0.0], [1.0]]}, "give n_classes"),
-    "labels all unknown": ({}, {"X": [[0.0], [1.0]], "y": [-1, -1]}, "give n_classes"),
+    "nothing to count classes by": (
+        {"weights": (1, 1, 1)},
+        {"X": [[0.0], [1.0]], "y": [-1, -1]},
+        "need a graph .* give n_classes",
+    ),
     "nothing known": ({"n_classes": 2}, {"y": [-1, -1]}, "neither features nor a graph"),
     "empty graph": ({"n_classes": 1}, {"graph": np.zeros((0, 0))}, "no nodes"),
     "class without nodes": ({"n_classes": 3}, {"X": [[0.0], [1.0]]}, "more than the 2 nodes"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -13,11 +14,13 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 from sklearn.feature_selection import f_classif
 
+from nodeproof.counting import Counted, count_classes
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
+from nodeproof.merging import Family
 from nodeproof.problem import PAPER_WEIGHTS, Problem
 from nodeproof.solvers import CADO, BlockCADO, Result, Status
-from nodeproof.solvers.base import check_at_least
+from nodeproof.solvers.base import Callback, check_at_least
 from nodeproof.solvers.marginals import affordable, without_echo
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax, Term
 from nodeproof.terms.covariance import MOST_FEATURES
@@ -26,6 +29,7 @@ from nodeproof.tuning import HeldBack, Tuned, tune_links, tune_softmax
 __all__ = [
     "Choices",
     "Plan",
+    "choose_n_classes",
     "choose_null_model",
     "choose_plan",
     "choose_probabilities",
@@ -311,6 +315,52 @@ def choose_solver(solver: Any, choices: Choices, **settings: Any) -> Any:
     why = "the default" if solver == "auto" else "given"
     choices["solver"] = {"value": type(chosen).__name__, "why": why}
     return chosen
+
+
+def choose_n_classes(
+    family: Family, solver: Any, seed: int | None, callback: Callback | None, choices: Choices
+) -> tuple[Problem, Result]:
+    """Return the problem with as many classes as the data ask for, and its solution."""
+    fixed = family.weights != "calibrated"
+    if fixed and (family.graph is None or not family.weights[0]):
+        raise InputError(
+            "without labels, fixed weights need a graph to tell how many classes there are: give "
+            "n_classes"
+        )
+    counted = count_classes(family, seed, callback)
+    ended = counted.result.status in (Status.STOPPED, Status.INTERRUPTED)
+    if fixed and not ended:
+        _check_threshold(family, counted)
+    choices["n_classes"] = {"value": counted.n_classes, "why": _why_so_many(family, counted)}
+    if ended:
+        return counted.problem, counted.result
+    if isinstance(solver, BlockCADO):
+        solver = replace(solver, hold=0)  # the rows say already how links bind
+    return counted.problem, solver.solve(counted.problem, counted.result.W, callback)
+
+
+def _why_so_many(family: Family, counted: Counted) -> str:
+    K, tried = counted.n_classes, f"up to {counted.surplus} classes were tried"
+    if family.weights != "calibrated":
+        return f"others merge or empty out at the threshold {family.threshold:g}; {tried}"
+    if K == 1:
+        return f"no classes make the description of the data shorter; {tried}"
+    saved = counted.one_class - counted.length
+    return f"describes the data in {saved:.0f} nats less than one class would; {tried}"
+
+
+def _check_threshold(family: Family, counted: Counted) -> None:
+    """Say so where the threshold does not lie between the densities across and inside classes."""
+    graph, t, K = family.graph, family.threshold, counted.n_classes
+    assert graph is not None
+    advice = (
+        "give a threshold between the densities of links across and inside classes (that of the "
+        f"whole graph is {graph.density:.3g}), or n_classes"
+    )
+    if 2 * K > counted.surplus > 1:
+        raise InputError(f"at the threshold {t:g} classes fall apart, into {K} and more: {advice}")
+    if K == 1 and t < graph.density:
+        warnings.warn(f"at the threshold {t:g} all is one class: {advice}", stacklevel=6)
 
 
 def choose_probabilities(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal, Self
 
@@ -19,12 +20,14 @@ from nodeproof import threads
 from nodeproof.choices import (
     Choices,
     Plan,
+    choose_n_classes,
     choose_null_model,
     choose_plan,
     choose_probabilities,
     choose_solver,
     choose_weights,
 )
+from nodeproof.counting import FEWEST
 from nodeproof.errors import InputError
 from nodeproof.evidence import find_suspects, source_shares
 from nodeproof.graph import Graph
@@ -40,6 +43,7 @@ from nodeproof.inputs import (
     encode_labels,
     unpack_pyg,
 )
+from nodeproof.merging import Family
 from nodeproof.problem import Problem
 from nodeproof.querying import most_telling, most_uncertain
 from nodeproof.smoothing import Smoothing
@@ -65,7 +69,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     n_classes : int, optional
-        Number of classes; by default that of the distinct labels.
+        Number of classes; by default that of the distinct labels or, without any label, the
+        one that describes the data in the fewest words.
     terms : "auto" or list of Term
         What is made of features and labels; see :mod:`nodeproof.terms`.
     null_model : {"auto", "uniform", "degree"}
@@ -220,7 +225,6 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         n = X.shape[0] if X is not None else labels.n_nodes
         network = None if graph is None else Graph(graph, self.null_model, n)
         check_sizes(X, labels, network)
-        K = len(labels.classes)
 
         choices: Choices = {}
         weights, threshold, trust = choose_weights(
@@ -234,6 +238,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             X = self.unit_.apply(X)
         if network is not None:
             choose_null_model(network, self.null_model, choices)
+        seed = _seed(self.random_state)
         solver = choose_solver(
             self.solver,
             choices,
@@ -242,10 +247,11 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             max_iter=self.max_iter,
             tol=self.tol,
             n_jobs=self.n_jobs,
-            random_state=_seed(self.random_state),
+            random_state=seed,
         )
         smoothing = None if X is None else Smoothing(X, network)
-        nodes = NodeData(K, X, labels.codes, network, smoothing)
+        K = len(labels.classes)
+        nodes = NodeData(K or FEWEST, X, labels.codes, network, smoothing)
         held = None
         if labels.codes is not None:
             held = hold_back(labels.codes, check_validation(validation, labels))
@@ -259,9 +265,16 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
                 "validation has nothing to choose here: terms or weights are given, or every "
                 "choice was clear; leave it out"
             )
-        problem = Problem(network, plan.terms, K, weights, threshold, plan.trust)
-        result = solver.solve(problem, callback=_reporter(self.verbose))
-        result = align_with_labels(result, labels.codes)
+        report = _reporter(self.verbose)
+        if K:
+            problem = Problem(network, plan.terms, K, weights, threshold, plan.trust)
+            result = solver.solve(problem, callback=report)
+            result = align_with_labels(result, labels.codes)
+        else:
+            family = Family(nodes, tuple(plan.terms), network, weights, threshold, plan.trust)
+            problem, result = choose_n_classes(family, solver, seed, report, choices)
+            labels = replace(labels, classes=np.arange(problem.n_classes))
+            nodes = replace(nodes, n_classes=problem.n_classes)
         self._keep(problem, result, solver, labels, plan, choices)
         self._nodes: NodeData | None = nodes
 

@@ -45,7 +45,7 @@ class EncodedLabels:
     ----------
     classes : ndarray of shape (K,)
         Names of the classes: the given labels, sorted, and after them the classes without a
-        label.
+        label; none where neither labels nor n_classes say how many there are.
     codes : ndarray of shape (n,), or None
         0…K−1, −1 where there is no label; None if no label was given at all.
     n_nodes : int or None
@@ -229,13 +229,8 @@ def check_settings(clf: NodeClassifier) -> None:
 
 
 def check_sizes(X: NDArray[Any] | None, labels: EncodedLabels, graph: Graph | None) -> None:
-    """Raise an error where classes or nodes are missing, or the parts do not fit together."""
+    """Raise an error where nodes are missing, or the parts do not fit together."""
     K = len(labels.classes)
-    if K == 0:
-        raise InputError(
-            "NodeClassifier requires y to be passed, but the target y is None or holds no label: "
-            "without labels the number of classes is unknown, so give n_classes"
-        )
     if X is None and graph is None and labels.codes is None:
         raise InputError("y holds no label, and there are neither features nor a graph")
     parts = {

@@ -1,0 +1,231 @@
+"""How many classes there are, where nobody says: begin with too many, merge what is one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from nodeproof.merging import Family, Merges, model_costs
+from nodeproof.problem import Problem
+from nodeproof.solvers import BlockCADO, Result, Status
+from nodeproof.solvers.base import Callback
+from nodeproof.solvers.starts import STARTS, promising_starts
+
+__all__ = ["FEWEST", "Counted", "count_classes", "description_length"]
+
+#: classes to begin with; they are doubled until half are found to be too many
+FEWEST = 4
+_MOST = 64
+
+# Fewer where a sweep would take more products than this, but never fewer than _AFFORDED.
+_PRODUCTS = 100_000_000
+_AFFORDED = 16
+
+# Rows need not settle to tell which classes are one.
+_SWEEPS = 100
+_TOL = 1e-2
+
+# Where to look for something shorter once no merger is worth it: among so many mergers, and
+# without each of so many small classes.
+_TRIES = 2
+
+# Added to rows, so that none is zero without the classes that were left out.
+_NEARLY_NONE = np.float32(1e-6)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A number of classes, and the fit that speaks for it.
+
+    Attributes
+    ----------
+    problem : Problem
+        With that many classes.
+    result : Result
+        Its rows, largest class first; the status tells whether the search came to its end.
+    length : float
+        How long a description of the data it makes, in nats; φ for fixed weights.
+    one_class : float
+        The same for a single class.
+    surplus : int
+        The most classes that were tried.
+    """
+
+    problem: Problem
+    result: Result
+    length: float
+    one_class: float
+    surplus: int
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        return self.problem.n_classes
+
+
+@dataclass(frozen=True)
+class _Fit:
+    problem: Problem
+    result: Result
+    length: float
+
+
+def count_classes(
+    family: Family, random_state: int | None = None, callback: Callback | None = None
+) -> Counted:
+    """Find the number of classes that describes the data in the fewest words.
+
+    Too many classes are fitted; then, two at a time, they are merged down to one. Where along the
+    way the description is shortest, the rows are solved again, and mergers and classes left out
+    are tried as long as they make it shorter. If more than half of the classes were needed, the
+    same is done with twice as many.
+
+    Calibrated, the description is the free energy with what each class's model and size take to
+    say. With fixed weights it is φ, under which surplus classes merge or empty out where the
+    threshold lies between the densities across and inside classes.
+
+    Parameters
+    ----------
+    family : Family
+        What to solve, whatever the number of classes.
+    random_state : int, optional
+        Seed of the starts.
+    callback : callable, optional
+        Told after every sweep; a true answer ends the search with what there is.
+    """
+    temperature = 1.0 if family.weights == "calibrated" else 0.0
+    solver = BlockCADO(
+        temperature=temperature, max_iter=_SWEEPS, tol=_TOL, random_state=random_state
+    )
+    search = _Search(family, solver, callback)
+    best = one = search.one
+    most = _most_classes(family)
+    surplus = min(FEWEST, most)
+    status = best.result.status
+    try:
+        while surplus > 1 and not search.ended:
+            for begin in (search.fit, search.follow_links):
+                best = min(best, search.merge(begin(surplus)), key=lambda fit: fit.length)
+            if surplus >= most or (surplus > FEWEST and 2 * best.problem.n_classes <= surplus):
+                break
+            surplus = min(2 * surplus, most)
+        if surplus < most or 2 * best.problem.n_classes <= surplus:
+            best = search.think_again(best)
+        status = search.ended or best.result.status
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    result = replace(best.result, status=status)
+    return Counted(best.problem, result, best.length, one.length, surplus)
+
+
+def _most_classes(family: Family) -> int:
+    """Return how many classes to try at most."""
+    links = family.graph.adjacency.nnz if family.graph is not None else 0
+    affordable = max(_AFFORDED, _PRODUCTS // (family.n_nodes + links))
+    return int(max(1, min(_MOST, affordable, family.n_nodes // 2)))
+
+
+class _Search:
+    """Fits, mergers and second thoughts; remembers whether the user has ended it."""
+
+    def __init__(self, family: Family, solver: BlockCADO, callback: Callback | None) -> None:
+        self.family, self.solver, self.callback = family, solver, callback
+        self.ended: Status | None = None
+        self.one = self.settle(np.ones((family.n_nodes, 1), dtype=np.float32))
+
+    def fit(self, n_classes: int) -> _Fit:
+        """Fit so many classes from the solver's own starts."""
+        return self._judge(self.family.problem(n_classes), None)
+
+    def settle(self, W: NDArray[Any]) -> _Fit:
+        """Solve from these rows, the largest class first and without those nobody is in."""
+        sizes = W.sum(axis=0, dtype=np.float64)
+        order = np.argsort(-sizes, kind="stable")[: _count_filled(sizes)]
+        return self._judge(self.family.problem(len(order)), W[:, order] + _NEARLY_NONE)
+
+    def _judge(self, problem: Problem, start: NDArray[Any] | None) -> _Fit:
+        solver = self.solver if start is None else replace(self.solver, hold=0)
+        result = solver.solve(problem, start, self.callback)
+        if result.status in (Status.INTERRUPTED, Status.STOPPED):
+            self.ended = result.status
+        elif _count_filled(result.W.sum(axis=0, dtype=np.float64)) < problem.n_classes:
+            return self.settle(result.W)
+        return _Fit(problem, result, description_length(problem, result))
+
+    def follow_links(self, n_classes: int) -> _Fit:
+        """Fit from clusters of the links alone, taken at their word.
+
+        In sparse graphs with many classes, rows that begin undecided remain so.
+        """
+        problem = self.family.problem(n_classes)
+        if "spectral" not in promising_starts(problem):
+            return self.one
+        rows = STARTS["spectral"](problem, np.random.default_rng(self.solver.random_state))
+        return self.settle(np.eye(n_classes, dtype=np.float32)[rows.argmax(axis=1)])
+
+    def merge(self, fit: _Fit) -> _Fit:
+        """Merge classes down to where the description is shortest, and solve again, in turn."""
+        while not self.ended and fit.problem.n_classes > 1:
+            _, rows = min(Merges(self.family, fit.result.W), key=lambda level: level[0])
+            if rows.shape[1] == fit.problem.n_classes:
+                break
+            fit = self.settle(rows)
+        return fit
+
+    def think_again(self, fit: _Fit) -> _Fit:
+        """Merge or leave out one class at a time as long as, solved again, it is shorter so."""
+        while not self.ended and fit.problem.n_classes > 1:
+            shorter = self._shorter(fit)
+            if shorter is None:
+                break
+            fit = self.merge(shorter)
+        return fit
+
+    def _shorter(self, fit: _Fit) -> _Fit | None:
+        """Return the best fit with one class less, if it is shorter."""
+        W = fit.result.W
+        merges = Merges(self.family, W)
+        tries = []
+        for _, i, j in merges.best()[:_TRIES]:
+            merged = W.copy()
+            merged[:, j] += merged[:, i]
+            tries.append(np.delete(merged, i, axis=1))
+        for i in np.argsort(W.sum(axis=0), kind="stable")[:_TRIES]:
+            tries.append(np.delete(W, i, axis=1))
+        fits = []
+        for rows in tries:
+            if self.ended:
+                break
+            rows = rows + _NEARLY_NONE
+            fits.append(self.settle(rows / rows.sum(axis=1, keepdims=True)))
+        best = min(fits, key=lambda fit: fit.length, default=fit)
+        return best if best.length < fit.length else None
+
+
+def _count_filled(sizes: NDArray[np.float64]) -> int:
+    """Return how many classes someone is in, at least one."""
+    return max(1, int((sizes >= 0.5).sum()))
+
+
+def description_length(problem: Problem, result: Result) -> float:
+    """Return how long a description of the data the fit makes, in nats; φ for fixed weights.
+
+    In place of the free energy's own prior of the proportions stands the number of ways to cut
+    the nodes into classes of these sizes; models are charged as in
+    :func:`nodeproof.merging.model_costs`.
+    """
+    if not problem.calibrated:
+        return result.value
+    n, K = result.W.shape
+    models = result.models
+    sizes = result.W.sum(axis=0, dtype=np.float64)
+    length = result.value + float((sizes + 1.0) @ models.log_prior)
+    length += float(gammaln(n) - gammaln(K) - gammaln(n - K + 1.0) + gammaln(n + 1.0))
+    length -= float(gammaln(sizes + 1.0).sum())
+    for term, theta in zip(problem.terms, models.terms, strict=True):
+        length += float(model_costs(term, theta, sizes).sum()) - term.penalty(theta)
+    return length

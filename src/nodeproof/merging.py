@@ -1,0 +1,248 @@
+"""What classes share, and which of them to merge: each two judged without a pass over the links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, xlogy
+
+from nodeproof.graph import Affinity, Graph
+from nodeproof.problem import Problem
+from nodeproof.terms import Covariance, Gaussian, Multinomial, NodeData, Term
+
+__all__ = ["Family", "Merges", "model_costs"]
+
+Array = NDArray[np.float64]
+
+# What merging two classes means for features and rows is judged by so many nodes, evenly spaced.
+_SAMPLE = 4000
+
+# So many mergers that look best at the current affinity are judged at their own.
+_CLOSER = 12
+
+
+@dataclass(frozen=True)
+class Family:
+    """The same problem for any number of classes.
+
+    Attributes
+    ----------
+    nodes : NodeData
+        What is known of the nodes; its number of classes does not count.
+    terms : sequence of Term
+        Bound or not.
+    graph, weights, threshold, trust
+        As :class:`Problem` takes them.
+    """
+
+    nodes: NodeData
+    terms: tuple[Term, ...]
+    graph: Graph | None = None
+    weights: Any = "calibrated"
+    threshold: float = 0.5
+    trust: float = 1.0
+
+    def problem(self, n_classes: int) -> Problem:
+        """Return the problem with this many classes."""
+        nodes = replace(self.nodes, n_classes=n_classes)
+        terms = [term.bind(nodes) for term in self.terms]
+        return Problem(self.graph, terms, n_classes, self.weights, self.threshold, self.trust)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        if self.graph is not None:
+            return self.graph.n_nodes
+        assert self.nodes.X is not None
+        return int(self.nodes.X.shape[0])
+
+    def sample(self, n_classes: int) -> tuple[Term, ...]:
+        """Return the terms of some nodes' features, each class with a model of its own."""
+        if self.nodes.X is None:
+            return ()
+        sample = NodeData(n_classes, self.nodes.X[:: self.step])
+        return tuple(_alone(term).bind(sample) for term in self.terms if term.source == "features")
+
+    @property
+    def step(self) -> int:
+        """Every how many nodes one is in the sample."""
+        return -(-self.n_nodes // _SAMPLE)
+
+    def naming(self, n_classes: int) -> float:
+        """Return how long it takes to say the sizes of the classes, beside what each costs."""
+        if self.weights != "calibrated":
+            return 0.0
+        n, K = self.n_nodes, n_classes
+        return float(gammaln(n) - gammaln(K) - gammaln(n - K + 1.0) + gammaln(n + 1.0))
+
+
+def model_costs(term: Term, models: Array, sizes: Array) -> Array:
+    """Return how long it takes to say what each class is like, shape (K,), by Laplace's method.
+
+    That is ``penalty(θ) − penalty(θ₀)``, with θ₀ the model of an empty class, and half the log of
+    how much sharper the nodes of the class determine θ than the prior did.
+
+    Parameters
+    ----------
+    models : ndarray of shape (K, ...)
+        The models of the classes.
+    sizes : ndarray of shape (K,)
+        How many nodes each has.
+    """
+    K = len(models)
+    believed = term.estimate(np.zeros((term.n_nodes, K)))
+    drawn = np.array([term.penalty(models[i : i + 1]) for i in range(K)])
+    drawn -= term.penalty(believed) / K
+    if isinstance(term, Multinomial):
+        # A word is as well known as it is frequent, in units of how often it was believed to be.
+        seen = 1.0 + sizes / term.smoothing
+        return np.asarray(drawn + 0.5 * np.log(seen[:, None] * models / believed).sum(axis=1))
+    nodes = sizes / max(float(getattr(term, "shrinkage", 1.0)), 1e-12)
+    return np.asarray(drawn + 0.5 * _count_parameters(term, models) * np.log1p(nodes))
+
+
+def _count_parameters(term: Term, models: Array) -> float:
+    """Return how many numbers describe one class."""
+    if isinstance(term, Covariance):
+        return term.dim * (term.dim + 1) / 2 - term.intercept
+    if isinstance(term, Gaussian):
+        m = term.dim
+        return m + {"diagonal": m, "shared": 0, "full": m * (m + 1) / 2}[term.covariance]
+    return models[0].size
+
+
+def _alone(term: Term) -> Term:
+    """Return the term, or one like it under which a class does not depend on the others."""
+    if isinstance(term, Gaussian) and term.covariance == "shared":
+        return Gaussian("full", term.shrinkage)
+    return term
+
+
+class Merges:
+    """Merges two classes at a time, the pair whose merger costs least, down to one class.
+
+    Parameters
+    ----------
+    family : Family
+        What is to be solved.
+    W : ndarray of shape (n, K)
+        Rows on the simplex.
+    """
+
+    def __init__(self, family: Family, W: NDArray[Any]) -> None:
+        self.family = family
+        self.problem = family.problem(W.shape[1])
+        self.W = np.asarray(W, dtype=np.float64).copy()
+        graph = family.graph
+        K = W.shape[1]
+        self.links = np.zeros((K, K)) if graph is None else graph.link_mass(self.W, True)
+        self.pairs = np.zeros((K, K)) if graph is None else graph.pair_mass(self.W, True)
+        self.terms = family.sample(K)
+        self.own = self._charge(self.W)
+        # What the union of each two would cost, beside its links.
+        self.unions = np.full((K, K), np.inf)
+        for i in range(1, K):
+            self._fill(i, i)
+
+    def _fill(self, i: int, upto: int) -> None:
+        unions = self._charge(self.W[:, [i]] + self.W[:, :upto])
+        self.unions[i, :upto] = self.unions[:upto, i] = unions
+        self.unions[i, i] = np.inf
+
+    def _charge(self, W: NDArray[Any]) -> Array:
+        """Return what each class costs beside its links: (c,) for columns of shape (n, c).
+
+        Calibrated: how long it takes to say which nodes are its own, what they are like and, to
+        the precision that so many nodes allow, what the class is like. Fixed weights: the losses
+        of its nodes.
+        """
+        rows = W[:: self.family.step]
+        scale = len(W) / len(rows)
+        total = np.zeros(W.shape[1])
+        if self.problem.calibrated:
+            sizes = scale * rows.sum(axis=0)
+            total += scale * xlogy(rows, rows).sum(axis=0) - gammaln(sizes + 1.0)
+        for term in self.terms:
+            if self.problem.calibrated:
+                models = term.estimate(rows)
+                costs = term.cost(models, 0, len(rows))
+                total += model_costs(term, models, sizes)
+            else:
+                costs = self.family.weights[1] * term.vertex_costs(term.refit(rows), 0, len(rows))
+            total += scale * np.einsum("vi,vi->i", rows, costs)
+        return total
+
+    @property
+    def n_classes(self) -> int:
+        """Classes that are left."""
+        return self.W.shape[1]
+
+    @property
+    def total(self) -> float:
+        """What all of it costs: the length of a description, or φ."""
+        links, pairs = np.trace(self.links), np.trace(self.pairs)
+        own = float(self.own.sum()) + self.family.naming(self.n_classes)
+        return own + self._energy(self._affinity(links, pairs), links, pairs)
+
+    def __iter__(self) -> Iterator[tuple[float, NDArray[np.float32]]]:
+        """Yield the total and the rows, first as they are, then after every merger."""
+        yield self.total, self.W.astype(np.float32)
+        while self.n_classes > 1:
+            _, i, j = self.best()[0]
+            self.merge(i, j)
+            yield self.total, self.W.astype(np.float32)
+
+    def best(self) -> list[tuple[float, int, int]]:
+        """Return the mergers that look best, each with what it adds to the total, least first."""
+        K = self.n_classes
+        rows, columns = np.tril_indices(K, -1)
+        links, pairs = np.trace(self.links), np.trace(self.pairs)
+        now = self._affinity(links, pairs)
+        gained = self.links[rows, columns] + self.links[columns, rows]
+        shared = self.pairs[rows, columns] + self.pairs[columns, rows]
+        added = self.unions[rows, columns] - self.own[rows] - self.own[columns]
+        added += self.family.naming(K - 1) - self.family.naming(K)
+        if now is None:
+            guess = added
+        else:
+            ell, ell_t = float(now.ell[0, 0]), float(now.ell_t[0, 0])
+            guess = added - 0.5 * (ell * gained - ell_t * shared)
+        before = self._energy(now, links, pairs)
+        judged = []
+        for k in np.argsort(guess, kind="stable")[:_CLOSER]:
+            inside, within = links + gained[k], pairs + shared[k]
+            energy = self._energy(self._affinity(inside, within), inside, within)
+            judged.append((float(added[k] + energy - before), int(rows[k]), int(columns[k])))
+        return sorted(judged)
+
+    def merge(self, i: int, j: int) -> None:
+        """Put the nodes of class i into class j."""
+        keep = np.arange(self.n_classes) != i
+        self.W[:, j] += self.W[:, i]
+        for mass in (self.links, self.pairs):
+            mass[j] += mass[i]
+            mass[:, j] += mass[:, i]
+        self.own[j] = self.unions[i, j]
+        self.W = np.ascontiguousarray(self.W[:, keep])
+        self.own = self.own[keep]
+        self.links, self.pairs, self.unions = (
+            square[np.ix_(keep, keep)] for square in (self.links, self.pairs, self.unions)
+        )
+        self._fill(j - (i < j), self.n_classes)
+
+    def _affinity(self, links: float, pairs: float) -> Affinity | None:
+        if self.family.graph is None:
+            return None
+        if not self.problem.calibrated:
+            return Affinity.fixed(2.0 * self.family.weights[0], self.family.threshold)
+        return self.problem.fit_affinity(np.full((1, 1), links), np.full((1, 1), pairs))
+
+    @staticmethod
+    def _energy(affinity: Affinity | None, links: float, pairs: float) -> float:
+        if affinity is None:
+            return 0.0
+        return affinity.energy(np.full((1, 1), links), np.full((1, 1), pairs))
