@@ -4,34 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import threads
-from nodeproof.pulling import Pulled, minimise
+from nodeproof.pulling import Found, Pulled, minimise
 from nodeproof.terms.base import Term
 
-__all__ = ["Centroids", "Weighted", "biased_centroids", "group_equal"]
+if TYPE_CHECKING:
+    from nodeproof.problem import Problem
+
+__all__ = ["Centroids", "biased_centroids", "group_equal"]
 
 Array = NDArray[np.float64]
-
-
-class Weighted(Protocol):
-    """What is asked of a problem here: its terms, their weights and that of the norms."""
-
-    @property
-    def terms(self) -> tuple[Term, ...]:
-        """The bound terms."""
-
-    @property
-    def term_weights(self) -> tuple[float, ...]:
-        """β of each term."""
-
-    @property
-    def son(self) -> float:
-        """μ1."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +50,7 @@ class Centroids:
 
 
 def biased_centroids(
-    problem: Weighted,
+    problem: Problem,
     W: NDArray[Any],
     start: tuple[Array, ...] | None = None,
     tol: float = 1e-8,
@@ -108,12 +95,15 @@ def biased_centroids(
     betas = problem.term_weights
     sizes = threads.sum_rows(lambda lo, hi: W[lo:hi].sum(axis=0, dtype=np.float64), len(W))
     filled = np.flatnonzero(sizes > 0)
-    if problem.son == 0.0 or len(filled) < 2 or not problem.terms:
+    if problem.son == 0.0 or not problem.terms or not len(filled):
         return _apart(problem.terms, betas, W, sizes)
     pulled = Pulled(problem.terms, betas, W[:, filled], sizes[filled], problem.son)
     alone = pulled.pack([term.refit(W)[filled] for term in problem.terms])
     begin = alone if start is None else pulled.pack([models[filled] for models in start])
-    found = minimise(pulled, begin, alone, tol, max_iter)
+    if len(filled) > 1:
+        found = minimise(pulled, begin, alone, tol, max_iter)
+    else:
+        found = Found(alone, pulled.value(alone), pulled.value(alone), 0, True)
     which = np.full(len(sizes), int(np.argmax(sizes[filled])))
     which[filled] = np.arange(len(filled))
     models = tuple(each[which] for each in pulled.unpack(found.theta))

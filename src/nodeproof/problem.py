@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -129,7 +128,7 @@ class Problem:
             )
         if not 0 <= trust < np.inf:
             raise InputError(f"trust in the graph must be a number ≥ 0, got {trust!r}")
-        if not (isinstance(son, Real) and 0 <= float(son) < np.inf):
+        if not 0 <= son < np.inf:
             raise InputError(f"son must be a finite number ≥ 0, got {son!r}")
         if son and weights == "calibrated":
             raise InputError(
@@ -230,11 +229,19 @@ class Problem:
         masses: tuple[Array, Array] | None,
         kept: tuple[Array, ...] | None = None,
     ) -> Models:
+        affinity = self._affinity(masses)
         if not self.calibrated:
-            affinity = Affinity.fixed(self._scale(), self.threshold) if self.graph else None
             return Models(affinity, self.fit_terms(W, kept), np.zeros(self.n_classes))
-        affinity = self.fit_affinity(*masses) if masses else None
         return Models(affinity, self.fit_terms(W, kept), self.fit_log_prior(W))
+
+    def _affinity(self, masses: tuple[Array, Array] | None) -> Affinity | None:
+        if not self.calibrated:
+            return Affinity.fixed(self._scale(), self.threshold) if self.graph else None
+        return self.fit_affinity(*masses) if masses else None
+
+    def affinity(self, W: NDArray[Any], matrix: bool = False) -> Affinity | None:
+        """Return the affinity of :meth:`fit_models` alone; None without a graph."""
+        return self._affinity(self._masses(W, matrix) if self.calibrated else None)
 
     def fit_affinity(self, links: Array, pairs: Array) -> Affinity:
         """Return the affinities, as far as the graph is trusted, given what classes share."""
@@ -247,7 +254,7 @@ class Problem:
         return self.graph.link_mass(W, matrix), self.graph.pair_mass(W, matrix)
 
     def fit_terms(
-        self, W: NDArray[Any], kept: tuple[Array, ...] | None = None
+        self, W: NDArray[Any], kept: tuple[Array, ...] | None = None, tol: float = 1e-8
     ) -> tuple[Array, ...]:
         """Return the class models of every term, given W.
 
@@ -255,10 +262,12 @@ class Problem:
         ----------
         kept : tuple of ndarray, optional
             Models to keep of those terms that wait for the rows to settle. With a sum of norms,
-            where to begin.
+            where to begin; what comes back is no worse.
+        tol : float
+            Of :func:`nodeproof.characteristic.biased_centroids`.
         """
         if self.son:
-            return biased_centroids(self, W, kept).models
+            return biased_centroids(self, W, kept, tol).models
         if not self.calibrated:
             return tuple(term.refit(W) for term in self.terms)
         return tuple(
@@ -308,6 +317,14 @@ class Problem:
                 yield term, term.cost(theta, lo, hi)
             elif betas[term.source]:
                 yield term, betas[term.source] * term.vertex_costs(theta, lo, hi)
+
+    def pull(self, models: Models) -> Array | None:
+        """Return ``μ1 ‖θ_i − θ_j‖``, what each two nodes of two classes cost, shape (K, K).
+
+        None without a sum of norms.
+        """
+        norms = self._norms(models)
+        return None if norms is None else self.son * norms.distances
 
     def free_energy(self, W: NDArray[Any], models: Models, temperature: float = 1.0) -> float:
         """Return F(W), normalisers and priors included, so that any two fits compare.

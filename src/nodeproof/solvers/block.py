@@ -33,6 +33,9 @@ Rows = NDArray[np.float32]
 _NOTHING = 0.05
 _SAMPLE = 50_000
 
+# Between two sweeps, biased centroids are found to so much; they never get worse.
+_SWEEP_TOL = 1e-4
+
 
 @dataclass(frozen=True)
 class BlockCADO:
@@ -41,11 +44,17 @@ class BlockCADO:
     Per sweep: (a) every term turns its class models into costs; (b) batch by batch,
 
         cost_vi = −ℓ·(Σ_u A_uv W_ui − t·η_v·(Σ_u η_u W_ui − η_v W_vi)) + C[v, i] − log π_i
+                  + μ1 Σ_j (N_j − W_vj) ‖θ_i − θ_j‖
         W_v     = softmax(−cost_v / T)
 
     (T = 0: one-hot at the minimum); (c) class models, affinities and proportions are
     re-estimated from W. At the end of each start its classes are matched with the labels; of
     several starts the one of least free energy is kept.
+
+    With a sum of norms (`Problem.son` = μ1; N_j = Σ_v W_vj) class models are biased centroids,
+    and there may be more classes than are wanted: some are left without nodes, and the models
+    of others coincide. ``result.models.groups[result.W.argmax(axis=1)]`` says which nodes share a
+    model, and its different values count them.
 
     Parameters
     ----------
@@ -185,7 +194,8 @@ class BlockCADO:
     ) -> Result:
         problem, graph = sweeper.problem, sweeper.problem.graph
         matrix = self.affinities == "matrix" and problem.calibrated
-        models = Models(None, problem.fit_terms(W), np.zeros(problem.n_classes))
+        terms = problem.fit_terms(W, tol=_SWEEP_TOL)
+        models = Models(None, terms, np.zeros(problem.n_classes))
         if before is not None:
             models = replace(before.models, terms=models.terms)
         held = problem.calibrated and self.hold > 0 and before is None
@@ -193,13 +203,13 @@ class BlockCADO:
         if graph and held:
             begin = Affinity.assumed(graph, known, W).times(problem.trust)
         if graph and before is None:
-            affinity = begin or problem.fit_models(W, matrix).affinity
+            affinity = begin or problem.affinity(W, matrix)
             models = replace(models, affinity=affinity)
         status, history = Status.MAX_ITER, defaultdict[str, list[float]](list)
         iteration = 0
         try:
             for iteration in range(1, self.max_iter + 1):
-                sweeper.charge(models)
+                sweeper.charge(models, W)
                 change, links = sweeper.sweep(
                     W, models.affinity, models.log_prior, self.temperature
                 )
@@ -212,7 +222,7 @@ class BlockCADO:
                 if change <= self.tol and not held:
                     status = Status.CONVERGED
                     break
-                models = replace(models, terms=problem.fit_terms(W, models.terms))
+                models = replace(models, terms=problem.fit_terms(W, models.terms, _SWEEP_TOL))
                 if not problem.calibrated:
                     continue
                 affinity = None

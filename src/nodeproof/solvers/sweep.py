@@ -45,6 +45,8 @@ class Sweeper:
         self.costs = np.empty((n, K), dtype=np.float32)
         self.new = np.empty((self.batch, K), dtype=np.float32)
         self._waiting: dict[int, tuple[Array, Rows]] = {}
+        #: ``μ1 ‖θ_i − θ_j‖``, shape (K, K); None without a sum of norms
+        self.pull: Array | None = None
         graph = problem.graph
         if graph is None:
             self.indptr = np.zeros(n + 1, dtype=np.int32)
@@ -61,14 +63,23 @@ class Sweeper:
         for first in range(0, n, self.batch):
             yield first, min(first + self.batch, n)
 
-    def charge(self, models: Models) -> None:
-        """Bring the costs up to date with the class models, each row less its minimum."""
+    def charge(self, models: Models, W: NDArray[np.float32] | None = None) -> None:
+        """Bring the costs up to date with the class models, each row less its minimum.
+
+        Parameters
+        ----------
+        W : ndarray of shape (n, K), optional
+            The rows before the sweep, which a sum of norms needs: no node is far from itself.
+        """
         waiting = self._charge_waiting(models)
+        self.pull = self.problem.pull(models)
 
         def part(lo: int, hi: int) -> None:
             costs = self.problem.costs(models, lo, hi, skip=waiting.keys())
             for _, kept in waiting.values():
                 costs += kept[lo:hi]
+            if self.pull is not None and W is not None:
+                costs -= W[lo:hi].astype(np.float64) @ self.pull
             # float32 then keeps what matters: the differences near the best class.
             self.costs[lo:hi] = costs - costs.min(axis=1, keepdims=True)
 
@@ -98,6 +109,9 @@ class Sweeper:
     ) -> tuple[float, Array]:
         """Solve every row once, in place.
 
+        With a sum of norms, class i costs ``h_i = μ1 Σ_j N_j ‖θ_i − θ_j‖`` more, N_j the class
+        sizes; these too are brought up to date after each batch.
+
         Returns
         -------
         change : float
@@ -111,26 +125,33 @@ class Sweeper:
         totals = threads.sum_rows(lambda lo, hi: self.eta[lo:hi] @ W[lo:hi], n)
         links = np.zeros_like(affinity.ell)
         change = 0.0
-        if self.batch <= threads.ROWS:  # nothing to share out
+        if self.batch <= threads.ROWS and self.pull is None:  # nothing to share out
             change = kernels.sweep_batches(
                 self.batch, self.indptr, self.indices, self.weights, self.eta, W, totals,
                 self.costs, log_prior, affinity.ell, affinity.ell_t, temperature, self.new, links,
             )  # fmt: skip
             return change / n, links
+        sizes = np.zeros(W.shape[1])
+        if self.pull is not None:
+            sizes = threads.sum_rows(lambda lo, hi: W[lo:hi].sum(axis=0, dtype=np.float64), n)
         for first, last in self.batches():
+            offset = log_prior if self.pull is None else log_prior - self.pull @ sizes
 
             def part(
-                lo: int, hi: int, first: int = first, totals: Array = totals
+                lo: int, hi: int, first: int = first, totals: Array = totals, offset: Array = offset
             ) -> tuple[float, Array, Array]:
                 moved, mass = np.zeros(W.shape[1]), np.zeros_like(affinity.ell)
                 changed = kernels.sweep_rows(
                     lo, hi, first, self.indptr, self.indices, self.weights, self.eta, W, totals,
-                    self.costs, log_prior, affinity.ell, affinity.ell_t, temperature, self.new,
+                    self.costs, offset, affinity.ell, affinity.ell_t, temperature, self.new,
                     moved, mass,
                 )  # fmt: skip
                 return changed, moved, mass
 
             parts = threads.map_rows(part, last, first)
+            if self.pull is not None:
+                sizes = sizes - W[first:last].sum(axis=0, dtype=np.float64)
+                sizes += self.new[: last - first].sum(axis=0, dtype=np.float64)
             W[first:last] = self.new[: last - first]
             for changed, moved, mass in parts:
                 change += changed
