@@ -83,7 +83,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         far the graph's likelihood is trusted, 1 for "calibrated"; "auto" chooses it by labels
         that are held back, where features or links are not what the likelihood assumes.
     son : float
-        Weight of the sum-of-norms penalty; only 0 for the solvers there are.
+        Weight μ1 ≥ 0 of the sum of norms, which pulls class models together; needs weights
+        (β_g, β_f, β_l).
     solver : "auto", "block", "cado" or a solver object
         See :mod:`nodeproof.solvers`. An object brings settings of its own; those below then do
         not count.
@@ -267,7 +268,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             )
         report = _reporter(self.verbose)
         if K:
-            problem = Problem(network, plan.terms, K, weights, threshold, plan.trust)
+            problem = Problem(network, plan.terms, K, weights, threshold, plan.trust, self.son)
             result = solver.solve(problem, callback=report)
             result = align_with_labels(result, labels.codes)
         else:

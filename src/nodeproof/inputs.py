@@ -213,10 +213,7 @@ def check_candidates(
 
 def check_settings(clf: NodeClassifier) -> None:
     """Raise an error that names the first setting of a classifier that cannot be used."""
-    if clf.son != 0:
-        raise InputError(
-            f"no solver here handles the sum of norms yet: son must be 0, got {clf.son}"
-        )
+    check_at_least("son", clf.son, 0.0)
     if clf.engine is not None:
         raise InputError(f"engine must be None (this machine), got {clf.engine!r}")
     check_count("max_iter", clf.max_iter)
