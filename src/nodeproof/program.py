@@ -25,7 +25,14 @@ from nodeproof.problem import PAPER_WEIGHTS, Problem
 from nodeproof.sets import Product, Similarities
 from nodeproof.son import sum_of_norms
 
-__all__ = ["Decomposition", "Polytope", "Program", "check_memory", "polytope_bound", "repair"]
+__all__ = [
+    "Decomposition",
+    "Polytope",
+    "Program",
+    "check_memory",
+    "lift_negative",
+    "polytope_bound",
+]
 
 Array = NDArray[np.float64]
 
@@ -57,29 +64,6 @@ class Decomposition:
     def models(self) -> Array:
         """The models of the nodes, shape (n, d)."""
         return np.asarray(self.E**2 @ self.theta)
-
-
-def repair(point: Decomposition) -> Decomposition:
-    """Return a feasible point near a sum of atoms: rows of length one, then no entry below 0.
-
-    Rows are scaled, which keeps atoms atoms; what is still negative is lifted by a share of one
-    more atom that holds all nodes together. Their models stay mixtures of the atoms' models.
-    """
-    E, theta = point.E, point.theta
-    lengths = np.linalg.norm(E, axis=1)
-    bare = lengths <= 0
-    if bare.any():  # such a node becomes an atom of its own
-        E = np.hstack([E, np.eye(len(E))[:, bare]])
-        theta = np.vstack([theta, np.tile(theta.mean(axis=0), (int(bare.sum()), 1))])
-        lengths[bare] = 1.0
-    E = E / lengths[:, None]
-    below = max(0.0, -float((E @ E.T).min()))
-    if below > 0:
-        share = below / (1.0 + below)
-        together = (E**2).mean(axis=0) @ theta
-        E = np.hstack([np.sqrt(1.0 - share) * E, np.full((len(E), 1), np.sqrt(share))])
-        theta = np.vstack([theta, together])
-    return Decomposition(E, theta)
 
 
 @dataclass(frozen=True)
@@ -191,6 +175,35 @@ class Program:
         in_models = self.models_set.violation(point.theta[used])
         return max(float(self.similarities.violation(point.L)), float(in_models.max(initial=0.0)))
 
+    def repair(self, point: Decomposition) -> Decomposition:
+        """Return a feasible point near a sum of atoms: rows of length one, no entry below zero.
+
+        Rows are scaled, which keeps atoms atoms; what is still negative is lifted by further
+        atoms with the mean model, in the way that costs less.
+        """
+        E, theta = point.E, point.theta
+        lengths = np.linalg.norm(E, axis=1)
+        bare = lengths <= 0
+        if bare.any():  # such a node becomes an atom of its own
+            mean = theta.mean(axis=0) if len(theta) else self.models_set.center()
+            E = np.hstack([E, np.eye(len(E))[:, bare]])
+            theta = np.vstack([theta, np.tile(mean, (int(bare.sum()), 1))])
+            lengths[bare] = 1.0
+        E = E / lengths[:, None]
+        mean = (E**2).mean(axis=0) @ theta
+        found = []
+        for scale, added in lift_negative(E @ E.T):
+            values, vectors = np.linalg.eigh(added)
+            kept = values > 1e-12 * max(values[-1], 1e-300)
+            more = vectors[:, kept] * np.sqrt(values[kept])
+            lifted = np.hstack([scale[:, None] * E, more])
+            # What rounding has left of unit length, and no more.
+            lifted /= np.linalg.norm(lifted, axis=1, keepdims=True)
+            found.append(
+                Decomposition(lifted, np.vstack([theta, np.tile(mean, (more.shape[1], 1))]))
+            )
+        return min(found, key=lambda each: self.value(each.L, each.models))
+
     @cached_property
     def polytope(self) -> Polytope | None:
         """Θ by its vertices, where it has few and every loss is linear; else None."""
@@ -213,9 +226,26 @@ class Program:
         return self.polytope
 
 
-def polytope_bound(
-    B: Array, costs: Array, nu: Array, gamma: Array, constant: float = 0.0
-) -> float:
+def lift_negative(L: Array) -> list[tuple[Array, Array]]:
+    """Return ways to make the entries of a semidefinite L with unit diagonal non-negative.
+
+    Each is a scale s of the rows and a semidefinite matrix P, so that ``diag(s) L diag(s) + P``
+    has a unit diagonal and no negative entry: a share of the matrix of ones, or for each
+    negative pair what lifts that pair alone.
+    """
+    n = len(L)
+    below = max(0.0, -float(L.min()))
+    share = below / (1.0 + below)
+    ones = np.full(n, np.sqrt(1.0 - share)), np.full((n, n), share)
+    if below == 0.0:
+        return [ones]
+    missing = np.maximum(-L, 0.0)
+    paid = missing.sum(axis=1)
+    scale = 1.0 / np.sqrt(1.0 + paid)
+    return [ones, (scale, (missing + np.diag(paid)) * np.outer(scale, scale))]
+
+
+def polytope_bound(B: Array, costs: Array, nu: Array, gamma: Array, constant: float = 0.0) -> float:
     """Return a lower bound of the program over a polytope: rigorous for any ν and any Γ ≥ 0.
 
     For every feasible L = Σ_j L_j with L_j ⪰ 0,

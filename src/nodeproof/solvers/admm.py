@@ -17,6 +17,7 @@ from nodeproof.program import (
     Polytope,
     Program,
     check_memory,
+    lift_negative,
     polytope_bound,
 )
 from nodeproof.solvers.base import Callback, Progress, Status, check_at_least, check_count
@@ -55,7 +56,7 @@ class BlockADMM:
     max_iter : int
         Most iterations.
     check_every : int
-        After so many iterations a feasible point and the bound are computed.
+        After so many iterations feasible points and bounds are computed.
     random_state : int, optional
         Seed of the rounding to a labelling.
 
@@ -72,7 +73,7 @@ class BlockADMM:
 
     tol: float = 1e-4
     max_iter: int = 10_000
-    check_every: int = 10
+    check_every: int = 20
     random_state: int | None = None
 
     def __post_init__(self) -> None:
@@ -101,29 +102,35 @@ class BlockADMM:
             raise InputError("BlockADMM solves a convex program and takes no start")
         program = Program(problem)
         polytope = program.require_polytope("BlockADMM")
-        check_memory("BlockADMM", program.n_nodes, 5 * len(polytope.vertices) + 3)
+        check_memory("BlockADMM", program.n_nodes, 7 * len(polytope.vertices) + 4)
         state = Blocks(program.B, polytope, program.son)
         status, history = Status.MAX_ITER, defaultdict[str, list[float]](list)
-        bound, iteration = -np.inf, 0
+        iteration = 0
         try:
             for iteration in range(1, self.max_iter + 1):
                 change = state.step()
                 if iteration % self.check_every and iteration < self.max_iter:
                     continue
-                value = state.feasible_value()
-                bound = max(bound, state.bound())
-                for key, seen in (("iteration", iteration), ("value", value), ("bound", bound)):
-                    history[key].append(seen)
+                state.judge()
+                seen = {"iteration": iteration, "value": state.value, "bound": state.bound}
+                for key, number in seen.items():
+                    history[key].append(float(number))
                 if callback and callback(Progress(iteration, 1, 1, change, state.shares)):
                     status = Status.STOPPED
                     break
-                if relative_gap(value, bound) <= self.tol:
+                if relative_gap(state.value, state.bound) <= self.tol:
                     status = Status.CONVERGED
                     break
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         return finish(
-            program, state.atoms(), bound, status, iteration, dict(history), self.random_state
+            program,
+            state.atoms(),
+            state.bound,
+            status,
+            iteration,
+            dict(history),
+            self.random_state,
         )
 
 
@@ -132,16 +139,13 @@ class Splitting(ABC):
 
     Attributes
     ----------
-    Z, U : ndarray of shape (k, size, size)
-        The second copy, and scaled multipliers: ``ρU_j`` is the dual's matrix of block j.
-    roots : list of ndarray
-        ``X_j = root_j root_jᵀ``.
+    X, Z, U : ndarray of shape (k, size, size)
+        The two copies, and scaled multipliers: ``ρU_j`` is the dual's matrix of block j.
     """
 
     def __init__(self, Z: Array, rho: float) -> None:
-        self.Z, self.U, self.rho = Z, np.zeros_like(Z), rho
-        self.roots: list[Array] = []
-        self._iteration, self._next = 0, _FIRST_ADAPTATION
+        self.X, self.Z, self.U, self.rho = Z.copy(), Z, np.zeros_like(Z), rho
+        self.iteration, self._next = 0, _FIRST_ADAPTATION
 
     @abstractmethod
     def less_costs(self, T: Array) -> None:
@@ -158,26 +162,23 @@ class Splitting(ABC):
 
     def step(self) -> float:
         """Go through one iteration; return how far the two copies are apart, per entry."""
-        self._iteration += 1
-        self.roots = [_root(Z - U) for Z, U in zip(self.Z, self.U, strict=True)]
-        X = np.stack([root @ root.T for root in self.roots])
+        self.iteration += 1
         before = self.Z
-        primal = float(np.linalg.norm(X - before))
-        X *= _RELAXATION
-        X += (1.0 - _RELAXATION) * before
-        X += self.U
-        T = X.copy()
+        self.X = positive_part(before - self.U)
+        primal = float(np.linalg.norm(self.X - before))
+        moved = _RELAXATION * self.X + (1.0 - _RELAXATION) * before + self.U
+        T = moved.copy()
         self.less_costs(T)
         self.Z = self.other_set(T)
-        self.U = X - self.Z
-        dual = float(np.linalg.norm(self.Z - before))  # in units of 1/ρ
-        if self._iteration == self._next:
-            self._next = int(self._iteration * _INTERVALS) + 1
+        self.U = moved - self.Z
+        dual = float(np.linalg.norm(self.Z - before))  # in units of ρ
+        if self.iteration == self._next:
+            self._next = int(self.iteration * _INTERVALS) + 1
             if primal > 0 and dual > 0:
                 factor = float(np.clip(primal / dual, 1.0 / _MOST_FACTOR, _MOST_FACTOR))
                 if not 0.5 < factor < 2.0:
                     self.rescale(factor)
-        return primal / np.sqrt(X.size)
+        return primal / float(np.sqrt(self.X.size))
 
 
 class Blocks(Splitting):
@@ -190,6 +191,8 @@ class Blocks(Splitting):
         Z = np.tile(np.eye(self.n) / self.k, (self.k, 1, 1))
         rho = max(np.abs(B).max(initial=0.0), np.abs(self.costs).max(initial=0.0))
         super().__init__(Z, float(rho) or 1.0)
+        self.best, self.value, self.bound = Z.copy(), np.inf, -np.inf
+        self._restart, self._averaged, self._sums = _FIRST_ADAPTATION, 0, list[Array]()
         if self.son:
             self.pairs = Pairs(self.n, self.vertices.shape[1])
             # An orthonormal basis of the directions in which shares can move: they sum to one.
@@ -240,38 +243,92 @@ class Blocks(Splitting):
         if self.son:
             self.pairs.w /= factor
 
-    def atoms(self) -> Decomposition:
-        """Return the blocks as a sum of atoms."""
-        if not self.roots:
-            return Decomposition(np.eye(self.n), np.tile(self.vertices.mean(axis=0), (self.n, 1)))
-        at = np.repeat(np.arange(self.k), [root.shape[1] for root in self.roots])
-        return Decomposition(np.hstack(self.roots), self.vertices[at])
+    def step(self) -> float:
+        """Go through one iteration, and take it into the averages."""
+        change = super().step()
+        # Averages over the last third at least and half at most: iterates circle the optimum.
+        if self.iteration == self._restart:
+            self._restart *= 2
+            self._averaged, self._sums = 0, []
+        here = [self.X, *self._dual()]
+        if self._sums:
+            for total, part in zip(self._sums, here, strict=True):
+                total += part
+        else:
+            self._sums = [part.copy() for part in here]
+        self._averaged += 1
+        return change
 
-    def feasible_value(self) -> float:
+    def judge(self) -> None:
+        """Update the best feasible value and the best bound, by the iterate and the average."""
+        averages = [part / self._averaged for part in self._sums]
+        for X, dual in ((self.X, self._dual()), (averages[0], averages[1:])):
+            value = self._feasible_value(X)
+            if value < self.value:
+                self.value, self.best = value, X.copy()
+            for nu, gamma, costs in (dual, tighten(self.B, *dual)):
+                self.bound = max(self.bound, polytope_bound(self.B, costs, nu, gamma))
+
+    def atoms(self) -> Decomposition:
+        """Return the best blocks as a sum of atoms."""
+        roots = [_root(block) for block in self.best]
+        at = np.repeat(np.arange(self.k), [root.shape[1] for root in roots])
+        return Decomposition(np.hstack(roots), self.vertices[at])
+
+    def _feasible_value(self, X: Array) -> float:
         """Return the objective of the feasible point near the blocks."""
-        lengths = np.stack([(root**2).sum(axis=1) for root in self.roots], axis=1)
+        lengths = self._diagonals(X).T
         total = lengths.sum(axis=1)
         if not (total > 0).all():
             return np.inf
-        L = sum(root @ root.T for root in self.roots)
-        L = L / np.sqrt(np.outer(total, total))
-        D = lengths / total[:, None]
-        share = max(0.0, -float(L.min()))
-        share /= 1.0 + share
-        L = (1.0 - share) * L + share
-        D = (1.0 - share) * D + share * D.mean(axis=0)
-        value = -float(np.vdot(self.B, L)) + float(np.vdot(self.costs, D))
-        return value + self.son * sum_of_norms(D @ self.vertices) if self.son else value
+        L = X.sum(axis=0) / np.sqrt(np.outer(total, total))
+        shares = lengths / total[:, None]
+        best = np.inf
+        for scale, added in lift_negative(L):
+            D = shares * scale[:, None] ** 2 + np.outer(np.diag(added), shares.mean(axis=0))
+            value = -float(scale @ (self.B * L) @ scale) - float(np.vdot(self.B, added))
+            value += float(np.vdot(self.costs, D))
+            if self.son:
+                value += self.son * sum_of_norms(D @ self.vertices)
+            best = min(best, value)
+        return best
 
-    def bound(self) -> float:
-        """Return the lower bound by the multipliers."""
+    def _dual(self) -> tuple[Array, Array, Array]:
+        """Return ν, Γ and the costs, forces of the pairs included."""
         costs = self.costs
         if self.son:
             forces = self.pairs.forces(self.rho / self.n, self.son)
             costs = costs + forces @ self.vertices.T
         nu = (costs - self.rho * self._diagonals(self.U).T).mean(axis=1)
         # Off the diagonal all multipliers agree: ρU_j = −B − Γ.
-        return polytope_bound(self.B, costs, nu, -self.B - self.rho * self.U[0])
+        return nu, -self.B - self.rho * self.U[0], costs
+
+
+def tighten(B: Array, nu: Array, gamma: Array, costs: Array) -> tuple[Array, Array, Array]:
+    """Return dual variables with (nearly) positive semidefinite blocks, at little cost.
+
+    With N the sum of the blocks' negative parts, every block plus N is semidefinite. Off the
+    diagonal, N is free as far as Γ can give way to it; the rest is bought by lowering ν.
+    """
+    n = len(nu)
+    gamma = np.maximum(gamma, 0.0)
+    np.fill_diagonal(gamma, 0.0)
+    M = np.tile(-B - gamma, (costs.shape[1], 1, 1))
+    np.einsum("jvv->jv", M)[:] += costs.T - nu
+    N = (positive_part(M) - M).sum(axis=0)
+    price = np.diag(N) + np.maximum(N - gamma, 0.0)[~np.eye(n, dtype=bool)].reshape(n, n - 1).sum(
+        axis=1
+    )
+    return nu - price, np.maximum(gamma - N, 0.0), costs
+
+
+def positive_part(matrices: Array) -> Array:
+    """Return the positive semidefinite parts of symmetric matrices, shape (k, size, size)."""
+    out = np.empty_like(matrices)
+    for matrix, part in zip(matrices, out, strict=True):
+        root = _root(matrix)
+        np.matmul(root, root.T, out=part)
+    return out
 
 
 def _root(matrix: Array) -> Array:

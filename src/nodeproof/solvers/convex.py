@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.program import Decomposition, Program, repair
+from nodeproof.program import Decomposition, Program
 from nodeproof.solvers.base import Result, Status
 from nodeproof.solvers.rounding import round_point
 
@@ -53,7 +53,7 @@ class ConvexResult(Result):
 
 def relative_gap(value: float, bound: float) -> float:
     """Return the difference relative to the larger of the value's size and one."""
-    return (value - bound) / max(1.0, abs(value))
+    return (value - bound) / max(1.0, abs(value)) if np.isfinite(value) else np.inf
 
 
 def finish(
@@ -68,7 +68,7 @@ def finish(
     residuals: dict[str, float] | None = None,
 ) -> ConvexResult:
     """Make the point feasible, judge it, and round it to a labelling."""
-    point = repair(point)
+    point = program.repair(point)
     W, models, value = round_point(program, point, np.random.default_rng(random_state))
     return ConvexResult(
         W=W,
