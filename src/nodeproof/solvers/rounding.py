@@ -61,9 +61,7 @@ def _candidates(
     _, blocks = connected_components(csr_array(L > 0.5), directed=False)
     yield _at_most(np.asarray(blocks, dtype=np.int64), L, K)
     yield _grow(L, K)
-    for (term, _), part in zip(
-        program.terms, program.models_set.split(point.models), strict=True
-    ):
+    for (term, _), part in zip(program.terms, program.models_set.split(point.models), strict=True):
         if isinstance(term, Labels):
             yield part.argmax(axis=1).astype(np.int64)
     values, vectors = np.linalg.eigh(L)

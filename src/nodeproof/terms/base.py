@@ -67,6 +67,9 @@ class Term(ABC):
     #: −log p(data | class)
     discriminative: ClassVar[bool] = False
 
+    #: whether the paper's loss is linear in θ
+    linear: ClassVar[bool] = False
+
     #: how often the models are re-fitted once the rows have settled; None: after every sweep
     rounds: int | None = None
 

@@ -41,6 +41,7 @@ class Labels(Term):
     """
 
     source: ClassVar[str] = "labels"
+    linear: ClassVar[bool] = True
 
     def __init__(self, accuracy: float = 0.9, strength: float = 3.0) -> None:
         self.accuracy, self.strength = accuracy, strength
