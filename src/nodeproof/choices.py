@@ -322,14 +322,17 @@ def choose_n_classes(
 ) -> tuple[Problem, Result]:
     """Return the problem with as many classes as the data ask for, and its solution."""
     fixed = family.weights != "calibrated"
-    if fixed and (family.graph is None or not family.weights[0]):
+    if family.son and not fixed:
+        family.problem(1)  # which says what is wrong
+    linked = family.graph is not None and family.weights[0] != 0
+    if fixed and not linked and not family.son:
         raise InputError(
-            "without labels, fixed weights need a graph to tell how many classes there are: give "
-            "n_classes"
+            "without labels, fixed weights need a graph or a sum of norms to tell how many classes "
+            "there are: give n_classes"
         )
     counted = count_classes(family, seed, callback)
     ended = counted.result.status in (Status.STOPPED, Status.INTERRUPTED)
-    if fixed and not ended:
+    if fixed and linked and not ended:
         _check_threshold(family, counted)
     choices["n_classes"] = {"value": counted.n_classes, "why": _why_so_many(family, counted)}
     if ended:
@@ -346,7 +349,11 @@ def _why_so_many(family: Family, counted: Counted) -> str:
     if K == 1:
         return f"no classes make the description of the data shorter; {tried}"
     saved = counted.one_class - counted.length
-    return f"describes the data in {saved:.0f} nats less than one class would; {tried}"
+    what = "the links" if counted.by_links else "the data"
+    why = f"describes {what} in {saved:.0f} nats less than one class would; {tried}"
+    if counted.by_links:
+        why += "; features of their own would take more to describe than they tell"
+    return why
 
 
 def _check_threshold(family: Family, counted: Counted) -> None:

@@ -6,23 +6,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from nodeproof.merging import Family, Merges, model_costs
+from nodeproof.merging import Family, Merges, PulledMerges, model_costs
 from nodeproof.problem import Problem
 from nodeproof.solvers import BlockCADO, Result, Status
 from nodeproof.solvers.base import Callback
-from nodeproof.solvers.starts import STARTS, promising_starts
+from nodeproof.solvers.starts import STARTS, choose_starts, promising_starts
 
-__all__ = ["FEWEST", "Counted", "count_classes", "description_length"]
+__all__ = ["FEWEST", "Counted", "Fit", "Search", "count_classes", "description_length"]
 
 #: classes to begin with; they are doubled until half are found to be too many
 FEWEST = 4
 _MOST = 64
 
 # Fewer where a sweep would take more products than this, but never fewer than _AFFORDED.
-_PRODUCTS = 100_000_000
+_PRODUCTS = 64_000_000
 _AFFORDED = 16
 
 # Rows need not settle to tell which classes are one.
@@ -32,6 +33,9 @@ _TOL = 1e-2
 # Where to look for something shorter once no merger is worth it: among so many mergers, and
 # without each of so many small classes.
 _TRIES = 2
+
+# Totals that differ by less, as a share, are the same.
+_EQUAL = 1e-7
 
 # Added to rows, so that none is zero without the classes that were left out.
 _NEARLY_NONE = np.float32(1e-6)
@@ -53,6 +57,9 @@ class Counted:
         The same for a single class.
     surplus : int
         The most classes that were tried.
+    by_links : bool
+        Whether the classes and both lengths are those of the links alone: features do not differ
+        by so much that it is worth saying.
     """
 
     problem: Problem
@@ -60,6 +67,7 @@ class Counted:
     length: float
     one_class: float
     surplus: int
+    by_links: bool = False
 
     @property
     def n_classes(self) -> int:
@@ -68,7 +76,9 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class _Fit:
+class Fit:
+    """A solution, and how long a description of the data it makes (φ for fixed weights)."""
+
     problem: Problem
     result: Result
     length: float
@@ -101,16 +111,35 @@ def count_classes(
     solver = BlockCADO(
         temperature=temperature, max_iter=_SWEEPS, tol=_TOL, random_state=random_state
     )
-    search = _Search(family, solver, callback)
+    counted = _count(family, solver, callback)
+    ended = counted.result.status in (Status.STOPPED, Status.INTERRUPTED)
+    if counted.n_classes > 1 or ended or family.graph is None or not family.terms:
+        return counted
+    # That classes differ in their features may not be worth saying; that they do in their links,
+    # may.
+    by_links = _count(replace(family, terms=()), solver, callback)
+    if by_links.n_classes == 1:
+        return counted
+    fit = Search(family, solver, callback).fit(by_links.n_classes, by_links.result.W)
+    result = replace(fit.result, status=by_links.result.status)
+    return replace(by_links, problem=fit.problem, result=result, by_links=True)
+
+
+def _count(family: Family, solver: BlockCADO, callback: Callback | None) -> Counted:
+    search = Search(family, solver, callback)
     best = one = search.one
     most = _most_classes(family)
     surplus = min(FEWEST, most)
     status = best.result.status
     try:
         while surplus > 1 and not search.ended:
+            before = best.length
             for begin in (search.fit, search.follow_links):
                 best = min(best, search.merge(begin(surplus)), key=lambda fit: fit.length)
-            if surplus >= most or (surplus > FEWEST and 2 * best.problem.n_classes <= surplus):
+            enough = 2 * best.problem.n_classes <= surplus
+            # Within the tolerance of the rows, lengths are the same.
+            more = before - best.length > 1.0 + 1e-3 * (one.length - best.length)
+            if surplus >= most or (enough and not more and surplus > FEWEST):
                 break
             surplus = min(2 * surplus, most)
         if surplus < most or 2 * best.problem.n_classes <= surplus:
@@ -124,39 +153,43 @@ def count_classes(
 
 def _most_classes(family: Family) -> int:
     """Return how many classes to try at most."""
-    links = family.graph.adjacency.nnz if family.graph is not None else 0
-    affordable = max(_AFFORDED, _PRODUCTS // (family.n_nodes + links))
+    work = family.n_nodes
+    if family.graph is not None:
+        work += family.graph.adjacency.nnz
+    if family.terms and family.nodes.X is not None:
+        X = family.nodes.X
+        work += X.size if sp.issparse(X) else X.size * -(-X.shape[1] // 2)
+    affordable = max(_AFFORDED, _PRODUCTS // work)
     return int(max(1, min(_MOST, affordable, family.n_nodes // 2)))
 
 
-class _Search:
-    """Fits, mergers and second thoughts; remembers whether the user has ended it."""
+class Search:
+    """Fits, mergers and second thoughts; remembers whether the user has ended it.
 
-    def __init__(self, family: Family, solver: BlockCADO, callback: Callback | None) -> None:
+    Parameters
+    ----------
+    family : Family
+        What to solve, whatever the number of classes.
+    solver : BlockCADO
+        What to solve it with.
+    callback : callable, optional
+        Told after every sweep; a true answer ends the search.
+    """
+
+    def __init__(self, family: Family, solver: BlockCADO, callback: Callback | None = None) -> None:
         self.family, self.solver, self.callback = family, solver, callback
         self.ended: Status | None = None
+        self._spectral: NDArray[np.float32] | None = None
         self.one = self.settle(np.ones((family.n_nodes, 1), dtype=np.float32))
 
-    def fit(self, n_classes: int) -> _Fit:
-        """Fit so many classes from the solver's own starts."""
-        return self._judge(self.family.problem(n_classes), None)
+    def fit(self, n_classes: int, start: NDArray[Any] | None = None) -> Fit:
+        """Fit so many classes from these rows, or from the solver's own starts."""
+        problem = self.family.problem(n_classes)
+        if start is None and choose_starts(problem, self.solver.n_init) == ["spectral"]:
+            start = self._clusters(problem)
+        return self._judge(problem, start, self.solver)
 
-    def settle(self, W: NDArray[Any]) -> _Fit:
-        """Solve from these rows, the largest class first and without those nobody is in."""
-        sizes = W.sum(axis=0, dtype=np.float64)
-        order = np.argsort(-sizes, kind="stable")[: _count_filled(sizes)]
-        return self._judge(self.family.problem(len(order)), W[:, order] + _NEARLY_NONE)
-
-    def _judge(self, problem: Problem, start: NDArray[Any] | None) -> _Fit:
-        solver = self.solver if start is None else replace(self.solver, hold=0)
-        result = solver.solve(problem, start, self.callback)
-        if result.status in (Status.INTERRUPTED, Status.STOPPED):
-            self.ended = result.status
-        elif _count_filled(result.W.sum(axis=0, dtype=np.float64)) < problem.n_classes:
-            return self.settle(result.W)
-        return _Fit(problem, result, description_length(problem, result))
-
-    def follow_links(self, n_classes: int) -> _Fit:
+    def follow_links(self, n_classes: int) -> Fit:
         """Fit from clusters of the links alone, taken at their word.
 
         In sparse graphs with many classes, rows that begin undecided remain so.
@@ -164,19 +197,50 @@ class _Search:
         problem = self.family.problem(n_classes)
         if "spectral" not in promising_starts(problem):
             return self.one
-        rows = STARTS["spectral"](problem, np.random.default_rng(self.solver.random_state))
+        rows = self._clusters(problem)
         return self.settle(np.eye(n_classes, dtype=np.float32)[rows.argmax(axis=1)])
 
-    def merge(self, fit: _Fit) -> _Fit:
+    def _clusters(self, problem: Problem) -> NDArray[np.float32]:
+        """Return the spectral start, found once: of a large graph it takes longer than a fit."""
+        if self._spectral is None or self._spectral.shape[1] != problem.n_classes:
+            rng = np.random.default_rng(self.solver.random_state)
+            self._spectral = STARTS["spectral"](problem, rng)
+        return self._spectral
+
+    def settle(self, W: NDArray[Any]) -> Fit:
+        """Solve from these rows, the largest class first and without those nobody is in."""
+        sizes = W.sum(axis=0, dtype=np.float64)
+        order = np.argsort(-sizes, kind="stable")[: _count_filled(sizes)]
+        solver = replace(self.solver, hold=0)  # the rows say already how links bind
+        problem = self.family.problem(len(order))
+        return self._judge(problem, W[:, order] + _NEARLY_NONE, solver)
+
+    def _judge(self, problem: Problem, start: NDArray[Any] | None, solver: BlockCADO) -> Fit:
+        result = solver.solve(problem, start, self.callback)
+        if result.status in (Status.INTERRUPTED, Status.STOPPED):
+            self.ended = result.status
+        elif _count_filled(result.W.sum(axis=0, dtype=np.float64)) < problem.n_classes:
+            return self.settle(result.W)
+        return Fit(problem, result, description_length(problem, result))
+
+    def merge(self, fit: Fit) -> Fit:
         """Merge classes down to where the description is shortest, and solve again, in turn."""
         while not self.ended and fit.problem.n_classes > 1:
-            _, rows = min(Merges(self.family, fit.result.W), key=lambda level: level[0])
+            rows = self._fewest(fit)
             if rows.shape[1] == fit.problem.n_classes:
                 break
             fit = self.settle(rows)
         return fit
 
-    def think_again(self, fit: _Fit) -> _Fit:
+    def _fewest(self, fit: Fit) -> NDArray[np.float32]:
+        """Return the rows along the mergers where the total is least, with the fewest classes."""
+        kind = PulledMerges if self.family.son else Merges
+        levels = list(kind(self.family, fit.result.W))
+        least = min(total for total, _ in levels)
+        slack = _EQUAL * max(1.0, abs(least))
+        return [rows for total, rows in levels if total <= least + slack][-1]
+
+    def think_again(self, fit: Fit) -> Fit:
         """Merge or leave out one class at a time as long as, solved again, it is shorter so."""
         while not self.ended and fit.problem.n_classes > 1:
             shorter = self._shorter(fit)
@@ -185,17 +249,17 @@ class _Search:
             fit = self.merge(shorter)
         return fit
 
-    def _shorter(self, fit: _Fit) -> _Fit | None:
+    def _shorter(self, fit: Fit) -> Fit | None:
         """Return the best fit with one class less, if it is shorter."""
         W = fit.result.W
-        merges = Merges(self.family, W)
+        merges = (PulledMerges if self.family.son else Merges)(self.family, W)
         tries = []
         for _, i, j in merges.best()[:_TRIES]:
             merged = W.copy()
             merged[:, j] += merged[:, i]
             tries.append(np.delete(merged, i, axis=1))
-        for i in np.argsort(W.sum(axis=0), kind="stable")[:_TRIES]:
-            tries.append(np.delete(W, i, axis=1))
+        smallest = np.argsort(W.sum(axis=0), kind="stable")[:_TRIES]
+        tries += [np.delete(W, i, axis=1) for i in smallest]
         fits = []
         for rows in tries:
             if self.ended:

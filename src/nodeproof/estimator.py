@@ -272,7 +272,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             result = solver.solve(problem, callback=report)
             result = align_with_labels(result, labels.codes)
         else:
-            family = Family(nodes, tuple(plan.terms), network, weights, threshold, plan.trust)
+            family = Family(
+                nodes, tuple(plan.terms), network, weights, threshold, plan.trust, self.son
+            )
             problem, result = choose_n_classes(family, solver, seed, report, choices)
             labels = replace(labels, classes=np.arange(problem.n_classes))
             nodes = replace(nodes, n_classes=problem.n_classes)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 from scipy.special import gammaln, xlogy
 
 from nodeproof.graph import Affinity, Graph
 from nodeproof.problem import Problem
 from nodeproof.terms import Covariance, Gaussian, Multinomial, NodeData, Term
 
-__all__ = ["Family", "Merges", "model_costs"]
+__all__ = ["Family", "Merges", "PulledMerges", "model_costs"]
 
 Array = NDArray[np.float64]
 
@@ -35,7 +36,7 @@ class Family:
         What is known of the nodes; its number of classes does not count.
     terms : sequence of Term
         Bound or not.
-    graph, weights, threshold, trust
+    graph, weights, threshold, trust, son
         As :class:`Problem` takes them.
     """
 
@@ -45,12 +46,15 @@ class Family:
     weights: Any = "calibrated"
     threshold: float = 0.5
     trust: float = 1.0
+    son: float = 0.0
 
     def problem(self, n_classes: int) -> Problem:
         """Return the problem with this many classes."""
         nodes = replace(self.nodes, n_classes=n_classes)
         terms = [term.bind(nodes) for term in self.terms]
-        return Problem(self.graph, terms, n_classes, self.weights, self.threshold, self.trust)
+        return Problem(
+            self.graph, terms, n_classes, self.weights, self.threshold, self.trust, self.son
+        )
 
     @property
     def n_nodes(self) -> int:
@@ -142,10 +146,13 @@ class Merges:
         self.links = np.zeros((K, K)) if graph is None else graph.link_mass(self.W, True)
         self.pairs = np.zeros((K, K)) if graph is None else graph.pair_mass(self.W, True)
         self.terms = family.sample(K)
+        # What each class costs, and what the union of each two would, beside their links.
+        self.own, self.unions = np.zeros(K), np.full((K, K), np.inf)
+        self._begin()
+
+    def _begin(self) -> None:
         self.own = self._charge(self.W)
-        # What the union of each two would cost, beside its links.
-        self.unions = np.full((K, K), np.inf)
-        for i in range(1, K):
+        for i in range(1, self.n_classes):
             self._fill(i, i)
 
     def _fill(self, i: int, upto: int) -> None:
@@ -185,8 +192,12 @@ class Merges:
     def total(self) -> float:
         """What all of it costs: the length of a description, or φ."""
         links, pairs = np.trace(self.links), np.trace(self.pairs)
-        own = float(self.own.sum()) + self.family.naming(self.n_classes)
+        own = float(self.own.sum()) + self.family.naming(self.n_classes) + self._pull()
         return own + self._energy(self._affinity(links, pairs), links, pairs)
+
+    def _pull(self) -> float:
+        """Return what the classes cost by being apart."""
+        return 0.0
 
     def __iter__(self) -> Iterator[tuple[float, NDArray[np.float32]]]:
         """Yield the total and the rows, first as they are, then after every merger."""
@@ -232,7 +243,11 @@ class Merges:
         self.links, self.pairs, self.unions = (
             square[np.ix_(keep, keep)] for square in (self.links, self.pairs, self.unions)
         )
-        self._fill(j - (i < j), self.n_classes)
+        self._merged(j - (i < j))
+
+    def _merged(self, j: int) -> None:
+        """Bring what classes cost up to date: class j has grown."""
+        self._fill(j, self.n_classes)
 
     def _affinity(self, links: float, pairs: float) -> Affinity | None:
         if self.family.graph is None:
@@ -246,3 +261,65 @@ class Merges:
         if affinity is None:
             return 0.0
         return affinity.energy(np.full((1, 1), links), np.full((1, 1), pairs))
+
+
+class PulledMerges(Merges):
+    """The same with a sum of norms, under which the models of all classes hang together.
+
+    After every merger all models are fitted again. What a merger would add is judged with the
+    other models as they are and, for the union, the mean of its two.
+    """
+
+    def _begin(self) -> None:
+        family, K = self.family, self.n_classes
+        problem = family.problem(K)
+        models = problem.fit_models(self.W)
+        pull = problem.pull(models)
+        self.apart = np.zeros((K, K)) if pull is None else pull
+        sizes = self.W.sum(axis=0)
+        self.sizes = sizes
+        self.own = self._losses(models.terms, self.W)
+        for i in range(1, K):
+            share = sizes[i] / np.maximum(sizes[i] + sizes[:i], 1e-300)
+            means = tuple(_between(theta[i], theta[:i], share) for theta in models.terms)
+            self.unions[i, :i] = self._losses(means, self.W[:, [i]] + self.W[:, :i])
+            self.unions[i, :i] += self._closer(models.terms, means, i)
+            self.unions[:i, i] = self.unions[i, :i]
+
+    def _merged(self, j: int) -> None:
+        self._begin()
+
+    def _losses(self, models: Sequence[Array], W: Array) -> Array:
+        """Return the loss of each column's nodes at its model, shape (c,)."""
+        rows = W[:: self.family.step]
+        total = np.zeros(W.shape[1])
+        for term, theta in zip(self.terms, models, strict=True):
+            costs = term.vertex_costs(theta, 0, len(rows))
+            total += self.family.weights[1] * np.einsum("vi,vi->i", rows, costs)
+        return total * len(W) / len(rows)
+
+    def _closer(self, models: Sequence[Array], means: Sequence[Array], i: int) -> Array:
+        """Return what mergers of class i with each one before it add to the sum of norms, (i,)."""
+        sizes, apart = self.sizes, self.apart
+        here, there = (
+            np.hstack([theta.reshape(len(theta), -1) for theta in thetas])
+            for thetas in (models, means)
+        )
+        after = self.family.son * cdist(there, here)
+        added = np.empty(i)
+        for j in range(i):
+            others = sizes.copy()
+            others[[i, j]] = 0.0
+            before = sizes[i] * apart[i] + sizes[j] * apart[j]
+            added[j] = others @ ((sizes[i] + sizes[j]) * after[j] - before)
+            added[j] -= sizes[i] * sizes[j] * apart[i, j]
+        return added
+
+    def _pull(self) -> float:
+        return 0.5 * float(self.sizes @ self.apart @ self.sizes)
+
+
+def _between(one: Array, others: Array, share: Array) -> Array:
+    """Return the means of one model with each of others, of which it has the given shares."""
+    weight = share.reshape(-1, *[1] * one.ndim)
+    return np.asarray(weight * one + (1.0 - weight) * others)
