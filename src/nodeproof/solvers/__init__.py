@@ -5,5 +5,15 @@ from nodeproof.solvers.base import Progress, Result, Status
 from nodeproof.solvers.block import BlockCADO
 from nodeproof.solvers.cado import CADO
 from nodeproof.solvers.convex import ConvexResult
+from nodeproof.solvers.sdp import ExactSDP
 
-__all__ = ["CADO", "BlockADMM", "BlockCADO", "ConvexResult", "Progress", "Result", "Status"]
+__all__ = [
+    "CADO",
+    "BlockADMM",
+    "BlockCADO",
+    "ConvexResult",
+    "ExactSDP",
+    "Progress",
+    "Result",
+    "Status",
+]
