@@ -101,7 +101,10 @@ def biased_centroids(
     alone = pulled.pack([term.refit(W)[filled] for term in problem.terms])
     begin = alone if start is None else pulled.pack([models[filled] for models in start])
     if len(filled) > 1:
-        found = minimise(pulled, begin, alone, tol, max_iter)
+        even = np.repeat(W.mean(axis=1, keepdims=True), len(sizes), axis=1)
+        merged = pulled.pack([term.refit(even)[:1] for term in problem.terms])
+        merged = np.repeat(merged, len(filled), axis=0)
+        found = minimise(pulled, begin, alone, merged, tol, max_iter)
     else:
         found = Found(alone, pulled.value(alone), pulled.value(alone), 0, True)
     which = np.full(len(sizes), int(np.argmax(sizes[filled])))

@@ -30,6 +30,9 @@ _LEAST, _USUAL, _MOST = 0.01, 0.1, 10.0
 # The step in θ need not be exact: it begins where the last one ended.
 _STEPS = 5
 
+# Share of the loss that is rounding.
+_ROUNDING = 1e-13
+
 # Models nearer than this share of their size are taken for one where that costs nothing.
 _NEAR = 1e-6
 
@@ -118,6 +121,10 @@ class Pulled:
         tangents = self.loss(theta) - (slope * theta).sum(axis=1) + (pull * lowest).sum(axis=1)
         return self.n * float(self.pi @ tangents)
 
+    def enough(self, theta: Array, tol: float) -> float:
+        """Return what a tolerance amounts to: that share of the loss."""
+        return tol * self.n * float(self.pi @ np.abs(self.loss(theta)))
+
     # Steps of the ADMM. -----------------------------------------------------------------
 
     def near(self, points: Array, rho: float, start: Array, tol: float, steps: int) -> Array:
@@ -168,8 +175,12 @@ class Found:
     converged: bool
 
 
-def minimise(pulled: Pulled, start: Array, alone: Array, tol: float, max_iter: int) -> Found:
+def minimise(
+    pulled: Pulled, start: Array, alone: Array, merged: Array, tol: float, max_iter: int
+) -> Found:
     """Minimise the pulled losses until the value is within the tolerance of the bound.
+
+    Where one model for all is best, that is known at once.
 
     ADMM on copies ``x_i = θ_i`` and differences ``p_ij = x_i − x_j``, with the penalties ρ π_i and
     ρ π_i π_j, so that a small class is as well conditioned as a large one. The step in x is a
@@ -180,9 +191,16 @@ def minimise(pulled: Pulled, start: Array, alone: Array, tol: float, max_iter: i
     ----------
     pulled : Pulled
         The objective.
-    start, alone : ndarray of shape (K, d)
-        Where to begin, and the models that nothing pulls: they tell the scale.
+    start, alone, merged : ndarray of shape (K, d)
+        Where to begin; the models that nothing pulls, which tell the scale; and the best model
+        for all classes together.
     """
+    best, value = start, pulled.value(start)
+    one, reached = pulled.bound(merged, pulled.guess_duals(merged)), pulled.value(merged)
+    if reached <= value + pulled.enough(merged, _ROUNDING):
+        best, value = merged, reached
+        if value - one <= pulled.enough(merged, tol):
+            return Found(best, value, one, 0, True)
     pi, gamma = pulled.pi, pulled.gamma
     rhos = _Penalty(pulled, start, alone)
     rho = rhos.first
@@ -191,7 +209,7 @@ def minimise(pulled: Pulled, start: Array, alone: Array, tol: float, max_iter: i
     u, v = np.einsum("j,ijd->id", pi, y) / rho, y / rho
     theta = x = start
     p = _differences(theta)
-    best, value, bound = theta, pulled.value(theta), pulled.bound(theta, y)
+    bound = max(one, pulled.bound(theta, y))
     inner = 1e-3 * float(np.abs(theta).max())
     n_iter = 0
     for n_iter in range(1, max_iter + 1):
@@ -217,12 +235,12 @@ def minimise(pulled: Pulled, start: Array, alone: Array, tol: float, max_iter: i
             if reached <= value:
                 best, value = candidate, reached
         bound = max(bound, pulled.bound(theta, rho * v))
-        enough = tol * pulled.n * float(pi @ np.abs(pulled.loss(best)))
+        enough = pulled.enough(best, tol)
         if value - bound <= enough:
-            merged = pulled.snap(best, together)
-            reached = pulled.value(merged)
+            snapped = pulled.snap(best, together)
+            reached = pulled.value(snapped)
             if reached - bound <= enough:
-                best, value = merged, reached
+                best, value = snapped, reached
             return Found(best, value, bound, n_iter, True)
         if 1 < n_iter <= _ADAPT:
             factor = rhos.rescale(rho, theta, primal, dual)
@@ -235,14 +253,13 @@ class _Penalty:
 
     def __init__(self, pulled: Pulled, start: Array, alone: Array) -> None:
         self.pulled = pulled
-        slope = pulled.slope(start)
-        spread = pulled.spread(alone - pulled.pi @ alone) or float(np.abs(alone).max())
-        usual = (pulled.spread(slope) + pulled.gamma) / spread
-        self.least, self.most = _LEAST * usual, _MOST * usual
         middle = np.broadcast_to(pulled.pi @ alone, alone.shape)
         self.last, self.last_slope = middle, pulled.slope(middle)
         bend = self._bend(alone, pulled.slope(alone))
-        self.last, self.last_slope = start, slope
+        self.last, self.last_slope = start, pulled.slope(start)
+        spread = pulled.spread(alone - middle) or float(np.abs(alone).max())
+        usual = (pulled.spread(self.last_slope) + pulled.gamma) / spread
+        self.least, self.most = _LEAST * usual, _MOST * usual
         self.first = float(np.clip(bend or _USUAL * usual, self.least, self.most))
 
     def rescale(self, rho: float, theta: Array, primal: float, dual: float) -> float:
