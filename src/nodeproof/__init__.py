@@ -21,13 +21,24 @@ __all__ = [
     "datasets",
     "metrics",
     "model_selection",
+    "path",
     "sets",
     "solvers",
     "terms",
 ]
 
 if TYPE_CHECKING:
-    from nodeproof import atoms, baselines, datasets, metrics, model_selection, sets, solvers, terms
+    from nodeproof import (
+        atoms,
+        baselines,
+        datasets,
+        metrics,
+        model_selection,
+        path,
+        sets,
+        solvers,
+        terms,
+    )
     from nodeproof.estimator import NodeClassifier
     from nodeproof.problem import Problem
 

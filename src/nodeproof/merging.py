@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import gammaln, xlogy
 
 from nodeproof.graph import Affinity, Graph
-from nodeproof.problem import Problem
+from nodeproof.problem import Models, Problem
 from nodeproof.terms import Covariance, Gaussian, Multinomial, NodeData, Term
 
 __all__ = ["Family", "Merges", "PulledMerges", "model_costs"]
@@ -24,6 +24,9 @@ _SAMPLE = 4000
 
 # So many mergers that look best at the current affinity are judged at their own.
 _CLOSER = 12
+
+# How well models that hang together are fitted to judge mergers.
+_PULLED_TOL = 1e-5
 
 
 @dataclass(frozen=True)
@@ -273,7 +276,7 @@ class PulledMerges(Merges):
     def _begin(self) -> None:
         family, K = self.family, self.n_classes
         problem = family.problem(K)
-        models = problem.fit_models(self.W)
+        models = Models(None, problem.fit_terms(self.W, tol=_PULLED_TOL), np.zeros(K))
         pull = problem.pull(models)
         self.apart = np.zeros((K, K)) if pull is None else pull
         sizes = self.W.sum(axis=0)

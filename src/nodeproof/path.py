@@ -1,0 +1,480 @@
+"""The regularisation path: how many classes there are, by threshold and by sum of norms.
+
+At fixed weights the number of classes follows from the threshold t: below the densities of links
+across classes all is one class, above those inside classes they fall apart. Where it does not
+change over a wide range of t in between, it can be believed.
+
+>>> from nodeproof import path
+>>> from nodeproof.datasets import make_planted
+>>> data = make_planted(3, cluster_size=40, p=0.5, q=0.05, label_ratio=0, random_state=0)
+>>> found = path.follow(graph=data.graph, n_points=9, random_state=0)
+>>> found.stable.value
+3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils import check_array
+
+from nodeproof import threads
+from nodeproof.characteristic import biased_centroids
+from nodeproof.choices import choose_plan
+from nodeproof.counting import FEWEST, Fit, Search, count_classes
+from nodeproof.errors import InputError, MissingExtraError
+from nodeproof.graph import Graph
+from nodeproof.inputs import check_features
+from nodeproof.io import atomic_path
+from nodeproof.merging import Family
+from nodeproof.problem import PAPER_WEIGHTS
+from nodeproof.solvers import BlockCADO, Status
+from nodeproof.solvers.base import check_at_least, check_count
+from nodeproof.solvers.starts import STARTS, promising_starts
+from nodeproof.terms import NodeData
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Path", "Point", "Stable", "follow"]
+
+Array = NDArray[np.float64]
+
+# How far beyond the densities across and inside classes thresholds go, as a factor.
+_BEYOND = 4.0
+
+# Where "auto" begins, as a share of the weight under which all classes are one.
+_DECADES = 1e3
+
+_AUTO = "auto"
+
+# One-hot rows settle in few sweeps or swing for ever. With the next weight of the sum of norms
+# they have little to go, and sweeps are dear.
+_SWEEPS = 50
+_PULLED_SWEEPS = 10
+
+_SHADE, _LINE, _OTHER = "#cfe0ec", "#2f6f9f", "#b04a3a"
+
+
+@dataclass(frozen=True)
+class Stable:
+    """A range over which the number of classes does not change.
+
+    Attributes
+    ----------
+    value : int
+        The number of classes.
+    lo, hi : float
+        The first and the last threshold (or weight of the sum of norms) that gives it.
+    """
+
+    value: int
+    lo: float
+    hi: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a callback is told after every point.
+
+    Attributes
+    ----------
+    done, total : int
+        Visits to points so far, of how many.
+    threshold, son : float
+        Where it lies.
+    n_classes : int
+        How many classes were found there.
+    """
+
+    done: int
+    total: int
+    threshold: float
+    son: float
+    n_classes: int
+
+
+@dataclass(frozen=True)
+class Path:
+    """Numbers of classes over a grid of thresholds and weights of the sum of norms.
+
+    Attributes
+    ----------
+    thresholds : ndarray of shape (T,)
+        Increasing.
+    sons : ndarray of shape (S,)
+        Increasing.
+    n_classes : ndarray of shape (S, T)
+        How many classes there are at each point; 0 where an interrupt came first.
+    n_models : ndarray of shape (S, T)
+        How many of them differ in their model of features: a sum of norms makes models equal
+        where links may still tell classes apart.
+    objective : ndarray of shape (S, T)
+        φ there.
+    labels : ndarray of shape (S, T, n), int32
+        The class of every node, the largest class first; −1 where an interrupt came first.
+    n_atoms : int
+        The most classes there can be: where more than half of them are left, classes have fallen
+        apart.
+    status : Status
+        How it ended.
+    """
+
+    thresholds: Array
+    sons: Array
+    n_classes: NDArray[np.int64]
+    n_models: NDArray[np.int64]
+    objective: Array
+    labels: NDArray[np.int32]
+    n_atoms: int
+    status: Status
+
+    @property
+    def stable(self) -> Stable | None:
+        """The widest range, on a log scale, with more than one class that have not fallen apart.
+
+        It runs over the thresholds, at the weight of the sum of norms where it is widest; over
+        these weights where there is one threshold only. None if there is none.
+        """
+        along, over = self._along
+        grid = self.n_classes if over is self.sons else self.n_classes.T
+        ranges = [found for counts in grid for found in _constant(along, counts, self.n_atoms)]
+        return max(ranges, key=_width, default=None)
+
+    @property
+    def _along(self) -> tuple[Array, Array]:
+        """What the path runs along, and what it is repeated for."""
+        if len(self.thresholds) == 1 < len(self.sons):
+            return self.sons, self.thresholds
+        return self.thresholds, self.sons
+
+    def plot(self, path_or_ax: str | PathLike[str] | Axes | None = None) -> Axes:
+        """Draw the number of classes as steps, the stable range shaded.
+
+        Parameters
+        ----------
+        path_or_ax : path or Axes, optional
+            A file to write, or axes to draw in; by default new ones.
+        """
+        try:
+            from matplotlib.axes import Axes
+            from matplotlib.figure import Figure
+        except ImportError:
+            raise MissingExtraError("matplotlib", "plot") from None
+        if isinstance(path_or_ax, Axes):
+            self._draw(path_or_ax)
+            return path_or_ax
+        if path_or_ax is None:
+            from matplotlib import pyplot as plt
+
+            _, axes = plt.subplots(figsize=(6.0, 3.6), layout="constrained")
+            self._draw(axes)
+            return axes
+        figure = Figure(figsize=(6.0, 3.6), layout="constrained")
+        axes = figure.subplots()
+        self._draw(axes)
+        with atomic_path(path_or_ax) as temporary:
+            figure.savefig(temporary, dpi=150)
+        return axes
+
+    def _draw(self, axes: Axes) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        along, over = self._along
+        by_threshold = along is self.thresholds
+        grid = self.n_classes if by_threshold else self.n_classes.T
+        name = "μ1" if by_threshold else "t"
+        if not by_threshold and (self.n_models != self.n_classes).any():
+            known = self.n_models[:, 0] > 0
+            axes.step(
+                along[known], self.n_models[known, 0], where="mid", color=_OTHER, lw=1.4, ls="--",
+                label="different models",
+            )  # fmt: skip
+        shades = np.linspace(1.0, 0.35, len(over))
+        for counts, fixed, shade in zip(grid, over, shades, strict=True):
+            known = counts > 0
+            axes.step(
+                along[known], counts[known], where="mid", color=_LINE, alpha=shade, lw=1.8,
+                marker="o", ms=3.0, label=f"classes at {name} = {fixed:.3g}",
+            )  # fmt: skip
+        stable = self.stable
+        if stable is not None:
+            axes.axvspan(stable.lo, stable.hi, color=_SHADE, lw=0, zorder=0)
+            axes.annotate(
+                f"{stable.value} classes", (np.sqrt(max(stable.lo, 1e-300) * stable.hi), 1.0),
+                xycoords=("data", "axes fraction"), xytext=(0, -4), textcoords="offset points",
+                ha="center", va="top",
+            )  # fmt: skip
+        if along.min() > 0 and len(along) > 1:
+            axes.set_xscale("log")
+        if self.n_classes.max() >= 16:
+            axes.set_yscale("log", base=2)
+            axes.yaxis.set_major_formatter("{x:g}")
+        else:
+            axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_ylim(0.85, 1.25 * max(2, int(self.n_classes.max())))
+        axes.set_xlabel("threshold t" if by_threshold else "weight of the sum of norms μ1")
+        axes.set_ylabel("number of classes")
+        axes.spines[["top", "right"]].set_visible(False)
+        if len(axes.get_lines()) > 1:
+            axes.legend(frameon=False)
+
+
+def follow(
+    X: Any = None,
+    *,
+    graph: Any = None,
+    thresholds: Any = "auto",
+    sons: Any = 0.0,
+    weights: tuple[float, float] = PAPER_WEIGHTS[:2],
+    terms: Any = "auto",
+    null_model: str = "auto",
+    n_points: int = 25,
+    n_atoms: int | None = None,
+    n_jobs: int | None = None,
+    random_state: int | None = None,
+    callback: Callable[[Point], bool | None] | None = None,
+) -> Path:
+    """Follow the number of classes along thresholds, and along weights of the sum of norms.
+
+    At every point φ is minimised at temperature 0, from more classes than there are, from the
+    classes that calibrated weights find, and from what was found at the neighbouring thresholds;
+    classes whose merger does not raise φ are merged.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, m), optional
+        Features.
+    graph : object, optional
+        The links, as :meth:`NodeClassifier.fit` takes them. Without, features and the sum of norms
+        alone make the classes.
+    thresholds : "auto", float or array
+        Where to solve. "auto" is a log grid from well below the sparsest links across classes to
+        well above the densest inside one.
+    sons : float, array or "auto"
+        Weights μ1 of the sum of norms. "auto" is a log grid up to where all classes have the same
+        model.
+    weights : (β_g, β_f)
+        How links and features are weighed; by default as in the paper.
+    terms, null_model
+        As :class:`NodeClassifier` takes them.
+    n_points : int
+        How many values "auto" takes.
+    n_atoms : int, optional
+        The most classes there can be; by default four times as many as calibrated weights
+        find, and 16 at least.
+    n_jobs : int, optional
+        Threads.
+    random_state : int, optional
+        Seed.
+    callback : callable, optional
+        Told after every :class:`Point`; a true answer ends it with what there is. So does Ctrl-C.
+    """
+    with threads.using(n_jobs):
+        family = _family(X, graph, weights, terms, null_model)
+        if n_atoms is not None:
+            check_count("n_atoms", n_atoms)
+        check_count("n_points", n_points)
+        counted = count_classes(replace(family, weights="calibrated"), random_state)
+        rows = counted.result.W
+        ts = _thresholds(thresholds, family.graph, rows, n_points)
+        mus = _sons(sons, family, rows, n_points)
+        most = n_atoms or max(16, 4 * counted.n_classes)
+        most = max(1, min(most, family.n_nodes))
+        walk = _Walk(family, ts, mus, most, random_state, callback)
+        if counted.result.status is Status.INTERRUPTED:
+            return walk.path(Status.INTERRUPTED)
+        return walk.path(walk.run(rows))
+
+
+class _Walk:
+    """Solves the points of the grid one after the other, each from what its neighbours found."""
+
+    def __init__(
+        self,
+        family: Family,
+        thresholds: Array,
+        sons: Array,
+        n_atoms: int,
+        seed: int | None,
+        callback: Callable[[Point], bool | None] | None,
+    ) -> None:
+        self.family, self.thresholds, self.sons = family, thresholds, sons
+        self.n_atoms, self.callback = n_atoms, callback
+        self.solver = BlockCADO(temperature=0.0, n_init=2, max_iter=_SWEEPS, random_state=seed)
+        self.once_more = replace(self.solver, max_iter=_PULLED_SWEEPS)
+        self.found: dict[tuple[int, int], Fit] = {}
+
+    def run(self, rows: NDArray[Any]) -> Status:
+        """Visit every point: thresholds downwards, as classes merge, then upwards again.
+
+        Weights of the sum of norms, if there are several, are visited upwards only: the larger,
+        the fewer classes.
+        """
+        done = 0
+        try:
+            surplus = self._surplus()
+            for i, k, step in self._visits():
+                family = replace(self.family, threshold=self.thresholds[k], son=float(self.sons[i]))
+                starts = list(self._neighbours(i, k, step))
+                if step == 1:
+                    starts += [rows] if i else [surplus, rows]
+                status = self._solve((i, k), family, starts)
+                done += 1
+                if status is not None:
+                    return status
+                if self.callback is not None and self.callback(self._point(i, k, done)):
+                    return Status.STOPPED
+        except KeyboardInterrupt:
+            return Status.INTERRUPTED
+        return Status.CONVERGED
+
+    def _visits(self) -> list[tuple[int, int, int]]:
+        """Return the points in their order, and from which side each is reached."""
+        upwards = range(len(self.thresholds))
+        visits = [(i, k, 1) for i in range(len(self.sons)) for k in reversed(upwards)]
+        first = [(0, k, -1) for k in upwards]
+        return visits[: len(first)] + first + visits[len(first) :]
+
+    def _surplus(self) -> NDArray[np.float32]:
+        """Return rows of more classes than there are: the same to begin with at every point."""
+        problem = replace(self.family, weights="calibrated").problem(self.n_atoms)
+        name = [*promising_starts(problem), "random"][0]
+        W = STARTS[name](problem, np.random.default_rng(self.solver.random_state))
+        return np.eye(self.n_atoms, dtype=np.float32)[W.argmax(axis=1)]
+
+    def _neighbours(self, i: int, k: int, step: int) -> Iterator[NDArray[Any]]:
+        for at in ((i, k + step), (i - 1, k)):
+            if at in self.found:
+                yield self.found[at].result.W
+
+    def _solve(
+        self, at: tuple[int, int], family: Family, starts: Sequence[NDArray[Any]]
+    ) -> Status | None:
+        search = Search(family, self.solver if not at[0] else self.once_more)
+        fits = [search.one]
+        if at in self.found:
+            fits.append(self.found[at])
+        for start in starts:
+            # A sum of norms only ever merges; without, nodes that do not fit in need room.
+            begun = search.settle(start) if at[0] else search.fit(self.n_atoms, self._pad(start))
+            fits.append(search.merge(begun))
+            if search.ended:
+                break
+        # Where two are equally good, the one with fewer classes.
+        self.found[at] = min(fits, key=lambda fit: (round(fit.length, 6), fit.problem.n_classes))
+        return search.ended
+
+    def _pad(self, W: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the rows with room for more classes, which nodes that do not fit in may take."""
+        room = np.zeros((len(W), self.n_atoms), dtype=np.float32)
+        room[:, : W.shape[1]] = W[:, : self.n_atoms]
+        room[room.sum(axis=1) == 0, 0] = 1.0
+        return room
+
+    def _point(self, i: int, k: int, done: int) -> Point:
+        total = len(self._visits())
+        found = self.found[i, k].problem.n_classes
+        return Point(done, total, float(self.thresholds[k]), float(self.sons[i]), found)
+
+    def path(self, status: Status) -> Path:
+        """Return what was found."""
+        shape = len(self.sons), len(self.thresholds)
+        counts, models = np.zeros((2, *shape), dtype=np.int64)
+        objective = np.full(shape, np.nan)
+        labels = np.full((*shape, self.family.n_nodes), -1, dtype=np.int32)
+        for at, fit in self.found.items():
+            counts[at], objective[at] = fit.problem.n_classes, fit.length
+            models[at] = 1 + fit.result.models.groups.max()
+            labels[at] = _by_size(fit.result.W.argmax(axis=1))
+        return Path(
+            self.thresholds, self.sons, counts, models, objective, labels, self.n_atoms, status
+        )
+
+
+def _family(X: Any, graph: Any, weights: Any, terms: Any, null_model: str) -> Family:
+    """Return the problem at any threshold and number of classes."""
+    if graph is None and X is None:
+        raise InputError("a path needs a graph or features: X and graph are both None")
+    if len(weights) not in (2, 3):
+        raise InputError(f"weights must be two numbers (graph, features), got {weights!r}")
+    for weight in weights:
+        check_at_least("weights", weight, 0.0)
+    if X is not None:
+        X = check_array(
+            X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
+        )
+        X = sp.csr_array(X) if sp.issparse(X) else X
+        check_features(X)
+    n = None if X is None else X.shape[0]
+    network = None if graph is None else Graph(graph, null_model, n)
+    fixed = (float(weights[0]), float(weights[1]), 0.0)
+    nodes = NodeData(FEWEST, X, None, network)
+    chosen = choose_plan(terms, nodes, fixed, 1.0, None, None, {}).terms if X is not None else []
+    return Family(nodes, tuple(chosen), network, fixed)
+
+
+def _grid(name: str, values: Any) -> Array:
+    if isinstance(values, str):
+        raise InputError(f"{name} must be 'auto' or numbers, got {values!r}")
+    grid = np.unique(np.asarray(values, dtype=np.float64))
+    if len(grid) == 0 or not np.isfinite(grid).all() or grid[0] < 0:
+        raise InputError(f"{name} must be finite numbers ≥ 0, got {values!r}")
+    return grid
+
+
+def _thresholds(asked: Any, graph: Graph | None, W: NDArray[Any], count: int) -> Array:
+    """Return a log grid that reaches beyond the densities across and inside the classes found."""
+    if not (isinstance(asked, str) and asked == _AUTO):
+        return _grid("thresholds", asked)
+    if graph is None:
+        return np.array([0.5])  # which weighs nothing
+    if graph.total == 0:
+        raise InputError("the graph has no link: give thresholds as numbers")
+    links, pairs = graph.link_mass(W, True), graph.pair_mass(W, True)
+    known = (links > 0) & (pairs > 0)
+    dense = links[known] / pairs[known]
+    lo, hi = dense.min() / _BEYOND, dense.max() * _BEYOND
+    if graph.null_model == "uniform" and not graph.weighted:
+        hi = min(hi, 1.0)  # no density is above
+    return np.asarray(np.geomspace(min(lo, graph.density / _BEYOND), hi, count))
+
+
+def _sons(asked: Any, family: Family, W: NDArray[Any], count: int) -> Array:
+    """Return a log grid up to where the classes found have the same model."""
+    if not (isinstance(asked, str) and asked == _AUTO):
+        return _grid("sons", asked)
+    if not family.terms or W.shape[1] == 1:
+        raise InputError("sons='auto' needs features that tell classes apart: give numbers")
+    hard = np.eye(W.shape[1])[W.argmax(axis=1)]
+    most = 1.0 / family.n_nodes
+    while biased_centroids(replace(family, son=most).problem(W.shape[1]), hard).groups.any():
+        most *= 2.0
+    return np.asarray(np.geomspace(most / _DECADES, 2.0 * most, count))
+
+
+def _by_size(labels: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return the labels renamed, the largest class first."""
+    order = np.argsort(-np.bincount(labels), kind="stable")
+    rank = np.empty(len(order), dtype=np.int32)
+    rank[order] = np.arange(len(order))
+    return np.asarray(rank[labels])
+
+
+def _constant(along: Array, counts: NDArray[np.int64], n_atoms: int) -> Iterator[Stable]:
+    """Yield each stretch with the same number of classes, if it is neither one nor too many."""
+    ends = np.flatnonzero(np.diff(counts)) + 1
+    for stretch in np.split(np.arange(len(counts)), ends):
+        value = int(counts[stretch[0]])
+        if 1 < value <= n_atoms // 2:
+            yield Stable(value, float(along[stretch[0]]), float(along[stretch[-1]]))
+
+
+def _width(stable: Stable) -> float:
+    return float(np.log(stable.hi / stable.lo)) if stable.lo > 0 else np.inf
