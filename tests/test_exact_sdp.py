@@ -122,6 +122,8 @@ def test_the_bound_holds_whatever_the_multipliers_are():
     model.solve("clarabel")
     optimum = model.value()
     assert model.bound() == pytest.approx(optimum, rel=1e-6)
+    model.cones.dual_variables[1].save_value(3.0 * model.cones.dual_value[1])
+    assert np.linalg.norm(model.flows(), axis=1).max() <= problem.son
     rng = np.random.default_rng(0)
     for scale in (1e-4, 1e-2, 1.0):
         for constraint in (model.ones, model.signs, model.cones):
