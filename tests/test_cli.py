@@ -100,6 +100,17 @@ def test_json_is_all_that_is_printed(capsys, files, tmp_path):
     assert err == ""
 
 
+def test_without_labels_the_number_of_classes_is_found_and_said(capsys, files, tmp_path):
+    folder, _, _ = files
+    features = ["--features", folder / "features.csv"]
+    code, out, _ = run(capsys, "fit", folder / "edges.csv", *features, "--out", tmp_path / "out")
+    assert code == 0
+    assert "classes found" in out
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["choices"]["n_classes"]["value"] == 3
+    assert sorted(summary["classes"]) == ["0", "1", "2"]
+
+
 def test_nodes_without_a_link_are_counted_or_refused(capsys, files, tmp_path):
     folder, _, _ = files
     text = (folder / "labels.csv").read_text()
@@ -178,7 +189,6 @@ def test_the_same_seed_writes_the_same_predictions(capsys, files, tmp_path):
     ("arguments", "message"),
     [
         (["fit", "missing.csv"], "missing.csv does not exist"),
-        (["fit", "edges.csv"], "give --labels FILE, or --classes K"),
         (["fit", "edges.csv", "--classes", "0"], "--classes"),
         (["fit", "edges.csv", "--classes", "3", "--weights", "1,x,2"], "1,x,2"),
         (["fit", "edges.csv", "--classes", "3", "--weights", "1,2"], "three numbers"),

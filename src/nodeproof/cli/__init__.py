@@ -41,7 +41,9 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
 @click.option("--out", type=click.Path(path_type=Path), default=Path("nodeproof-out"),
               show_default=True, help="Folder for predictions, summary and model.")  # fmt: skip
 @click.option(
-    "--classes", type=click.IntRange(min=1), help="Number of classes; else that of labels."
+    "--classes",
+    type=click.IntRange(min=1),
+    help="Number of classes; else that of labels or, without, what the data say.",
 )
 @click.option("--header/--no-header", default=None, help="Files have a header line, or have not.")
 @click.option("--source", help="Column of EDGES with one end: a name, or a position from 0.")

@@ -58,8 +58,6 @@ def run_fit(
         edges, features, labels, header=header, source=source, target=target, weight=weight,
         node=node, label=label, strict=strict, **({"unknown": unknown} if unknown else {}),
     )  # fmt: skip
-    if classes is None and (tables.y is None or not (tables.y != "").any()):
-        raise InputError("there are no labels: give --labels FILE, or --classes K")
     notes = list(tables.notes)
     with ProgressLine(enabled=not as_json) as progress, notes_from_warnings(notes):
         clf = NodeClassifier(
@@ -201,7 +199,9 @@ def _show(summary: dict[str, Any], out: Path) -> None:
     sources = ", ".join(f"{name} {share:.0%}" for name, share in summary["sources"].items())
     sizes = list(summary["classes"].items())
     shown = ", ".join(f"{name}: {size}" for name, size in sizes[:8])
+    counted = summary["choices"].get("n_classes")
     rows = {
+        "classes found": f"{counted['value']}; {counted['why']}" if counted else "",
         "classes": shown + (f", … ({len(sizes)} in all)" if len(sizes) > 8 else ""),
         "given labels": f"{summary['labels']}, of which {summary['suspects']} look wrong",
         "decided by": sources or "–",
