@@ -15,7 +15,7 @@ from nodeproof.counting import count_classes, description_length
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.merging import Family, Merges
+from nodeproof.merging import Family, Merges, merge_rows
 from nodeproof.solvers import BlockCADO, Status
 from nodeproof.terms import Covariance, Gaussian, Multinomial, NodeData
 
@@ -257,8 +257,10 @@ def test_the_total_of_the_mergers_is_the_length_of_the_description(terms, weight
         before = merges.total
         merges.merge(i, j)
         assert merges.total - before == pytest.approx(added, abs=1e-6 * abs(before))
-    rows = np.array([rows.shape[1] for _, rows in merges])
-    assert rows.tolist() == [4, 3, 2, 1]
+    levels = [groups for _, groups in merges]
+    assert [groups.max() + 1 for groups in levels] == [4, 3, 2, 1]
+    assert merge_rows(result.W, levels[1]).sum(axis=1) == pytest.approx(1.0)
+    assert np.abs(merges.W - merge_rows(result.W, levels[-1])).max() < 1e-6
 
 
 def test_a_sample_of_many_nodes_judges_mergers_about_as_well(monkeypatch):

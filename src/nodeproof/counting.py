@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from nodeproof.merging import Family, Merges, PulledMerges, model_costs
+from nodeproof.merging import Family, Merges, PulledMerges, merge_rows, model_costs
 from nodeproof.problem import Problem
 from nodeproof.solvers import BlockCADO, Result, Status
 from nodeproof.solvers.base import Callback
@@ -226,19 +226,21 @@ class Search:
     def merge(self, fit: Fit) -> Fit:
         """Merge classes down to where the description is shortest, and solve again, in turn."""
         while not self.ended and fit.problem.n_classes > 1:
-            rows = self._fewest(fit)
-            if rows.shape[1] == fit.problem.n_classes:
+            groups = self._fewest(fit)
+            if groups.max() + 1 == fit.problem.n_classes:
                 break
-            fit = self.settle(rows)
+            fit = self.settle(merge_rows(fit.result.W, groups))
         return fit
 
-    def _fewest(self, fit: Fit) -> NDArray[np.float32]:
-        """Return the rows along the mergers where the total is least, with the fewest classes."""
-        kind = PulledMerges if self.family.son else Merges
-        levels = list(kind(self.family, fit.result.W))
+    def _fewest(self, fit: Fit) -> NDArray[np.int64]:
+        """Return the groups along the mergers where the total is least, as few as can be."""
+        levels = list(self._merges(fit))
         least = min(total for total, _ in levels)
         slack = _EQUAL * max(1.0, abs(least))
-        return [rows for total, rows in levels if total <= least + slack][-1]
+        return [groups for total, groups in levels if total <= least + slack][-1]
+
+    def _merges(self, fit: Fit) -> Merges:
+        return (PulledMerges if self.family.son else Merges)(self.family, fit.result.W)
 
     def think_again(self, fit: Fit) -> Fit:
         """Merge or leave out one class at a time as long as, solved again, it is shorter so."""
@@ -252,12 +254,11 @@ class Search:
     def _shorter(self, fit: Fit) -> Fit | None:
         """Return the best fit with one class less, if it is shorter."""
         W = fit.result.W
-        merges = (PulledMerges if self.family.son else Merges)(self.family, W)
         tries = []
-        for _, i, j in merges.best()[:_TRIES]:
-            merged = W.copy()
-            merged[:, j] += merged[:, i]
-            tries.append(np.delete(merged, i, axis=1))
+        for _, i, j in self._merges(fit).best()[:_TRIES]:
+            groups = np.delete(np.arange(W.shape[1]), i).searchsorted(np.arange(W.shape[1]))
+            groups[i] = groups[j]
+            tries.append(merge_rows(W, groups))
         smallest = np.argsort(W.sum(axis=0), kind="stable")[:_TRIES]
         tries += [np.delete(W, i, axis=1) for i in smallest]
         fits = []

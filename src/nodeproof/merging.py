@@ -15,7 +15,7 @@ from nodeproof.graph import Affinity, Graph
 from nodeproof.problem import Models, Problem
 from nodeproof.terms import Covariance, Gaussian, Multinomial, NodeData, Term
 
-__all__ = ["Family", "Merges", "PulledMerges", "model_costs"]
+__all__ = ["Family", "Merges", "PulledMerges", "merge_rows", "model_costs"]
 
 Array = NDArray[np.float64]
 
@@ -138,6 +138,11 @@ class Merges:
         What is to be solved.
     W : ndarray of shape (n, K)
         Rows on the simplex.
+
+    Attributes
+    ----------
+    groups : ndarray of shape (K,)
+        Which class each of those given has become part of, 0, 1, …
     """
 
     def __init__(self, family: Family, W: NDArray[Any]) -> None:
@@ -149,6 +154,7 @@ class Merges:
         self.links = np.zeros((K, K)) if graph is None else graph.link_mass(self.W, True)
         self.pairs = np.zeros((K, K)) if graph is None else graph.pair_mass(self.W, True)
         self.terms = family.sample(K)
+        self.groups = np.arange(K)
         # What each class costs, and what the union of each two would, beside their links.
         self.own, self.unions = np.zeros(K), np.full((K, K), np.inf)
         self._begin()
@@ -202,13 +208,13 @@ class Merges:
         """Return what the classes cost by being apart."""
         return 0.0
 
-    def __iter__(self) -> Iterator[tuple[float, NDArray[np.float32]]]:
-        """Yield the total and the rows, first as they are, then after every merger."""
-        yield self.total, self.W.astype(np.float32)
+    def __iter__(self) -> Iterator[tuple[float, NDArray[np.int64]]]:
+        """Yield the total and the groups, first as they are, then after every merger."""
+        yield self.total, self.groups
         while self.n_classes > 1:
             _, i, j = self.best()[0]
             self.merge(i, j)
-            yield self.total, self.W.astype(np.float32)
+            yield self.total, self.groups
 
     def best(self) -> list[tuple[float, int, int]]:
         """Return the mergers that look best, each with what it adds to the total, least first."""
@@ -236,6 +242,8 @@ class Merges:
     def merge(self, i: int, j: int) -> None:
         """Put the nodes of class i into class j."""
         keep = np.arange(self.n_classes) != i
+        groups = np.where(self.groups == i, j, self.groups)
+        self.groups = groups - (groups > i)
         self.W[:, j] += self.W[:, i]
         for mass in (self.links, self.pairs):
             mass[j] += mass[i]
@@ -264,6 +272,11 @@ class Merges:
         if affinity is None:
             return 0.0
         return affinity.energy(np.full((1, 1), links), np.full((1, 1), pairs))
+
+
+def merge_rows(W: NDArray[Any], groups: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return the rows with the classes of each group as one, shape (n, groups)."""
+    return np.asarray(W @ np.eye(groups.max() + 1, dtype=np.float32)[groups], dtype=np.float32)
 
 
 class PulledMerges(Merges):

@@ -59,8 +59,6 @@ _AUTO = "auto"
 _SWEEPS = 50
 _PULLED_SWEEPS = 10
 
-_SHADE, _LINE, _OTHER = "#cfe0ec", "#2f6f9f", "#b04a3a"
-
 
 @dataclass(frozen=True)
 class Stable:
@@ -142,13 +140,13 @@ class Path:
         It runs over the thresholds, at the weight of the sum of norms where it is widest; over
         these weights where there is one threshold only. None if there is none.
         """
-        along, over = self._along
+        along, over = self.along
         grid = self.n_classes if over is self.sons else self.n_classes.T
         ranges = [found for counts in grid for found in _constant(along, counts, self.n_atoms)]
         return max(ranges, key=_width, default=None)
 
     @property
-    def _along(self) -> tuple[Array, Array]:
+    def along(self) -> tuple[Array, Array]:
         """What the path runs along, and what it is repeated for."""
         if len(self.thresholds) == 1 < len(self.sons):
             return self.sons, self.thresholds
@@ -165,65 +163,25 @@ class Path:
         try:
             from matplotlib.axes import Axes
             from matplotlib.figure import Figure
+
+            from nodeproof.path_plot import draw_path
         except ImportError:
             raise MissingExtraError("matplotlib", "plot") from None
         if isinstance(path_or_ax, Axes):
-            self._draw(path_or_ax)
+            draw_path(self, path_or_ax)
             return path_or_ax
         if path_or_ax is None:
             from matplotlib import pyplot as plt
 
             _, axes = plt.subplots(figsize=(6.0, 3.6), layout="constrained")
-            self._draw(axes)
+            draw_path(self, axes)
             return axes
         figure = Figure(figsize=(6.0, 3.6), layout="constrained")
         axes = figure.subplots()
-        self._draw(axes)
+        draw_path(self, axes)
         with atomic_path(path_or_ax) as temporary:
             figure.savefig(temporary, dpi=150)
         return axes
-
-    def _draw(self, axes: Axes) -> None:
-        from matplotlib.ticker import MaxNLocator
-
-        along, over = self._along
-        by_threshold = along is self.thresholds
-        grid = self.n_classes if by_threshold else self.n_classes.T
-        name = "μ1" if by_threshold else "t"
-        if not by_threshold and (self.n_models != self.n_classes).any():
-            known = self.n_models[:, 0] > 0
-            axes.step(
-                along[known], self.n_models[known, 0], where="mid", color=_OTHER, lw=1.4, ls="--",
-                label="different models",
-            )  # fmt: skip
-        shades = np.linspace(1.0, 0.35, len(over))
-        for counts, fixed, shade in zip(grid, over, shades, strict=True):
-            known = counts > 0
-            axes.step(
-                along[known], counts[known], where="mid", color=_LINE, alpha=shade, lw=1.8,
-                marker="o", ms=3.0, label=f"classes at {name} = {fixed:.3g}",
-            )  # fmt: skip
-        stable = self.stable
-        if stable is not None:
-            axes.axvspan(stable.lo, stable.hi, color=_SHADE, lw=0, zorder=0)
-            axes.annotate(
-                f"{stable.value} classes", (np.sqrt(max(stable.lo, 1e-300) * stable.hi), 1.0),
-                xycoords=("data", "axes fraction"), xytext=(0, -4), textcoords="offset points",
-                ha="center", va="top",
-            )  # fmt: skip
-        if along.min() > 0 and len(along) > 1:
-            axes.set_xscale("log")
-        if self.n_classes.max() >= 16:
-            axes.set_yscale("log", base=2)
-            axes.yaxis.set_major_formatter("{x:g}")
-        else:
-            axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_ylim(0.85, 1.25 * max(2, int(self.n_classes.max())))
-        axes.set_xlabel("threshold t" if by_threshold else "weight of the sum of norms μ1")
-        axes.set_ylabel("number of classes")
-        axes.spines[["top", "right"]].set_visible(False)
-        if len(axes.get_lines()) > 1:
-            axes.legend(frameon=False)
 
 
 def follow(
