@@ -23,6 +23,7 @@ from nodeproof.program import (
     check_memory,
     polytope_bound,
 )
+from nodeproof.solvers.admm import tighten
 from nodeproof.solvers.base import Callback, Progress, Status, check_at_least, check_count
 from nodeproof.solvers.convex import ConvexResult, finish, relative_gap
 
@@ -146,7 +147,7 @@ class ExactSDP:
             eps = max(min(1e-8, 1e-2 * self.tol), 1e-12)
             yield {"tol_gap_abs": eps, "tol_gap_rel": eps, "tol_feas": eps}
             return
-        for share in (1.0, 1e-1, 1e-2, 1e-3):
+        for share in (1.0, 0.3, 0.1, 0.03, 1e-2, 3e-3, 1e-3):
             yield {"eps": max(share * self.tol, 1e-12), "warm_start": True}
 
 
@@ -234,8 +235,11 @@ class _Model:
         costs = self.polytope.costs
         if self.son:
             costs = costs + self.apart.T @ self.flows() @ self.polytope.vertices.T
-        nu = -np.ravel(self.ones.dual_value)
-        return float(polytope_bound(self.program.B, costs, nu, gamma))
+        dual = -np.ravel(self.ones.dual_value), np.maximum(gamma, 0.0), costs
+        return max(
+            float(polytope_bound(self.program.B, costs, nu, gamma))
+            for nu, gamma, costs in (dual, tighten(self.program.B, *dual))
+        )
 
     def flows(self) -> Array:
         """Return ``g_uv`` by the multipliers of the cones, none longer than μ1, (pairs, d)."""
