@@ -246,15 +246,15 @@ def lift_negative(L: Array) -> list[tuple[Array, Array]]:
 
 
 def polytope_bound(B: Array, costs: Array, nu: Array, gamma: Array, constant: float = 0.0) -> float:
-    """Return a lower bound of the program over a polytope: rigorous for any ν and any Γ ≥ 0.
+    """Return a lower bound of the program over a polytope: rigorous for any ν and Γ.
 
     For every feasible L = Σ_j L_j with L_j ⪰ 0,
 
-        −⟨B, L⟩ + Σ_j ⟨c_j, diag L_j⟩ ≥ Σν + Σ_j ⟨diag(c_j − ν) − B − Γ, L_j⟩
-                                      ≥ Σν + n·min_j λ_min(diag(c_j − ν) − B − Γ),
+        −⟨B, L⟩ + Σ_j ⟨c_j, diag L_j⟩
+            = Σν + ⟨Γ, L⟩ + Σ_j ⟨diag(c_j − ν) − B − Γ, L_j⟩
+            ≥ Σν + Σ_uv min(Γ_uv, 0) + n·min_j λ_min(diag(c_j − ν) − B − Γ),
 
-    because Γ_uv L_uv ≥ 0, L_vv = 1 and Σ_j tr L_j = n. The rounding of the eigenvalues is
-    allowed for.
+    because L_vv = 1, 0 ≤ L_uv ≤ 1 and Σ_j tr L_j = n. Rounding is allowed for.
 
     Parameters
     ----------
@@ -265,23 +265,40 @@ def polytope_bound(B: Array, costs: Array, nu: Array, gamma: Array, constant: fl
     nu : ndarray of shape (n,)
         Prices of the diagonal.
     gamma : ndarray of shape (n, n)
-        Symmetric; entries below zero and the diagonal are taken for zero.
+        Symmetric; its diagonal does not count.
     constant : float
         What the linearisation of further convex parts leaves over.
     """
-    n = len(nu)
-    shared = np.maximum(gamma, 0.0)
-    np.fill_diagonal(shared, 0.0)
-    shared = -B - 0.5 * (shared + shared.T)
-    least = np.inf
-    every = np.arange(n)
-    for j in range(costs.shape[1]):
-        M = shared.copy()
-        M[every, every] += costs[:, j] - nu
-        margin = _ROUNDING * n * np.finfo(float).eps * float(np.linalg.norm(M))
-        least = min(least, float(np.linalg.eigvalsh(M)[0]) - margin)
-    slack = _ROUNDING * n * np.finfo(float).eps * float(np.abs(nu).sum())
-    return float(nu.sum()) - slack + n * least + constant
+    M = -B - off_diagonal(gamma)
+    least = min(least_eigenvalue(with_diagonal(M, c - nu)) for c in costs.T)
+    return dual_value(nu, gamma, least) + constant
+
+
+def dual_value(nu: Array, gamma: Array, least: float) -> float:
+    """Return ``Σν + Σ_uv min(Γ_uv, 0) + n·least``, rounding allowed for."""
+    gains = np.append(nu, np.minimum(off_diagonal(gamma), 0.0))
+    slack = _ROUNDING * gains.size * np.finfo(float).eps * float(np.abs(gains).sum())
+    return float(gains.sum()) - slack + len(nu) * least
+
+
+def least_eigenvalue(M: Array) -> float:
+    """Return a lower bound of a symmetric matrix's least eigenvalue, rounding allowed for."""
+    margin = _ROUNDING * len(M) * np.finfo(float).eps * float(np.linalg.norm(M))
+    return float(np.linalg.eigvalsh(M)[0]) - margin
+
+
+def with_diagonal(M: Array, diagonal: Array) -> Array:
+    """Return a copy of M with this added to its diagonal."""
+    M = M.copy()
+    np.einsum("vv->v", M)[:] += diagonal
+    return M
+
+
+def off_diagonal(M: Array) -> Array:
+    """Return the symmetric part of M with zeros on the diagonal."""
+    M = 0.5 * (M + M.T)
+    np.fill_diagonal(M, 0.0)
+    return M
 
 
 def check_memory(what: str, n_nodes: int, matrices: int) -> None:

@@ -3,11 +3,13 @@
 from nodeproof.atoms.base import AtomicSet
 from nodeproof.atoms.classic import RankOne, SignedBasis, SymmetricPositive, SymmetricSigned
 from nodeproof.atoms.counted import Calls, Counted
+from nodeproof.atoms.joint import JointAtoms
 
 __all__ = [
     "AtomicSet",
     "Calls",
     "Counted",
+    "JointAtoms",
     "RankOne",
     "SignedBasis",
     "SymmetricPositive",

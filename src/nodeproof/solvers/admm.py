@@ -18,7 +18,9 @@ from nodeproof.program import (
     Program,
     check_memory,
     lift_negative,
+    off_diagonal,
     polytope_bound,
+    with_diagonal,
 )
 from nodeproof.solvers.base import Callback, Progress, Status, check_at_least, check_count
 from nodeproof.solvers.convex import ConvexResult, finish, relative_gap
@@ -215,7 +217,8 @@ class Blocks(Splitting):
         self._diagonals(T)[:] -= self.costs.T / self.rho
 
     def other_set(self, T: Array) -> Array:
-        """Lift negative sums to zero, and make the diagonals' sum one."""
+        """Lift negative sums to zero, and make those of the diagonals one."""
+        # Sums above one need no care: a semidefinite L with a unit diagonal has none.
         shares = self._nearest_shares(self._diagonals(T).T)
         T += np.maximum(-T.sum(axis=0), 0.0) / self.k
         self._diagonals(T)[:] = shares.T
@@ -305,21 +308,14 @@ class Blocks(Splitting):
 
 
 def tighten(B: Array, nu: Array, gamma: Array, costs: Array) -> tuple[Array, Array, Array]:
-    """Return dual variables with (nearly) positive semidefinite blocks, at little cost.
+    """Return dual variables whose blocks are semidefinite, up to rounding, at little cost.
 
-    With N the sum of the blocks' negative parts, every block plus N is semidefinite. Off the
-    diagonal, N is free as far as Γ can give way to it; the rest is bought by lowering ν.
+    With N the sum of the blocks' negative parts, every block plus N is semidefinite; ν and Γ
+    can take it up. Where Γ is positive that costs nothing.
     """
-    n = len(nu)
-    gamma = np.maximum(gamma, 0.0)
-    np.fill_diagonal(gamma, 0.0)
-    M = np.tile(-B - gamma, (costs.shape[1], 1, 1))
-    np.einsum("jvv->jv", M)[:] += costs.T - nu
+    M = np.stack([with_diagonal(-B - off_diagonal(gamma), c - nu) for c in costs.T])
     N = (positive_part(M) - M).sum(axis=0)
-    price = np.diag(N) + np.maximum(N - gamma, 0.0)[~np.eye(n, dtype=bool)].reshape(n, n - 1).sum(
-        axis=1
-    )
-    return nu - price, np.maximum(gamma - N, 0.0), costs
+    return nu - np.diag(N), off_diagonal(gamma - N), costs
 
 
 def positive_part(matrices: Array) -> Array:

@@ -1,0 +1,285 @@
+"""CANO-ADMM with CoGEnT: the paper's solver of the convex program, for any Θ."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof.atoms.cogent import Cogent
+from nodeproof.atoms.counted import Calls
+from nodeproof.atoms.joint import JointAtoms
+from nodeproof.errors import InputError
+from nodeproof.problem import Problem
+from nodeproof.program import Program, check_memory, dual_value, off_diagonal, polytope_bound
+from nodeproof.solvers.admm import tighten
+from nodeproof.solvers.base import Callback, Progress, Status, check_at_least, check_count
+from nodeproof.solvers.convex import ConvexResult, finish, relative_gap
+from nodeproof.solvers.models_step import ModelsStep
+
+__all__ = ["CANO"]
+
+Array = NDArray[np.float64]
+
+# β in units of the largest linear cost: smaller ones are slow at first, larger ones at the end.
+_PENALTY = 1.5
+
+# Iterations between checks, where the bound is cheap and where it is not.
+_CHECK_EXACT = 10
+_CHECK_BOUNDED = 50
+
+
+@dataclass(frozen=True)
+class CANO:
+    """Solve the convex program by the paper's CANO-ADMM, with CoGEnT inside.
+
+    One copy x of ``U = (L, {θ_v})`` is a sum of atoms of total weight n, the other one z lies
+    in 𝓤 = 𝓑 × Θⁿ, and multipliers draw them together:
+
+        x ← argmin ⟨g, x⟩ + β/2 ‖x − z + u‖²   over the atomic ball     (CoGEnT)
+        z ← argmin h(z) + β/2 ‖x − z + u‖²     over 𝓤                   (projection, prox)
+        u ← u + x − z
+
+    Linear parts of the objective (the graph, labels) are in g; convex losses and the sum of
+    norms in h. It takes any Θ whose sets have an oracle and a projection: the simplex, the
+    spectral box, products. Where Θ has few vertices, `BlockADMM` is faster.
+
+    Parameters
+    ----------
+    tol : float
+        Relative gap between the objective and its lower bound.
+    max_iter : int
+        Most iterations T of the ADMM.
+    penalty : float, optional
+        β; by default half as much again as the largest of the linear costs.
+    n_forward : int
+        Forward steps of CoGEnT in each iteration.
+    relaxation : float
+        Over-relaxation of x, between 1 (the paper's ADMM) and 2.
+    z_step : {"exact", "gradient"}
+        How z is found: to the end, or by one projected gradient step, as the paper has it.
+    z_step_size : float, optional
+        α of that step, at most 1/β; 1/β by default, which is exact where h is zero.
+    random_state : int, optional
+        Seed of the oracle's starts and of the rounding to a labelling.
+
+    Examples
+    --------
+    >>> from nodeproof import Problem, datasets, solvers, terms
+    >>> from nodeproof.graph import Graph
+    >>> data = datasets.make_planted(p=0.9, q=0.1, cluster_size=10, random_state=0)
+    >>> labels = terms.Labels().bind(terms.NodeData(n_classes=3, y=data.y))
+    >>> problem = Problem(Graph(data.graph), [labels], n_classes=3, weights=(1.0, 0.0, 2.0))
+    >>> result = solvers.CANO(tol=1e-3, random_state=0).solve(problem)
+    >>> str(result.status), float((result.W.argmax(axis=1) == data.y_true).mean())
+    ('converged', 1.0)
+    """
+
+    tol: float = 1e-3
+    max_iter: int = 1000
+    penalty: float | None = None
+    n_forward: int = 1
+    relaxation: float = 1.6
+    z_step: Literal["exact", "gradient"] = "exact"
+    z_step_size: float | None = None
+    random_state: int | None = None
+
+    def __post_init__(self) -> None:
+        check_count("max_iter", self.max_iter)
+        check_count("n_forward", self.n_forward)
+        check_at_least("tol", self.tol, 0.0)
+        if not 1.0 <= self.relaxation < 2.0:
+            raise InputError(f"relaxation must be at least 1 and below 2, got {self.relaxation!r}")
+        for name in ("penalty", "z_step_size"):
+            if getattr(self, name) is not None:
+                check_at_least(name, getattr(self, name), 1e-12)
+        if self.z_step not in ("exact", "gradient"):
+            raise InputError(f"z_step must be 'exact' or 'gradient', got {self.z_step!r}")
+
+    def solve(
+        self,
+        problem: Problem,
+        start: NDArray[Any] | None = None,
+        callback: Callback | None = None,
+    ) -> ConvexResult:
+        """Return a solution, its lower bound, and the labelling it is rounded to.
+
+        Parameters
+        ----------
+        problem : Problem
+            With fixed weights.
+        start : None
+            The program is convex: it does not matter where one begins.
+        callback : callable, optional
+            Told after every iteration; a true answer ends the solve.
+        """
+        if start is not None:
+            raise InputError("CANO solves a convex program and takes no start")
+        if self.z_step == "gradient" and problem.son:
+            raise InputError("the sum of norms has no gradient: use z_step='exact' with son > 0")
+        program = Program(problem)
+        n = program.n_nodes
+        pairs = n * n * (program.models_set.dim if program.son else 0)
+        check_memory("CANO", n, 10 + -(-3 * pairs // n**2))
+        state = _State(program, self)
+        status, history = Status.MAX_ITER, defaultdict[str, list[float]](list)
+        iteration = 0
+        every = _CHECK_EXACT if state.atoms.exact else _CHECK_BOUNDED
+        try:
+            for iteration in range(1, self.max_iter + 1):
+                state.step(self.n_forward)
+                for key, number in state.seen().items():
+                    history[key].append(number)
+                told = Progress(iteration, 1, 1, state.residuals["feasibility"], state.theta)
+                if callback and callback(told):
+                    status = Status.STOPPED
+                    break
+                if iteration % every == 0 or iteration == self.max_iter:
+                    state.judge()
+                    history["checked"].append(iteration)
+                    history["value"].append(state.value)
+                    history["bound"].append(state.bound)
+                    if relative_gap(state.value, state.bound) <= self.tol:
+                        status = Status.CONVERGED
+                        break
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        return finish(
+            program,
+            state.best,
+            state.bound,
+            status,
+            iteration,
+            dict(history),
+            self.random_state,
+            state.calls.as_dict(),
+            state.residuals,
+        )
+
+
+class _State:
+    """The two copies, their multipliers, and what they prove."""
+
+    def __init__(self, program: Program, settings: CANO) -> None:
+        n = program.n_nodes
+        self.program, self.settings, self.calls = program, settings, Calls()
+        self.atoms = JointAtoms(n, program.models_set, random_state=settings.random_state or 0)
+        self.x = Cogent(self.atoms, radius=float(n))
+        self.L = np.eye(n)
+        self.theta = np.tile(program.models_set.center(), (n, 1))
+        self.u_L, self.u_theta = np.zeros((n, n)), np.zeros_like(self.theta)
+        self.costs = self._gradient(self.theta, linear=True)
+        size = max(np.abs(program.B).max(initial=0.0), np.abs(self.costs).max(initial=0.0))
+        self.beta = settings.penalty or _PENALTY * float(size) or 1.0
+        self.models = ModelsStep(program, self.theta)
+        self.best = program.repair(self.x.decomposition())
+        self.value, self.bound = np.inf, -np.inf
+        self.residuals: dict[str, float] = {}
+
+    def _gradient(self, theta: Array, linear: bool) -> Array:
+        """Return the gradient of the losses that are linear, or of those that are not."""
+        gradient = self.program.loss_gradient(theta)
+        parts = self.program.models_set.split(gradient)
+        for (term, _), part in zip(self.program.terms, parts, strict=True):
+            if term.linear != linear:
+                part[:] = 0.0
+        return gradient
+
+    def step(self, n_forward: int) -> None:
+        """Go through one iteration."""
+        program, beta = self.program, self.beta
+        n_starts = 3 if len(self.x.models) else None
+        target = self.L - self.u_L + program.B / beta, self.theta - self.u_theta - self.costs / beta
+        steps = self.x.project(*target, n_forward=n_forward, n_starts=n_starts)
+        self.calls.lmo += steps
+        L, theta = self.x.point()
+        before = self.L, self.theta
+        ahead = self.settings.relaxation
+        relaxed = ahead * L + (1.0 - ahead) * self.L, ahead * theta + (1.0 - ahead) * self.theta
+        self._step_z(relaxed[0] + self.u_L, relaxed[1] + self.u_theta)
+        self.u_L += relaxed[0] - self.L
+        self.u_theta += relaxed[1] - self.theta
+        size = _length(self.L, self.theta)
+        self.residuals = {
+            "feasibility": _length(L - self.L, theta - self.theta) / size,
+            "stationarity": _length(self.L - before[0], self.theta - before[1]) / size,
+            "atoms": self.x.gap / size**2,
+        }
+
+    def _step_z(self, L: Array, theta: Array) -> None:
+        program = self.program
+        self.calls.projection += 1
+        if self.settings.z_step == "gradient":
+            alpha = self.beta * min(self.settings.z_step_size or np.inf, 1.0 / self.beta)
+            drift = self._gradient(self.theta, linear=False) / self.beta
+            self.L, self.theta = program.project(
+                self.L + alpha * (L - self.L),
+                self.theta + alpha * (theta - self.theta - drift),
+            )
+            return
+        if program.son or not all(term.linear for term, _ in program.terms):
+            self.calls.prox += 1
+        self.L = program.similarities.project(L)
+        self.theta = self.models.solve(theta, self.beta)
+
+    def seen(self) -> dict[str, float]:
+        """Return what goes into the history: the objective at z, and the residuals."""
+        return {
+            "objective": self.program.value(self.L, self.theta),
+            **self.residuals,
+            "lmo": float(self.calls.lmo),
+        }
+
+    def judge(self) -> None:
+        """Update the best feasible point and the best bound."""
+        point = self.program.repair(self.x.decomposition())
+        value = self.program.value(point.L, point.models)
+        if value < self.value:
+            self.value, self.best = value, point
+        self.bound = max(self.bound, *map(float, self._bounds()))
+
+    def _bounds(self) -> list[float]:
+        """Return lower bounds by the multipliers: for L, and for the models in two ways.
+
+        Convex losses are replaced by their tangents at z, the sum of norms by its flows; what
+        then is left of the models beside ``⟨q_v, θ_v⟩`` is least at vertices of Θ.
+        """
+        program = self.program
+        nu, gamma = -self.beta * np.diag(self.u_L), off_diagonal(-self.beta * self.u_L)
+        slope = self._gradient(self.theta, linear=False)
+        tangent = -float(np.vdot(slope, self.theta))
+        curved = [
+            beta * term.loss(part, 0, program.n_nodes).sum()
+            for (term, beta), part in zip(
+                program.terms, program.models_set.split(self.theta), strict=True
+            )
+            if not term.linear
+        ]
+        tangent += float(sum(curved))
+        pull = slope + self.models.forces()
+        bounds = []
+        for y in (pull, self.beta * self.u_theta):
+            rest = pull - y
+            constant = tangent + float(np.vdot(rest, program.models_set.lmo(rest)))
+            q = self.costs + y
+            if self.atoms.vertices is not None:
+                costs = q @ self.atoms.vertices.T
+                bounds += [
+                    polytope_bound(program.B, c, prices, signs, constant)
+                    for prices, signs, c in (
+                        (nu, gamma, costs),
+                        tighten(program.B, nu, gamma, costs),
+                    )
+                ]
+            else:
+                G = -program.B - gamma - np.diag(nu)
+                least = self.atoms.bound(G, q)
+                bounds.append(dual_value(nu, gamma, least) + constant)
+        return bounds
+
+
+def _length(L: Array, theta: Array) -> float:
+    return float(np.sqrt(np.vdot(L, L) + np.vdot(theta, theta)))
