@@ -19,7 +19,7 @@ from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.merging import Family
 from nodeproof.problem import PAPER_WEIGHTS, Problem
-from nodeproof.solvers import CADO, BlockCADO, Result, Status
+from nodeproof.solvers import CADO, CANO, BlockADMM, BlockCADO, ExactSDP, Result, Status
 from nodeproof.solvers.base import Callback, check_at_least
 from nodeproof.solvers.marginals import affordable, without_echo
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax, Term
@@ -39,6 +39,9 @@ __all__ = [
 
 #: by what was chosen: its value and why
 Choices = dict[str, dict[str, Any]]
+
+#: the solvers of the convex program, by name
+CONVEX_SOLVERS: dict[str, Any] = {"sdp": ExactSDP, "admm": BlockADMM, "cano": CANO}
 
 # A mean so many standard errors from zero, or a class difference this unlikely by chance.
 _SIGMAS = 4.0
@@ -245,15 +248,22 @@ def choose_null_model(graph: Graph, asked: str, choices: Choices) -> None:
     choices["null_model"] = {"value": graph.null_model, "why": why}
 
 
+def is_convex(solver: Any) -> bool:
+    """Tell whether a solver, by name or as an object, solves the convex program."""
+    named = isinstance(solver, str) and solver in CONVEX_SOLVERS
+    return named or isinstance(solver, tuple(CONVEX_SOLVERS.values()))
+
+
 def choose_weights(
-    weights: Any, threshold: Any, solver: Any, choices: Choices
+    weights: Any, threshold: Any, solver: Any, graph: Graph | None, choices: Choices
 ) -> tuple[Any, float, float | None]:
     """Return the weights, the threshold, and the trust in the graph (None: to be chosen)."""
-    published = solver == "cado" or isinstance(solver, CADO)
+    convex = is_convex(solver)
+    fixed = convex or solver == "cado" or isinstance(solver, CADO)
     why, trust = "given", None
     if isinstance(weights, str) and weights == "auto":
-        weights = PAPER_WEIGHTS if published else "calibrated"
-        why = "the paper's" if published else "likelihoods, re-estimated from the rows"
+        weights = PAPER_WEIGHTS if fixed else "calibrated"
+        why = "the paper's" if fixed else "likelihoods, re-estimated from the rows"
     elif isinstance(weights, str) and weights == "calibrated":
         trust = 1.0
     elif isinstance(weights, Real) and not isinstance(weights, bool):
@@ -266,15 +276,21 @@ def choose_weights(
                 "weights must be 'auto', 'calibrated', a trust in the graph such as 0.5, or three "
                 f"numbers (graph, features, labels), got {weights!r}"
             )
-        if published:
-            raise InputError("CADO as published needs fixed weights, for example (1, 2.5, 13)")
+        if fixed:
+            what = "the convex program" if convex else "CADO as published"
+            raise InputError(f"{what} needs fixed weights, for example (1, 2.5, 13)")
         if threshold != "auto":
             raise InputError("calibrated weights estimate the threshold; leave it at 'auto'")
     else:
         weights = _three_weights(weights)
     choices["weights"] = {"value": weights, "why": why}
     if threshold == "auto":
-        return weights, 0.5, trust
+        if not convex or graph is None:
+            return weights, 0.5, trust
+        # With 1/2, classes that are sparser than that would fall apart into single nodes.
+        why = "the density of the graph, which lies between those inside and across classes"
+        choices["threshold"] = {"value": graph.density, "why": why}
+        return weights, graph.density, trust
     if isinstance(threshold, str) or not np.isfinite(threshold):
         raise InputError(f"threshold must be 'auto' or a number, got {threshold!r}")
     return weights, float(threshold), trust
@@ -304,10 +320,11 @@ def choose_solver(solver: Any, choices: Choices, **settings: Any) -> Any:
             )
         elif solver == "cado":
             chosen = CADO(**common)
+        elif solver in CONVEX_SOLVERS:
+            chosen = CONVEX_SOLVERS[solver](random_state=settings["random_state"])
         else:
-            raise InputError(
-                f"solver must be 'auto', 'block', 'cado' or a solver object, got {solver!r}"
-            )
+            names = ", ".join(repr(name) for name in ("auto", "block", "cado", *CONVEX_SOLVERS))
+            raise InputError(f"solver must be one of {names} or a solver object, got {solver!r}")
     elif hasattr(solver, "solve"):
         chosen = solver
     else:
@@ -339,7 +356,8 @@ def choose_n_classes(
         return counted.problem, counted.result
     if isinstance(solver, BlockCADO):
         solver = replace(solver, hold=0)  # the rows say already how links bind
-    return counted.problem, solver.solve(counted.problem, counted.result.W, callback)
+    start = None if is_convex(solver) else counted.result.W
+    return counted.problem, solver.solve(counted.problem, start, callback)
 
 
 def _why_so_many(family: Family, counted: Counted) -> str:

@@ -40,7 +40,7 @@ from nodeproof.program import check_memory, lift_negative
 from nodeproof.sets import Similarities
 from nodeproof.solvers.admm import BlockADMM
 from nodeproof.solvers.base import Status, check_at_least, check_count
-from nodeproof.solvers.convex import relative_gap
+from nodeproof.solvers.convex import ConvexResult, relative_gap
 
 __all__ = ["Clustering", "cluster_graph"]
 
@@ -173,6 +173,7 @@ def _by_blocks(
     graph.eta = np.ones(graph.n_nodes)
     problem = Problem(graph, [], 1, weights=(1.0, 0.0, 0.0), threshold=threshold)
     result = BlockADMM(tol=tol, max_iter=max_iter, random_state=0).solve(problem)
+    assert isinstance(result, ConvexResult)
     constant, diagonal = mu0 * graph.n_nodes, 2.0 * threshold * graph.n_nodes
     history = dict(result.history)
     for key in ("value", "bound"):

@@ -47,7 +47,7 @@ from nodeproof.merging import Family
 from nodeproof.problem import Problem
 from nodeproof.querying import most_telling, most_uncertain
 from nodeproof.smoothing import Smoothing
-from nodeproof.solvers import Progress, Result, Status
+from nodeproof.solvers import ConvexResult, Progress, Result, Status
 from nodeproof.solvers.align import align_with_labels
 from nodeproof.solvers.base import Callback, check_count
 from nodeproof.solvers.block import says_nothing
@@ -76,8 +76,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
     null_model : {"auto", "uniform", "degree"}
         How many links chance would give two nodes: equally many, or by their degrees.
     threshold : "auto" or float
-        Density of links that counts as neutral, for fixed weights ("auto": the paper's 1/2).
-        Calibrated weights estimate it.
+        Density of links that counts as neutral, for fixed weights ("auto": the paper's 1/2, or
+        the graph's density for the convex solvers). Calibrated weights estimate it.
     weights : "auto", "calibrated", float or (β_g, β_f, β_l)
         How the sources are weighed: by their likelihoods, or as in the paper. A number is how
         far the graph's likelihood is trusted, 1 for "calibrated"; "auto" chooses it by labels
@@ -85,9 +85,10 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
     son : float
         Weight μ1 ≥ 0 of the sum of norms, which pulls class models together; needs weights
         (β_g, β_f, β_l).
-    solver : "auto", "block", "cado" or a solver object
-        See :mod:`nodeproof.solvers`. An object brings settings of its own; those below then do
-        not count.
+    solver : "auto", "block", "cado", "sdp", "admm", "cano" or a solver object
+        See :mod:`nodeproof.solvers`. The last three solve the paper's convex program, for some
+        hundred nodes, with a lower bound. They, and an object, have settings of their own; those
+        below then do not count, but the seed does for a name.
     temperature : float
         1 gives probabilities, 0 hard assignments.
     n_init : int or "auto"
@@ -124,6 +125,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
     estimated_accuracy_ : (float, float, float) or None
         At the nodes without a label: an estimate and its 95 % interval, by labels that were
         held back; None where none were.
+    lower_bound_ : float or None
+        What the objective of no labelling can undercut, from the convex solvers.
     n_iter_ : int
         Sweeps of the start that was kept.
     history_ : dict of list
@@ -229,7 +232,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
 
         choices: Choices = {}
         weights, threshold, trust = choose_weights(
-            self.weights, self.threshold, self.solver, choices
+            self.weights, self.threshold, self.solver, network, choices
         )
         # The paper's loss depends on the unit of the features. Likelihoods do not, nor on the
         # origin where a class has a mean; without one, features this far off say nothing anyway.
@@ -280,6 +283,12 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             nodes = replace(nodes, n_classes=problem.n_classes)
         self._keep(problem, result, solver, labels, plan, choices)
         self._nodes: NodeData | None = nodes
+
+    @property
+    def lower_bound_(self) -> float | None:
+        """What the objective of no labelling can undercut, from the convex solvers."""
+        check_is_fitted(self)
+        return self.choices_.get("lower_bound", {}).get("value")
 
     def predict(self, X: Any = None, *, graph: Any = None) -> NDArray[Any]:
         """Return `labels_`, or the labels of new nodes by their features and links.
@@ -437,6 +446,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
                 "why": f"by {len(tuned.held.nodes)} labels held back; 95 % interval "
                 f"{low:.3f} to {high:.3f}",
             }
+        if isinstance(result, ConvexResult):
+            why = f"no labelling has a lower objective; the program is solved to {result.gap:.1e}"
+            choices["lower_bound"] = {"value": result.lower_bound, "why": why}
         self.choices_ = choices
         self.n_iter_ = result.n_iter
         self.history_ = result.history

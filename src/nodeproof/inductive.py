@@ -287,7 +287,7 @@ def _feature_costs(clf: NodeClassifier, X: Any, links: sp.csr_array) -> Array:
         return total
     if clf.unit_ is not None and X is not None:
         X = clf.unit_.apply(X.toarray() if sp.issparse(X) else X)
-    weights, *_ = choose_weights(clf.weights, clf.threshold, clf.solver, {})
+    weights, *_ = choose_weights(clf.weights, clf.threshold, clf.solver, None, {})
     calibrated = isinstance(weights, str)
     others = []
     for k, term, theta in terms:

@@ -221,7 +221,7 @@ class Program:
             named = ", ".join(type(term).__name__ for term, _ in self.terms)
             raise InputError(
                 f"{solver} needs models in a polytope and losses linear on it, as Labels has; "
-                f"the terms here are {named}: use CANO"
+                f"the terms here are {named}: use CANO (solver='cano')"
             )
         return self.polytope
 

@@ -6,6 +6,7 @@ from nodeproof.solvers.block import BlockCADO
 from nodeproof.solvers.cado import CADO
 from nodeproof.solvers.cano import CANO
 from nodeproof.solvers.convex import ConvexResult
+from nodeproof.solvers.lifted import LabellingResult
 from nodeproof.solvers.sdp import ExactSDP
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "BlockCADO",
     "ConvexResult",
     "ExactSDP",
+    "LabellingResult",
     "Progress",
     "Result",
     "Status",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
@@ -24,17 +23,19 @@ from nodeproof.program import (
 )
 from nodeproof.solvers.base import Callback, Progress, Status, check_at_least, check_count
 from nodeproof.solvers.convex import ConvexResult, finish, relative_gap
+from nodeproof.solvers.lifted import Labelling, LabellingResult, labelling_costs
+from nodeproof.solvers.splitting import (
+    FIRST_ADAPTATION,
+    RELAXATION,
+    Splitting,
+    positive_part,
+    root,
+)
 from nodeproof.son import Pairs, sum_of_norms
 
 __all__ = ["BlockADMM"]
 
 Array = NDArray[np.float64]
-
-_RELAXATION = 1.6
-# ρ follows the residuals, at ever longer intervals, so that it settles.
-_FIRST_ADAPTATION = 10
-_INTERVALS = 1.5
-_MOST_FACTOR = 5.0
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,10 @@ class BlockADMM:
         Relative gap between the objective and its lower bound.
     max_iter : int
         Most iterations.
+    lifted : bool
+        Keep the class models fixed, at those fitted to the start, and solve the lifted
+        relaxation of the labelling problem instead: see :mod:`nodeproof.solvers.lifted`. It
+        takes calibrated weights too.
     check_every : int
         After so many iterations feasible points and bounds are computed.
     random_state : int, optional
@@ -75,6 +80,7 @@ class BlockADMM:
 
     tol: float = 1e-4
     max_iter: int = 10_000
+    lifted: bool = False
     check_every: int = 20
     random_state: int | None = None
 
@@ -88,25 +94,55 @@ class BlockADMM:
         problem: Problem,
         start: NDArray[Any] | None = None,
         callback: Callback | None = None,
-    ) -> ConvexResult:
+    ) -> ConvexResult | LabellingResult:
         """Return a solution, its lower bound, and the labelling it is rounded to.
 
         Parameters
         ----------
         problem : Problem
-            With fixed weights, and terms whose losses are linear on a polytope.
-        start : None
-            The program is convex: it does not matter where one begins.
+            With fixed weights, and terms whose losses are linear on a polytope; with any, if
+            lifted.
+        start : ndarray of shape (n, K), optional
+            Rows that the models are fitted to, if lifted. The program itself is convex: it does
+            not matter where one begins.
         callback : callable, optional
             Told whenever the bound is computed; a true answer ends the solve.
         """
+        if self.lifted:
+            return self._solve_lifted(problem, start, callback)
         if start is not None:
-            raise InputError("BlockADMM solves a convex program and takes no start")
+            raise InputError("BlockADMM solves a convex program and takes no start unless lifted")
         program = Program(problem)
         polytope = program.require_polytope("BlockADMM")
         check_memory("BlockADMM", program.n_nodes, 7 * len(polytope.vertices) + 4)
         state = Blocks(program.B, polytope, program.son)
-        status, history = Status.MAX_ITER, defaultdict[str, list[float]](list)
+        status, iteration, history = self._iterate(state, callback)
+        return finish(
+            program, state.atoms(), state.bound, status, iteration, history, self.random_state
+        )
+
+    def _solve_lifted(
+        self, problem: Problem, start: NDArray[Any] | None, callback: Callback | None
+    ) -> LabellingResult:
+        if start is None:
+            raise InputError("BlockADMM(lifted=True) needs a start: rows to fit the models to")
+        if problem.son:
+            raise InputError("the lifted relaxation has fixed models: leave son at 0")
+        check_memory("BlockADMM", problem.n_nodes, 6 * problem.n_classes + 3)
+        models = problem.fit_models(start)
+        state = Labelling(*labelling_costs(problem, models))
+        status, iteration, history = self._iterate(state, callback)
+        W = np.eye(problem.n_classes, dtype=np.float32)[state.labelling]
+        return LabellingResult(
+            W, models, state.value, status, iteration, history,
+            shares=state.shares, lower_bound=state.bound, dual=state.proof,
+        )  # fmt: skip
+
+    def _iterate(
+        self, state: Blocks | Labelling, callback: Callback | None
+    ) -> tuple[Status, int, dict[str, list[float]]]:
+        """Go on until the gap is closed; return how that ended, when, and how it went."""
+        history = defaultdict[str, list[float]](list)
         iteration = 0
         try:
             for iteration in range(1, self.max_iter + 1):
@@ -118,69 +154,12 @@ class BlockADMM:
                 for key, number in seen.items():
                     history[key].append(float(number))
                 if callback and callback(Progress(iteration, 1, 1, change, state.shares)):
-                    status = Status.STOPPED
-                    break
+                    return Status.STOPPED, iteration, dict(history)
                 if relative_gap(state.value, state.bound) <= self.tol:
-                    status = Status.CONVERGED
-                    break
+                    return Status.CONVERGED, iteration, dict(history)
         except KeyboardInterrupt:
-            status = Status.INTERRUPTED
-        return finish(
-            program,
-            state.atoms(),
-            state.bound,
-            status,
-            iteration,
-            dict(history),
-            self.random_state,
-        )
-
-
-class Splitting(ABC):
-    """An ADMM over matrices X in the semidefinite cone and Z in another set.
-
-    Attributes
-    ----------
-    X, Z, U : ndarray of shape (k, size, size)
-        The two copies, and scaled multipliers: ``ρU_j`` is the dual's matrix of block j.
-    """
-
-    def __init__(self, Z: Array, rho: float) -> None:
-        self.X, self.Z, self.U, self.rho = Z.copy(), Z, np.zeros_like(Z), rho
-        self.iteration, self._next = 0, _FIRST_ADAPTATION
-
-    @abstractmethod
-    def less_costs(self, T: Array) -> None:
-        """Subtract ``C/ρ`` from T, in place."""
-
-    @abstractmethod
-    def other_set(self, T: Array) -> Array:
-        """Return the nearest member of the other set to T, shape (k, size, size)."""
-
-    def rescale(self, factor: float) -> None:
-        """Make ρ so many times larger, and leave the multipliers what they are."""
-        self.rho *= factor
-        self.U /= factor
-
-    def step(self) -> float:
-        """Go through one iteration; return how far the two copies are apart, per entry."""
-        self.iteration += 1
-        before = self.Z
-        self.X = positive_part(before - self.U)
-        primal = float(np.linalg.norm(self.X - before))
-        moved = _RELAXATION * self.X + (1.0 - _RELAXATION) * before + self.U
-        T = moved.copy()
-        self.less_costs(T)
-        self.Z = self.other_set(T)
-        self.U = moved - self.Z
-        dual = float(np.linalg.norm(self.Z - before))  # in units of ρ
-        if self.iteration == self._next:
-            self._next = int(self.iteration * _INTERVALS) + 1
-            if primal > 0 and dual > 0:
-                factor = float(np.clip(primal / dual, 1.0 / _MOST_FACTOR, _MOST_FACTOR))
-                if not 0.5 < factor < 2.0:
-                    self.rescale(factor)
-        return primal / float(np.sqrt(self.X.size))
+            return Status.INTERRUPTED, iteration, dict(history)
+        return Status.MAX_ITER, iteration, dict(history)
 
 
 class Blocks(Splitting):
@@ -194,7 +173,7 @@ class Blocks(Splitting):
         rho = max(np.abs(B).max(initial=0.0), np.abs(self.costs).max(initial=0.0))
         super().__init__(Z, float(rho) or 1.0)
         self.best, self.value, self.bound = Z.copy(), np.inf, -np.inf
-        self._restart, self._averaged, self._sums = _FIRST_ADAPTATION, 0, list[Array]()
+        self._restart, self._averaged, self._sums = FIRST_ADAPTATION, 0, list[Array]()
         if self.son:
             self.pairs = Pairs(self.n, self.vertices.shape[1])
             # An orthonormal basis of the directions in which shares can move: they sum to one.
@@ -232,7 +211,7 @@ class Blocks(Splitting):
         # Minimise ½‖D − T‖² + ½r Σ_{u<v} ‖(D_u − D_v)V − y_uv‖², rows of sum one, with r = 1/n:
         # the mean row stays, and the rest meets one small system.
         theta = self.shares @ self.vertices
-        asked = self.pairs.pull(theta, self.son * self.n / self.rho, _RELAXATION) / self.n
+        asked = self.pairs.pull(theta, self.son * self.n / self.rho, RELAXATION) / self.n
         mean = nearest.mean(axis=0)
         right = (nearest - mean + asked @ self.vertices.T) @ self._basis
         moved = np.linalg.solve(np.eye(self.k - 1) + self._stiff, right.T).T
@@ -274,8 +253,8 @@ class Blocks(Splitting):
 
     def atoms(self) -> Decomposition:
         """Return the best blocks as a sum of atoms."""
-        roots = [_root(block) for block in self.best]
-        at = np.repeat(np.arange(self.k), [root.shape[1] for root in roots])
+        roots = [root(block) for block in self.best]
+        at = np.repeat(np.arange(self.k), [half.shape[1] for half in roots])
         return Decomposition(np.hstack(roots), self.vertices[at])
 
     def _feasible_value(self, X: Array) -> float:
@@ -316,19 +295,3 @@ def tighten(B: Array, nu: Array, gamma: Array, costs: Array) -> tuple[Array, Arr
     M = np.stack([with_diagonal(-B - off_diagonal(gamma), c - nu) for c in costs.T])
     N = (positive_part(M) - M).sum(axis=0)
     return nu - np.diag(N), off_diagonal(gamma - N), costs
-
-
-def positive_part(matrices: Array) -> Array:
-    """Return the positive semidefinite parts of symmetric matrices, shape (k, size, size)."""
-    out = np.empty_like(matrices)
-    for matrix, part in zip(matrices, out, strict=True):
-        root = _root(matrix)
-        np.matmul(root, root.T, out=part)
-    return out
-
-
-def _root(matrix: Array) -> Array:
-    """Return a root of the positive part of a symmetric matrix, shape (size, rank)."""
-    values, vectors = np.linalg.eigh(matrix)
-    kept = values > 0
-    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))

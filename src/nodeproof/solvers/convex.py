@@ -53,7 +53,7 @@ class ConvexResult(Result):
 
 def relative_gap(value: float, bound: float) -> float:
     """Return the difference relative to the larger of the value's size and one."""
-    return (value - bound) / max(1.0, abs(value)) if np.isfinite(value) else np.inf
+    return float((value - bound) / max(1.0, abs(value))) if np.isfinite(value) else np.inf
 
 
 def finish(
