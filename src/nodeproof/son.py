@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
 
 __all__ = ["Pairs", "sum_of_norms"]
 
 Array = NDArray[np.float64]
 
-# So many numbers are differenced at a time.
-_CHUNK = 2**24
 
-
-def sum_of_norms(points: Array, counts: Array | None = None) -> float:
-    """Return ``Σ_{u<v} c_u c_v ‖θ_u − θ_v‖``.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n, d)
-        The θ_v.
-    counts : ndarray of shape (n,), optional
-        How often each point stands; once by default.
+def sum_of_norms(points: Array) -> float:
+    """Return ``Σ_{u<v} ‖θ_u − θ_v‖`` for points of shape (n, d).
 
     Examples
     --------
@@ -30,15 +21,7 @@ def sum_of_norms(points: Array, counts: Array | None = None) -> float:
     >>> sum_of_norms(np.array([[0.0, 0.0], [0.0, 0.0], [3.0, 4.0]]))
     10.0
     """
-    if counts is None:
-        points, numbers = np.unique(points, axis=0, return_counts=True)
-        counts = numbers.astype(np.float64)
-    step = max(1, _CHUNK // max(points.size, 1))
-    total = 0.0
-    for lo in range(0, len(points), step):
-        apart = np.linalg.norm(points[lo : lo + step, None] - points[None], axis=2)
-        total += float(counts[lo : lo + step] @ apart @ counts)
-    return 0.5 * total
+    return float(pdist(points).sum()) if points.size else 0.0
 
 
 class Pairs:
