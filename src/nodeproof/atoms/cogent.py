@@ -41,6 +41,8 @@ class Cogent:
         τ > 0.
     each : int
         Eigenvectors to take for each model that the oracle returns.
+    n_refit : int, optional
+        Most gradient steps of a re-fit; few by default, as the next projection goes on.
 
     Attributes
     ----------
@@ -55,8 +57,11 @@ class Cogent:
         half the squared distance from the projection.
     """
 
-    def __init__(self, atoms: JointAtoms, radius: float, each: int = 8) -> None:
+    def __init__(
+        self, atoms: JointAtoms, radius: float, each: int = 8, n_refit: int | None = None
+    ) -> None:
         self.atoms, self.radius, self.each = atoms, radius, each
+        self.n_refit = n_refit or (_REFIT_STEPS if atoms.exact else _REFIT_STEPS_SLIDING)
         n, d = atoms.n_nodes, atoms.models_set.dim
         self.models, self.Q, self.S = np.zeros((0, d)), np.zeros((0, n, 0)), np.zeros((0, 0, 0))
         self.gap = np.inf
@@ -167,7 +172,7 @@ class Cogent:
         step = 1.0 / self._curvature()
         S = ahead = self.S
         momentum = 1.0
-        for _ in range(_REFIT_STEPS if self.atoms.exact else _REFIT_STEPS_SLIDING):
+        for _ in range(self.n_refit):
             here = self._point(ahead)
             residual, pulls = here[0] - L, (here[1] - theta) @ self.models.T
             slope = self.Q.swapaxes(1, 2) @ (residual @ self.Q + pulls.T[:, :, None] * self.Q)
