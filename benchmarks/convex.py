@@ -24,7 +24,7 @@ from rich.table import Table
 from nodeproof import Problem, datasets, solvers, terms
 from nodeproof.graph import Graph
 
-CONSOLE = Console(width=120)
+CONSOLE = Console(width=140)
 
 
 def planted(

@@ -6,12 +6,13 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
 __all__ = ["FIRST_ADAPTATION", "RELAXATION", "Splitting", "positive_part", "root"]
 
 Array = NDArray[np.float64]
 
-RELAXATION = 1.6
+RELAXATION = 1.8
 # ρ follows the residuals, at ever longer intervals, so that it settles.
 FIRST_ADAPTATION = 10
 _INTERVALS = 1.5
@@ -30,6 +31,7 @@ class Splitting(ABC):
     def __init__(self, Z: Array, rho: float) -> None:
         self.X, self.Z, self.U, self.rho = Z.copy(), Z, np.zeros_like(Z), rho
         self.iteration, self._next = 0, FIRST_ADAPTATION
+        self._ranks = np.full(len(Z), Z.shape[1])
 
     @abstractmethod
     def less_costs(self, T: Array) -> None:
@@ -48,7 +50,7 @@ class Splitting(ABC):
         """Go through one iteration; return how far the two copies are apart, per entry."""
         self.iteration += 1
         before = self.Z
-        self.X = positive_part(before - self.U)
+        self.X = positive_part(before - self.U, self._ranks)
         primal = float(np.linalg.norm(self.X - before))
         moved = RELAXATION * self.X + (1.0 - RELAXATION) * before + self.U
         T = moved.copy()
@@ -65,17 +67,29 @@ class Splitting(ABC):
         return primal / float(np.sqrt(self.X.size))
 
 
-def positive_part(matrices: Array) -> Array:
-    """Return the positive semidefinite parts of symmetric matrices, shape (k, size, size)."""
+def positive_part(matrices: Array, ranks: NDArray[np.int64] | None = None) -> Array:
+    """Return the positive semidefinite parts of symmetric matrices, shape (k, size, size).
+
+    Parameters
+    ----------
+    ranks : ndarray of shape (k,), optional
+        How many eigenvalues of each were positive the last time; brought up to date. The fewer
+        eigenvectors are then computed, of the positive ones or of the others.
+    """
     out = np.empty_like(matrices)
-    for matrix, part in zip(matrices, out, strict=True):
-        half = root(matrix)
+    size = matrices.shape[1]
+    for j, (matrix, part) in enumerate(zip(matrices, out, strict=True)):
+        few = ranks is None or 2 * ranks[j] <= size
+        half = root(matrix if few else -matrix)
         np.matmul(half, half.T, out=part)
+        if not few:
+            part += matrix
+        if ranks is not None:
+            ranks[j] = half.shape[1] if few else size - half.shape[1]
     return out
 
 
 def root(matrix: Array) -> Array:
     """Return a root of the positive part of a symmetric matrix, shape (size, rank)."""
-    values, vectors = np.linalg.eigh(matrix)
-    kept = values > 0
-    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
+    values, vectors = eigh(matrix, subset_by_value=(0.0, np.inf), driver="evr", check_finite=False)
+    return np.asarray(vectors * np.sqrt(values))
