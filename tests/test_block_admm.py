@@ -1,0 +1,193 @@
+"""Block ADMM: what others solve exactly, bounds that hold, honest ends."""
+
+import os
+
+import numpy as np
+import pytest
+
+from convex_helpers import best_labelling, labelled, small_problem
+from nodeproof import Problem
+from nodeproof.errors import InputError
+from nodeproof.graph import Graph
+from nodeproof.program import Polytope, Program, off_diagonal
+from nodeproof.solvers import BlockADMM, Status
+from nodeproof.solvers.admm import Blocks, tighten
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+PROBLEMS = [
+    small_problem(),
+    small_problem(n=7, K=3, seed=1),
+    small_problem(son=0.1, seed=2),
+    small_problem(n=7, K=3, son=0.3, seed=3, t=0.3),
+    small_problem(n=9, sources="G", seed=4),
+    small_problem(null_model="degree", seed=5, t=0.8),
+    small_problem(weights=(0.1, 0.0, 5.0), seed=6, son=1.0),
+    small_problem(n=6, sources="L", seed=7, son=0.2),
+]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_it_agrees_with_a_cone_solver(problem):
+    pytest.importorskip("cvxpy")
+    from nodeproof.solvers import ExactSDP
+
+    exact = ExactSDP(tol=1e-7).solve(problem)
+    result = BlockADMM(tol=1e-6).solve(problem)
+    assert result.status is Status.CONVERGED
+    assert result.gap <= 1e-6 + 1e-12
+    size = max(1.0, abs(exact.program_value))
+    assert result.program_value == pytest.approx(exact.program_value, abs=2e-6 * size)
+    assert result.lower_bound <= exact.program_value
+    assert exact.lower_bound <= result.program_value
+    assert result.violation <= 1e-9
+    program = Program(problem)
+    at_exact = program.value(exact.point.L, exact.point.models)
+    middle = (
+        0.5 * (exact.point.L + result.point.L),
+        0.5 * (exact.point.models + result.point.models),
+    )
+    # Optima are convex: half way between two of them is another.
+    assert program.value(*middle) == pytest.approx(at_exact, abs=1e-5 * size)
+
+
+def test_where_the_optimum_is_one_point_the_similarities_agree_too():
+    pytest.importorskip("cvxpy")
+    from nodeproof.solvers import ExactSDP
+
+    problem = small_problem(son=0.1, seed=2)
+    exact, result = ExactSDP(tol=1e-8).solve(problem), BlockADMM(tol=1e-8).solve(problem)
+    np.testing.assert_allclose(result.point.L, exact.point.L, atol=5e-3)
+    np.testing.assert_allclose(result.point.models, exact.point.models, atol=5e-3)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_no_labelling_undercuts_the_bound_at_any_check(problem):
+    best = best_labelling(problem)
+    result = BlockADMM(tol=1e-5, check_every=3).solve(problem)
+    assert max(result.history["bound"]) <= best
+    assert result.lower_bound == result.history["bound"][-1]
+    assert best <= result.value + 1e-9
+    assert np.all(np.diff(result.history["bound"]) >= 0)
+    assert np.all(np.diff(result.history["value"]) <= 0)
+    assert all(low <= high for low, high in zip(
+        result.history["bound"], result.history["value"], strict=True
+    ))  # fmt: skip
+    assert result.program_value == pytest.approx(result.history["value"][-1], rel=1e-9)
+    assert result.history["iteration"][-1] == result.n_iter
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_bounds_of_random_blocks_are_never_above_what_they_bound(seed):
+    """Costs of any sign and size, from the first iterations on."""
+    rng = np.random.default_rng(seed)
+    n, k = 5, int(rng.integers(1, 4))
+    B = off_diagonal(rng.normal(size=(n, n))) * 10.0 ** rng.integers(-3, 4)
+    costs = rng.normal(size=(n, k)) * 10.0 ** rng.integers(-3, 4)
+    state = Blocks(B, Polytope(np.eye(k), costs), son=float(rng.choice([0.0, 0.1, 10.0])))
+    for _ in range(60):
+        state.step()
+        state.judge()
+        assert state.bound <= state.value + 1e-12 * abs(state.value)
+
+
+def test_tightened_prices_leave_no_block_negative():
+    rng = np.random.default_rng(0)
+    B, costs = off_diagonal(rng.normal(size=(5, 5))), rng.normal(size=(5, 3))
+    nu, gamma, kept = tighten(B, rng.normal(size=5), off_diagonal(rng.normal(size=(5, 5))), costs)
+    np.testing.assert_array_equal(kept, costs)
+    for c in costs.T:
+        assert np.linalg.eigvalsh(np.diag(c - nu) - B - gamma)[0] >= -1e-12
+
+
+# Small and empty things. -----------------------------------------------------------------
+
+PAIR = [[0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("problem", "value"),
+    [
+        (labelled([1]), -2.0),
+        (labelled([1], son=0.4), -2.0),
+        (labelled([-1]), 0.0),
+        (labelled([0], [[0]], K=1, son=1.0), -2.0),
+        (labelled([0, 1]), -4.0),
+        (labelled([0, 0], PAIR), -6.0),
+        (labelled([0, 1], PAIR, weights=(0.0, 0.0, 3.0)), -6.0),
+        (labelled([0, 1, 2, 0], K=3), -8.0),
+        (labelled([-1, -1, -1], son=0.1), 0.0),
+        (labelled([0, 1, -1, 0], np.zeros((4, 4))), -6.0),
+        (Problem(Graph(np.zeros((4, 4)), "uniform"), [], 2, weights=(1.0, 0.0, 0.0)), 0.0),
+        (Problem(Graph(np.zeros((1, 1)), "uniform"), [], 1, weights=(1.0, 0.0, 0.0)), 0.0),
+        (Problem(Graph(np.array(PAIR), "uniform"), [], 1, weights=(1.0, 0.0, 0.0), son=1.0), -2.0),
+        (Problem(Graph(np.array(PAIR), "uniform"), [], 5, weights=(1.0, 0.0, 0.0)), -2.0),
+        (labelled([0, 1, 1], weights=(0.0, 0.0, 0.0)), 0.0),
+    ],
+)
+def test_small_problems_have_the_value_seen_by_eye(problem, value):
+    result = BlockADMM(tol=1e-8).solve(problem)
+    assert result.status is Status.CONVERGED
+    assert result.program_value == pytest.approx(value, abs=1e-6)
+    assert result.lower_bound <= value
+    assert result.W.shape == (problem.n_nodes, problem.n_classes)
+    assert set(np.unique(result.W)) <= {0.0, 1.0}
+
+
+def test_a_large_sum_of_norms_gives_all_nodes_one_model():
+    result = BlockADMM(tol=1e-7).solve(labelled([0, 0, 0, 1], son=10.0))
+    np.testing.assert_allclose(result.point.models, np.tile([1.0, 0.0], (4, 1)), atol=1e-4)
+    assert result.program_value == pytest.approx(-6.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e-6, 1e6, 1e100])
+def test_any_unit_will_do(scale):
+    problem = small_problem(weights=(scale, 0.0, 2.0 * scale))
+    one = BlockADMM(tol=0.0, max_iter=100).solve(small_problem())
+    result = BlockADMM(tol=0.0, max_iter=100).solve(problem)
+    assert result.program_value / scale == pytest.approx(one.program_value, rel=1e-6)
+    assert result.lower_bound / scale == pytest.approx(one.lower_bound, rel=1e-6)
+
+
+def test_one_iteration_is_judged():
+    problem = small_problem(seed=3)
+    result = BlockADMM(max_iter=1).solve(problem)
+    assert (result.status, result.n_iter) == (Status.MAX_ITER, 1)
+    assert len(result.history["bound"]) == 1
+    assert -np.inf < result.lower_bound <= best_labelling(problem)
+    assert result.violation <= 1e-9
+
+
+# What is refused. -----------------------------------------------------------------------
+
+
+def test_calibrated_weights_are_refused_in_one_line():
+    with pytest.raises(InputError, match="needs fixed weights") as error:
+        BlockADMM().solve(small_problem(weights="calibrated"))
+    assert "\n" not in str(error.value)
+
+
+def test_features_are_sent_to_cano():
+    with pytest.raises(
+        InputError, match=r"BlockADMM needs models in a polytope.*use CANO"
+    ) as error:
+        BlockADMM().solve(small_problem(sources="GFL"))
+    assert "\n" not in str(error.value)
+
+
+def test_too_little_memory_is_told_before_anything_is_built(monkeypatch):
+    n = 600
+    problem = labelled(np.zeros(n, dtype=int))
+    sizes = {"SC_PAGE_SIZE": 2**12, "SC_PHYS_PAGES": 2**12}  # 16 MiB: less than two of 18 matrices
+    monkeypatch.setattr(os, "sysconf", lambda name: sizes[name], raising=False)
+    with pytest.raises(InputError) as error:
+        BlockADMM().solve(problem)
+    told = str(error.value)
+    for part in ("BlockADMM", "600 × 600", "GiB for 600 nodes", "solver='block'"):
+        assert part in told
+    assert "\n" not in told
+
+
+def test_a_start_is_refused():
+    with pytest.raises(InputError, match="takes no start"):
+        BlockADMM().solve(small_problem(), start=np.ones((8, 2)))
