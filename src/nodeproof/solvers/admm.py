@@ -22,6 +22,7 @@ from nodeproof.program import (
     with_diagonal,
 )
 from nodeproof.solvers.base import Callback, Progress, Status, check_at_least, check_count
+from nodeproof.solvers.block import BlockCADO
 from nodeproof.solvers.convex import ConvexResult, finish, relative_gap
 from nodeproof.solvers.lifted import Labelling, LabellingResult, labelling_costs
 from nodeproof.solvers.splitting import (
@@ -36,6 +37,10 @@ from nodeproof.son import Pairs, sum_of_norms
 __all__ = ["BlockADMM"]
 
 Array = NDArray[np.float64]
+
+# ρ to begin with, in units of the largest cost: whole classes move from vertex to vertex at a
+# pace of 1/ρ.
+_RHO = 0.35
 
 
 @dataclass(frozen=True)
@@ -103,19 +108,21 @@ class BlockADMM:
             With fixed weights, and terms whose losses are linear on a polytope; with any, if
             lifted.
         start : ndarray of shape (n, K), optional
-            Rows that the models are fitted to, if lifted. The program itself is convex: it does
-            not matter where one begins.
+            Rows to begin from, by default those of block CADO: they change how long it takes,
+            not what is found. If lifted, the rows that the models are fitted to.
         callback : callable, optional
             Told whenever the bound is computed; a true answer ends the solve.
         """
         if self.lifted:
             return self._solve_lifted(problem, start, callback)
-        if start is not None:
-            raise InputError("BlockADMM solves a convex program and takes no start unless lifted")
         program = Program(problem)
         polytope = program.require_polytope("BlockADMM")
         check_memory("BlockADMM", program.n_nodes, 7 * len(polytope.vertices) + 4)
         state = Blocks(program.B, polytope, program.son)
+        if start is None:
+            seed = 0 if self.random_state is None else self.random_state
+            start = BlockCADO(temperature=0.0, random_state=seed).solve(problem).W
+        state.begin(*_as_labelling(program, polytope, start))
         status, iteration, history = self._iterate(state, callback)
         return finish(
             program, state.atoms(), state.bound, status, iteration, history, self.random_state
@@ -162,6 +169,18 @@ class BlockADMM:
         return Status.MAX_ITER, iteration, dict(history)
 
 
+def _as_labelling(
+    program: Program, polytope: Polytope, start: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the class of each node, and for each class the vertex that costs it least."""
+    shape = (program.n_nodes, program.problem.n_classes)
+    if np.shape(start) != shape:
+        raise InputError(f"a start must have the shape {shape}, got {np.shape(start)}")
+    labelling = np.asarray(start).argmax(axis=1)
+    members = np.eye(shape[1])[labelling]
+    return labelling, (members.T @ polytope.costs).argmin(axis=1)
+
+
 class Blocks(Splitting):
     """The program's own splitting: the blocks share the diagonal and the signs of L."""
 
@@ -171,7 +190,7 @@ class Blocks(Splitting):
         self.son = son if self.k > 1 else 0.0
         Z = np.tile(np.eye(self.n) / self.k, (self.k, 1, 1))
         rho = max(np.abs(B).max(initial=0.0), np.abs(self.costs).max(initial=0.0))
-        super().__init__(Z, float(rho) or 1.0)
+        super().__init__(Z, _RHO * float(rho) or 1.0)
         self.best, self.value, self.bound = Z.copy(), np.inf, -np.inf
         self._restart, self._averaged, self._sums = FIRST_ADAPTATION, 0, list[Array]()
         if self.son:
@@ -179,6 +198,16 @@ class Blocks(Splitting):
             # An orthonormal basis of the directions in which shares can move: they sum to one.
             self._basis = np.linalg.svd(np.ones((1, self.k)))[2][1:].T
             self._stiff = self._basis.T @ self.vertices @ self.vertices.T @ self._basis
+
+    def begin(self, labelling: NDArray[np.int64], at: NDArray[np.int64]) -> None:
+        """Begin from a labelling whose class i is at the vertex ``at[i]``."""
+        together = (labelling[:, None] == labelling).astype(np.float64)
+        self.Z[:] = 0.0
+        for j in range(self.k):
+            of = at[labelling] == j
+            self.Z[j][np.ix_(of, of)] = together[np.ix_(of, of)]
+        self.X = self.Z.copy()
+        self.value, self.best = self._feasible_value(self.X), self.X.copy()
 
     @property
     def shares(self) -> Array:
