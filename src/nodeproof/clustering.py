@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from nodeproof import threads
 from nodeproof.adjacency import check_adjacency
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
@@ -66,7 +67,8 @@ class Clustering:
     lower_bound : float
         What no other L can undercut: rigorous.
     constant : float
-        ``μ0·n``, the part of both that no L changes.
+        The part of both that no L changes: ``μ0·n``, and of the linear loss ``2t·n`` for the
+        diagonal.
     status : Status
         How the solver ended.
     n_iter : int
@@ -162,7 +164,8 @@ def cluster_graph(
     if positive and loss == "linear":
         return _by_blocks(adjacency, mu0, threshold, tol, max_iter)
     entries = _Entries(adjacency.toarray().astype(np.float64), loss == "absolute", threshold)
-    return _split(entries, mu0, positive, tol, max_iter)
+    with threads.using(1):  # matrices are small, and bits must not depend on BLAS threads
+        return _split(entries, mu0, positive, tol, max_iter)
 
 
 def _by_blocks(
@@ -174,14 +177,14 @@ def _by_blocks(
     problem = Problem(graph, [], 1, weights=(1.0, 0.0, 0.0), threshold=threshold)
     result = BlockADMM(tol=tol, max_iter=max_iter, random_state=0).solve(problem)
     assert isinstance(result, ConvexResult)
-    constant, diagonal = mu0 * graph.n_nodes, 2.0 * threshold * graph.n_nodes
+    constant = (mu0 + 2.0 * threshold) * graph.n_nodes
     history = dict(result.history)
     for key in ("value", "bound"):
-        history[key] = [seen + diagonal + constant for seen in history.get(key, [])]
+        history[key] = [seen + constant for seen in history.get(key, [])]
     return Clustering(
         L=Similarities().project(result.point.L),
-        value=float(result.program_value + diagonal + constant),
-        lower_bound=float(result.lower_bound + diagonal + constant),
+        value=float(result.program_value + constant),
+        lower_bound=float(result.lower_bound + constant),
         constant=constant,
         status=result.status,
         n_iter=result.n_iter,

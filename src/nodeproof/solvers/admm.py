@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nodeproof import threads
 from nodeproof.errors import InputError
 from nodeproof.problem import Problem
 from nodeproof.program import (
@@ -113,8 +114,14 @@ class BlockADMM:
         callback : callable, optional
             Told whenever the bound is computed; a true answer ends the solve.
         """
-        if self.lifted:
-            return self._solve_lifted(problem, start, callback)
+        with threads.using(1):  # matrices are small, and bits must not depend on BLAS threads
+            if self.lifted:
+                return self._solve_lifted(problem, start, callback)
+            return self._solve_program(problem, start, callback)
+
+    def _solve_program(
+        self, problem: Problem, start: NDArray[Any] | None, callback: Callback | None
+    ) -> ConvexResult:
         program = Program(problem)
         polytope = program.require_polytope("BlockADMM")
         check_memory("BlockADMM", program.n_nodes, 7 * len(polytope.vertices) + 4)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from nodeproof import threads
 from nodeproof.atoms.cogent import Cogent
 from nodeproof.atoms.counted import Calls
 from nodeproof.atoms.joint import JointAtoms
@@ -123,6 +124,10 @@ class CANO:
             raise InputError("CANO solves a convex program and takes no start")
         if self.z_step == "gradient" and problem.son:
             raise InputError("the sum of norms has no gradient: use z_step='exact' with son > 0")
+        with threads.using(1):  # matrices are small, and bits must not depend on BLAS threads
+            return self._solve(problem, callback)
+
+    def _solve(self, problem: Problem, callback: Callback | None) -> ConvexResult:
         program = Program(problem)
         n = program.n_nodes
         pairs = n * n * (program.models_set.dim if program.son else 0)

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from nodeproof import threads
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.problem import Problem
 from nodeproof.program import (
@@ -106,6 +107,10 @@ class ExactSDP:
         if start is not None:
             raise InputError("ExactSDP solves a convex program and takes no start")
         cp = _cvxpy(self.backend)
+        with threads.using(1):  # matrices are small, and bits must not depend on BLAS threads
+            return self._solve(cp, problem, callback)
+
+    def _solve(self, cp: Any, problem: Problem, callback: Callback | None) -> ConvexResult:
         program = Program(problem)
         n, k = program.require_polytope("ExactSDP").costs.shape
         check_memory("ExactSDP", n, 12 * k + 6)
