@@ -91,6 +91,18 @@ def test_bounds_of_random_blocks_are_never_above_what_they_bound(seed):
         assert state.bound <= state.value + 1e-12 * abs(state.value)
 
 
+@pytest.mark.parametrize("son", [0.0, 0.3])
+def test_another_penalty_leaves_the_multipliers_what_they_are(son):
+    program = Program(small_problem(son=son))
+    state = Blocks(program.B, program.require_polytope("it"), son)
+    for _ in range(7):
+        state.step()
+    before = state._dual()
+    state.rescale(3.0)
+    for one, two in zip(before, state._dual(), strict=True):
+        np.testing.assert_allclose(two, one, rtol=1e-10, atol=1e-12)
+
+
 def test_tightened_prices_leave_no_block_negative():
     rng = np.random.default_rng(0)
     B, costs = off_diagonal(rng.normal(size=(5, 5))), rng.normal(size=(5, 3))

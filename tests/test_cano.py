@@ -8,6 +8,7 @@ from convex_helpers import best_labelling, labelled, small_problem
 from nodeproof.errors import InputError
 from nodeproof.program import Program
 from nodeproof.solvers import CANO, BlockADMM, Status
+from nodeproof.solvers.cano import _State
 from nodeproof.solvers.models_step import ModelsStep, nearest_models
 from nodeproof.son import sum_of_norms
 
@@ -78,11 +79,65 @@ def test_covariances_and_a_sum_of_norms_together():
     assert result.violation <= 1e-9
 
 
+def alone(program: Program):
+    """Return the best model of every node, and their losses: the optimum without links."""
+    n = program.n_nodes
+    best = [
+        np.eye(2)[np.maximum(term.y, 0)] if term.linear else term.refit(np.eye(n))
+        for term, _ in program.terms
+    ]
+    theta = program.models_set.join(best)
+    return theta, float(program.losses(theta).sum())
+
+
+@pytest.mark.parametrize("sources", ["F", "FL"])
+def test_bounds_hold_for_any_multipliers_and_tangents(sources):
+    program = Program(small_problem(n=4, sources=sources, seed=2))
+    optimum = alone(program)[1]
+    rng = np.random.default_rng(0)
+    for size in (0.0, 1e-2, 1.0, 100.0):
+        for _ in range(3):
+            state = _State(program, CANO())
+            state.theta = program.models_set.project(rng.normal(size=state.theta.shape))
+            state.u_L = size * rng.normal(size=(4, 4))
+            state.u_theta = size * rng.normal(size=state.theta.shape)
+            assert max(state._bounds(5)) <= optimum
+
+
+def test_tangents_at_the_optimum_and_its_prices_prove_it():
+    program = Program(small_problem(n=4, sources="F", seed=2))
+    state = _State(program, CANO())
+    state.theta, optimum = alone(program)
+    slope = program.loss_gradient(state.theta)
+    prices = (slope * program.models_set.lmo(slope)).sum(axis=1)
+    state.u_L = np.diag(-prices / state.beta)
+    bound = max(state._bounds(200))
+    assert optimum - 0.05 * abs(optimum) <= bound <= optimum
+
+
+def test_a_gradient_step_goes_down_the_slope_by_its_size():
+    program = Program(small_problem(n=4, sources="FL", seed=3))
+    rng = np.random.default_rng(1)
+    for size in (None, 0.01):
+        state = _State(program, CANO(z_step="gradient", z_step_size=size, penalty=4.0))
+        z_L, z = state.L.copy(), state.theta.copy()
+        L, theta = rng.random((4, 4)), rng.normal(size=z.shape)
+        state._step_z(L, theta)
+        alpha = size or 0.25
+        curved = program.loss_gradient(z)
+        program.models_set.split(curved)[1][:] = 0.0  # labels are linear
+        moved = program.project(
+            z_L - alpha * 4.0 * (z_L - L), z - alpha * (curved + 4.0 * (z - theta))
+        )
+        np.testing.assert_allclose(state.L, moved[0], atol=1e-12)
+        np.testing.assert_allclose(state.theta, moved[1], atol=1e-12)
+
+
 def test_forward_steps_are_counted():
     result = CANO(n_forward=3, max_iter=20, tol=0.0).solve(small_problem())
     assert result.status is Status.MAX_ITER
     assert result.n_iter == 20
-    assert 20 <= result.calls["lmo"] <= 60
+    assert 40 < result.calls["lmo"] <= 60
     assert result.calls["projection"] == 20
     assert result.calls["prox"] == 0
     assert result.history["lmo"][-1] == result.calls["lmo"]

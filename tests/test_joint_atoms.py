@@ -8,6 +8,7 @@ from scipy.optimize import minimize_scalar
 
 from nodeproof.atoms import JointAtoms, SymmetricPositive
 from nodeproof.atoms.cogent import Cogent
+from nodeproof.atoms.joint import _proven
 from nodeproof.errors import InputError
 from nodeproof.sets import Box, Product, Simplex, SpectralBox
 
@@ -181,6 +182,31 @@ def test_no_extreme_point_undercuts_the_bound(models_set):
         assert bound <= min(least(G, g, theta) for theta in corners(models_set, 25))
 
 
+@pytest.mark.parametrize("definite", [True, False])
+def test_any_matrix_at_all_proves_a_bound(definite):
+    """Lifted to what it must satisfy, S may be whatever: too small, or not semidefinite."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        G, g = draw(Product([BOX]), 3, seed)
+        Q = g.reshape(3, 2, 2)
+        Q = 0.5 * (Q + Q.swapaxes(1, 2))
+        base = G + BOX.lo * np.diag(np.trace(Q, axis1=1, axis2=2))
+        S = rng.normal(size=(6, 6)) * rng.choice([0.1, 1.0])
+        S = S @ S.T if definite else S + S.T
+        bound = _proven(base, (BOX.hi - BOX.lo) * Q, S.reshape(3, 2, 3, 2))
+        optimum = min(least(G, g, theta) for theta in corners(Product([BOX]), 40))
+        assert bound <= optimum
+    # Nothing is too little where the pull is negative: the lift alone must prove the bound.
+    for m in (2, 3):
+        steep = -np.tile(np.eye(m), (2, 1, 1))
+        for share in (0.0, 0.9, -1.0):
+            S = share * np.eye(2 * m).reshape(2, m, 2, m)
+            assert _proven(np.zeros((2, 2)), steep, S) == pytest.approx(-m, abs=1e-9)
+    # Where steep is positive, S must still be semidefinite.
+    S = -np.eye(4).reshape(2, 2, 2, 2)
+    assert _proven(np.zeros((2, 2)), 5.0 * np.tile(np.eye(2), (2, 1, 1)), S) <= 0.0
+
+
 def test_the_bound_is_the_oracles_value_over_few_vertices():
     for models_set in EXACT:
         G, g = draw(models_set, 5, 4)
@@ -240,6 +266,8 @@ def test_what_no_atoms_add_up_to_has_an_infinite_norm():
     atoms = JointAtoms(3, Product([Simplex(2)]))
     L, theta = random_sum(atoms, 2, 0)
     assert atoms.norm((1e-9 * L, 1e-9 * (theta + 0.01))) == np.inf
+    near = L / np.trace(L), theta / np.trace(L) + 1e-3
+    assert atoms.norm(near) == np.inf
     assert atoms.norm((0.0 * L, theta)) == np.inf
     assert atoms.norm((L - 0.5 * np.eye(3), theta)) == np.inf
     assert atoms.norm((L + np.triu(np.ones((3, 3)), 1), theta)) == np.inf
