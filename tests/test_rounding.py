@@ -77,11 +77,20 @@ def test_the_value_is_the_least_of_all_candidates():
 
 def test_what_the_models_lean_to_is_a_candidate_of_its_own():
     """Without links the similarities say nothing, and the labels all."""
-    problem = labelled([0, 1, 1, 0])
-    theta = np.eye(2)[[0, 1, 1, 0]]
-    W, _, value = rounded(problem, np.eye(4), theta)
-    np.testing.assert_array_equal(W.argmax(axis=1), [0, 1, 1, 0])
-    assert value == -8.0
+    y = np.array([2, 0, 1, 0, 2, 1, 0, 1, 2])
+    problem = labelled(y, K=3)
+    W, _, value = rounded(problem, np.eye(9), np.eye(3)[y])
+    np.testing.assert_array_equal(W.argmax(axis=1), y)
+    assert value == -18.0
+
+
+def test_chains_of_similar_nodes_are_a_block():
+    z = np.repeat([0, 1], 4)
+    program = Program(graph_of(z))
+    E = np.hstack([np.sqrt(0.7) * np.eye(2)[z], np.sqrt(0.3) * np.eye(8)])
+    point = Decomposition(E, np.zeros((10, 0)))
+    first = next(_candidates(program, point, np.random.default_rng(0)))
+    np.testing.assert_array_equal(first, z)
 
 
 def test_classes_are_named_by_the_labels():
