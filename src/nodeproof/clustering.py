@@ -67,8 +67,9 @@ class Clustering:
     lower_bound : float
         What no other L can undercut: rigorous.
     constant : float
-        The part of both that no L changes: ``μ0·n``, and of the linear loss ``2t·n`` for the
-        diagonal.
+        ``μ0·n``, the part of both that no L changes.
+    gap : float
+        How far L can be from optimal, relative to the objective without what is constant.
     status : Status
         How the solver ended.
     n_iter : int
@@ -81,6 +82,7 @@ class Clustering:
     value: float
     lower_bound: float
     constant: float
+    gap: float
     status: Status
     n_iter: int
     history: dict[str, list[float]]
@@ -89,11 +91,6 @@ class Clustering:
     def converged(self) -> bool:
         """Whether the value is proven to be as close to the optimum as was asked."""
         return self.status is Status.CONVERGED
-
-    @property
-    def gap(self) -> float:
-        """How far L can be from optimal, relative to the objective without its constant."""
-        return _gap(self.value, self.lower_bound, self.constant)
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -177,15 +174,16 @@ def _by_blocks(
     problem = Problem(graph, [], 1, weights=(1.0, 0.0, 0.0), threshold=threshold)
     result = BlockADMM(tol=tol, max_iter=max_iter, random_state=0).solve(problem)
     assert isinstance(result, ConvexResult)
-    constant = (mu0 + 2.0 * threshold) * graph.n_nodes
+    constant, diagonal = mu0 * graph.n_nodes, 2.0 * threshold * graph.n_nodes
     history = dict(result.history)
     for key in ("value", "bound"):
-        history[key] = [seen + constant for seen in history.get(key, [])]
+        history[key] = [seen + diagonal + constant for seen in history.get(key, [])]
     return Clustering(
         L=Similarities().project(result.point.L),
-        value=float(result.program_value + constant),
-        lower_bound=float(result.lower_bound + constant),
+        value=float(result.program_value + diagonal + constant),
+        lower_bound=float(result.lower_bound + diagonal + constant),
         constant=constant,
+        gap=result.gap,
         status=result.status,
         n_iter=result.n_iter,
         history=history,
@@ -276,7 +274,10 @@ def _split(entries: _Entries, mu0: float, positive: bool, tol: float, max_iter: 
         status = Status.INTERRUPTED
     if not np.isfinite(value):  # interrupted before anything was judged
         value = entries.value(best) + constant
-    return Clustering(best, float(value), float(bound), constant, status, iteration, dict(history))
+    gap = _gap(value, bound, constant)
+    return Clustering(
+        best, float(value), float(bound), constant, gap, status, iteration, dict(history)
+    )
 
 
 def _gap(value: float, bound: float, constant: float) -> float:
