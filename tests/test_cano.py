@@ -46,7 +46,7 @@ def test_it_agrees_with_block_admm_on_polytopes(problem, options):
 @pytest.fixture(scope="module")
 def covariances():
     problem = small_problem(n=12, sources="GFL", weights=(1.0, 1.0, 1.0), seed=3)
-    return problem, CANO(tol=5e-3, max_iter=60, random_state=0).solve(problem)
+    return problem, CANO(tol=5e-3, max_iter=40, random_state=0).solve(problem)
 
 
 def test_with_covariances_the_value_is_below_every_labelling(covariances):
@@ -73,7 +73,7 @@ def test_calls_are_counted_and_residuals_fall(covariances):
 
 def test_covariances_and_a_sum_of_norms_together():
     problem = small_problem(n=6, sources="GFL", weights=(1.0, 1.0, 1.0), son=0.1, seed=4)
-    result = CANO(max_iter=15, random_state=0).solve(problem)
+    result = CANO(max_iter=5, random_state=0).solve(problem)
     assert result.lower_bound <= best_labelling(problem)
     assert result.lower_bound <= result.program_value
     assert result.violation <= 1e-9

@@ -160,7 +160,7 @@ def test_more_eigenvectors_than_nodes_are_not_asked_for():
 
 
 @every_set
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_no_atom_undercuts_the_bound(models_set, scale):
     rng = np.random.default_rng(3)
     for seed, n in enumerate((1, 4)):
@@ -168,8 +168,8 @@ def test_no_atom_undercuts_the_bound(models_set, scale):
         atoms = JointAtoms(n, models_set)
         bound = atoms.bound(G, g, n_iter=15)
         assert bound <= atoms.find(G, g)[2].min()
-        drawn = models_set.project(3.0 * rng.normal(size=(100, models_set.dim)))
-        outer = models_set.lmo(rng.normal(size=(100, models_set.dim)))
+        drawn = models_set.project(3.0 * rng.normal(size=(40, models_set.dim)))
+        outer = models_set.lmo(rng.normal(size=(40, models_set.dim)))
         for theta in (*drawn, *outer):
             assert bound <= least(G, g, theta)
 
