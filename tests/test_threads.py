@@ -51,7 +51,8 @@ def test_overlapping_uses_keep_blas_on_one_thread_and_give_its_threads_back():
         return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 
     with threadpool_limits(limits=2):
-        assert blas_threads() == {2}
+        before = blas_threads()  # a library may have been built for one thread
+        assert 2 in before
         first, second = threads.using(1), threads.using(1)
         first.__enter__()
         second.__enter__()
@@ -59,7 +60,7 @@ def test_overlapping_uses_keep_blas_on_one_thread_and_give_its_threads_back():
         first.__exit__(None, None, None)
         assert blas_threads() == {1}
         second.__exit__(None, None, None)
-        assert blas_threads() == {2}
+        assert blas_threads() == before
 
 
 def test_an_error_in_a_range_reaches_the_caller(monkeypatch):
