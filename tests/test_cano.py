@@ -118,19 +118,32 @@ def test_tangents_at_the_optimum_and_its_prices_prove_it():
 def test_a_gradient_step_goes_down_the_slope_by_its_size():
     program = Program(small_problem(n=4, sources="FL", seed=3))
     rng = np.random.default_rng(1)
-    for size in (None, 0.01):
+    for size in (0.001, 0.01):
         state = _State(program, CANO(z_step="gradient", z_step_size=size, penalty=4.0))
         z_L, z = state.L.copy(), state.theta.copy()
         L, theta = rng.random((4, 4)), rng.normal(size=z.shape)
         state._step_z(L, theta)
-        alpha = size or 0.25
         curved = program.loss_gradient(z)
         program.models_set.split(curved)[1][:] = 0.0  # labels are linear
         moved = program.project(
-            z_L - alpha * 4.0 * (z_L - L), z - alpha * (curved + 4.0 * (z - theta))
+            z_L - size * 4.0 * (z_L - L), z - size * (curved + 4.0 * (z - theta))
         )
         np.testing.assert_allclose(state.L, moved[0], atol=1e-12)
         np.testing.assert_allclose(state.theta, moved[1], atol=1e-12)
+
+
+def test_gradient_steps_stay_within_the_curvature_of_the_losses():
+    problem = small_problem(n=4, sources="F", seed=2)
+    _, optimum = alone(Program(problem))
+    result = CANO(z_step="gradient", max_iter=200, tol=0.0).solve(problem)
+    assert optimum <= result.program_value <= optimum + 0.05 * abs(optimum)
+
+
+def test_stopped_before_its_first_check_it_still_has_a_bound():
+    result = CANO().solve(small_problem(), callback=lambda told: told.iteration == 2)
+    assert result.status is Status.STOPPED
+    assert np.isfinite(result.lower_bound)
+    assert result.lower_bound <= result.program_value < np.inf
 
 
 def test_forward_steps_are_counted():

@@ -220,9 +220,9 @@ def test_negative_entries_are_lifted_in_both_ways(n):
 
 def test_the_cheaper_way_of_lifting_is_taken():
     """One negative pair among many: to lift that pair alone costs less, and the other way."""
-    for sign in (1.0, -1.0):
+    for threshold in (0.2, 1.8):
         A = np.ones((8, 8)) - np.eye(8)
-        problem = Problem(Graph(A, "uniform"), [], 2, (sign, 0.0, 0.0), threshold=0.2)
+        problem = Problem(Graph(A, "uniform"), [], 2, (1.0, 0.0, 0.0), threshold=threshold)
         program = Program(problem)
         E = np.hstack([np.eye(8), np.zeros((8, 0))])
         E[1] = [-0.6, 0.8, 0, 0, 0, 0, 0, 0]
@@ -374,11 +374,7 @@ LEAST_SCALES = [
 
 
 @pytest.mark.parametrize("scale", LEAST_SCALES)
-def test_the_least_eigenvalue_is_proven_in_rational_arithmetic(scale, request):
-    if scale < 1e-160:
-        request.applymarker(
-            pytest.mark.xfail(strict=True, reason="squares underflow in the norm of the margin")
-        )
+def test_the_least_eigenvalue_is_proven_in_rational_arithmetic(scale):
     for seed in range(60):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(1, 6))
@@ -392,7 +388,6 @@ def test_the_least_eigenvalue_is_close():
     assert 1.0 - 1e-12 <= least_eigenvalue(M) <= 1.0
 
 
-@pytest.mark.xfail(strict=True, reason="the sum with the constant is not rounded down")
 def test_a_large_constant_is_rounded_down_too():
     for seed in range(200):
         rng = np.random.default_rng(seed)
@@ -403,7 +398,6 @@ def test_a_large_constant_is_rounded_down_too():
         assert Fraction(float(bound)) <= exact_sum(costs, [constant])
 
 
-@pytest.mark.xfail(strict=True, reason="min() passes over what is not a number")
 def test_costs_that_are_no_numbers_prove_nothing():
     costs = np.array([[1.0, np.nan], [1.0, 1.0]])
     zeros = np.zeros((2, 2))

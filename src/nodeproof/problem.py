@@ -126,6 +126,8 @@ class Problem:
             raise InputError(
                 f"weights must be 'calibrated' or three numbers (β_g, β_f, β_l), got {weights!r}"
             )
+        if not isinstance(weights, str) and not all(0 <= weight < np.inf for weight in weights):
+            raise InputError(f"weights (β_g, β_f, β_l) must be numbers ≥ 0, got {weights!r}")
         if not 0 <= trust < np.inf:
             raise InputError(f"trust in the graph must be a number ≥ 0, got {trust!r}")
         if not 0 <= son < np.inf:

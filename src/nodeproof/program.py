@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
-from nodeproof.problem import PAPER_WEIGHTS, Problem
+from nodeproof.problem import PAPER_WEIGHTS, Models, Problem
 from nodeproof.sets import Product, Similarities
 from nodeproof.son import sum_of_norms
 
@@ -121,13 +121,14 @@ class Program:
         n = problem.n_nodes
         check_memory("the convex program", n, matrices=2)
         self.problem, self.n_nodes, self.son = problem, n, getattr(problem, "son", 0.0)
-        self.B = np.zeros((n, n))
         if problem.graph is not None and betas["graph"]:
-            eta = problem.graph.eta
-            self.B += problem.graph.adjacency.toarray()
-            self.B -= problem.threshold * np.outer(eta, eta)
+            eta, t = problem.graph.eta, problem.threshold
+            self.B = problem.graph.adjacency.astype(np.float64).toarray()
+            self.B -= np.outer(t * eta, eta)
             self.B *= 2.0 * betas["graph"]
             np.fill_diagonal(self.B, 0.0)
+        else:
+            self.B = np.zeros((n, n))
         self.terms = [(t, betas[t.source]) for t in problem.terms if betas[t.source]]
         self.models_set = Product([term.models_set for term, _ in self.terms])
         self.similarities = Similarities(n)
@@ -159,6 +160,17 @@ class Program:
                 for (term, beta), part in zip(self.terms, parts, strict=True)
             ]
         )
+
+    def class_models(self, models: Models) -> Array:
+        """Return the models of a problem's classes as vectors, shape (K, d)."""
+        parts = [
+            theta
+            for term, theta in zip(self.problem.terms, models.terms, strict=True)
+            if any(term is used for used, _ in self.terms)
+        ]
+        if not parts:
+            return np.zeros((self.problem.n_classes, 0))
+        return self.models_set.join(parts)
 
     # The sets. --------------------------------------------------------------------------
 
@@ -271,19 +283,27 @@ def polytope_bound(B: Array, costs: Array, nu: Array, gamma: Array, constant: fl
     """
     M = -B - off_diagonal(gamma)
     least = min(least_eigenvalue(with_diagonal(M, c - nu)) for c in costs.T)
-    return dual_value(nu, gamma, least) + constant
+    return dual_value(nu, gamma, least, constant)
 
 
-def dual_value(nu: Array, gamma: Array, least: float) -> float:
-    """Return ``Σν + Σ_uv min(Γ_uv, 0) + n·least``, rounding allowed for."""
-    gains = np.append(nu, np.minimum(off_diagonal(gamma), 0.0))
-    slack = _ROUNDING * gains.size * np.finfo(float).eps * float(np.abs(gains).sum())
-    return float(gains.sum()) - slack + len(nu) * least
+def dual_value(nu: Array, gamma: Array, least: float, constant: float = 0.0) -> float:
+    """Return ``Σν + Σ_uv min(Γ_uv, 0) + n·least + constant``, rounded down."""
+    gains = np.concatenate([nu, np.minimum(off_diagonal(gamma), 0.0).ravel(), [constant]])
+    total = float(gains.sum()) + len(nu) * least
+    size = float(np.abs(gains).sum()) + len(nu) * abs(least)
+    return total - _ROUNDING * gains.size * np.finfo(float).eps * size
 
 
 def least_eigenvalue(M: Array) -> float:
-    """Return a lower bound of a symmetric matrix's least eigenvalue, rounding allowed for."""
-    margin = _ROUNDING * len(M) * np.finfo(float).eps * float(np.linalg.norm(M))
+    """Return a lower bound of a symmetric matrix's least eigenvalue, rounding allowed for.
+
+    Of a matrix that has entries that are no numbers, nothing is known.
+    """
+    largest = float(np.abs(M).max(initial=0.0))
+    if not np.isfinite(largest):
+        return -np.inf
+    n = len(M)  # n·largest is no less than the norm, and does not underflow
+    margin = _ROUNDING * n * np.finfo(float).eps * (n * largest) + np.finfo(float).tiny
     return float(np.linalg.eigvalsh(M)[0]) - margin
 
 

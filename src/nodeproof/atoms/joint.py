@@ -307,7 +307,9 @@ def _spectral_bound(G: Array, Q: Array, box: SpectralBox, n_iter: int) -> float:
     every = np.arange(n)
     S[every, :, every, :] = (vectors * np.maximum(-values, 0.0)[:, None]) @ vectors.swapaxes(1, 2)
     best = _proven(base, steep, S)
-    scale = float(np.linalg.eigvalsh(base)[-1] - best) or 1.0
+    scale = float(np.linalg.eigvalsh(base)[-1] - best)
+    if scale < 1e-200:  # rounding of zeros
+        return best
     total, rho = np.zeros((n, n)), np.eye(n) / n
     for step in range(1, n_iter + 1):
         values, vectors = np.linalg.eigh(rho)

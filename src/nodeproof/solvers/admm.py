@@ -122,13 +122,16 @@ class BlockADMM:
     def _solve_program(
         self, problem: Problem, start: NDArray[Any] | None, callback: Callback | None
     ) -> ConvexResult:
+        check_memory("BlockADMM", problem.n_nodes, 7 + 4)
         program = Program(problem)
         polytope = program.require_polytope("BlockADMM")
-        check_memory("BlockADMM", program.n_nodes, 7 * len(polytope.vertices) + 4)
+        pairs = 3 * polytope.vertices.shape[1] if program.son else 0
+        check_memory("BlockADMM", program.n_nodes, 7 * len(polytope.vertices) + 4 + pairs)
         state = Blocks(program.B, polytope, program.son)
         if start is None:
             seed = 0 if self.random_state is None else self.random_state
-            start = BlockCADO(temperature=0.0, random_state=seed).solve(problem).W
+            with np.errstate(over="ignore", invalid="ignore"):  # rows are in float32
+                start = BlockCADO(temperature=0.0, random_state=seed).solve(problem).W
         state.begin(*_as_labelling(program, polytope, start))
         status, iteration, history = self._iterate(state, callback)
         return finish(
@@ -143,6 +146,7 @@ class BlockADMM:
         if problem.son:
             raise InputError("the lifted relaxation has fixed models: leave son at 0")
         check_memory("BlockADMM", problem.n_nodes, 6 * problem.n_classes + 3)
+        _check_start(problem, start)
         models = problem.fit_models(start)
         state = Labelling(*labelling_costs(problem, models))
         status, iteration, history = self._iterate(state, callback)
@@ -176,15 +180,19 @@ class BlockADMM:
         return Status.MAX_ITER, iteration, dict(history)
 
 
+def _check_start(problem: Problem, start: NDArray[Any]) -> None:
+    shape = (problem.n_nodes, problem.n_classes)
+    if np.shape(start) != shape:
+        raise InputError(f"a start must have the shape {shape}, got {np.shape(start)}")
+
+
 def _as_labelling(
     program: Program, polytope: Polytope, start: NDArray[Any]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the class of each node, and for each class the vertex that costs it least."""
-    shape = (program.n_nodes, program.problem.n_classes)
-    if np.shape(start) != shape:
-        raise InputError(f"a start must have the shape {shape}, got {np.shape(start)}")
+    _check_start(program.problem, start)
     labelling = np.asarray(start).argmax(axis=1)
-    members = np.eye(shape[1])[labelling]
+    members = np.eye(program.problem.n_classes)[labelling]
     return labelling, (members.T @ polytope.costs).argmin(axis=1)
 
 

@@ -34,6 +34,8 @@ _CHECK_BOUNDED = 50
 # Steps to improve that bound, on the way and at the end.
 _BOUND_STEPS, _LAST_BOUND_STEPS = 60, 400
 
+_HALVINGS = 40
+
 
 @dataclass(frozen=True)
 class CANO:
@@ -128,6 +130,7 @@ class CANO:
             return self._solve(problem, callback)
 
     def _solve(self, problem: Problem, callback: Callback | None) -> ConvexResult:
+        check_memory("CANO", problem.n_nodes, 10)
         program = Program(problem)
         n = program.n_nodes
         pairs = n * n * (program.models_set.dim if program.son else 0)
@@ -153,7 +156,7 @@ class CANO:
                     if state.settled(self.tol):
                         status = Status.CONVERGED
                         break
-            if not state.atoms.exact:
+            if not state.atoms.exact or not np.isfinite(state.value):
                 state.judge(_LAST_BOUND_STEPS)
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
@@ -223,17 +226,42 @@ class _State:
         program = self.program
         self.calls.projection += 1
         if self.settings.z_step == "gradient":
-            alpha = self.beta * min(self.settings.z_step_size or np.inf, 1.0 / self.beta)
-            drift = self._gradient(self.theta, linear=False) / self.beta
-            self.L, self.theta = program.project(
-                self.L + alpha * (L - self.L),
-                self.theta + alpha * (theta - self.theta - drift),
-            )
+            self._step_z_along_the_gradient(L, theta)
             return
         if program.son or not all(term.linear for term, _ in program.terms):
             self.calls.prox += 1
         self.L = program.similarities.project(L)
         self.theta = self.models.solve(theta, self.beta)
+
+    def _step_z_along_the_gradient(self, L: Array, theta: Array) -> None:
+        """Move z one step down its gradient, as long as α says or the losses' curvature allows."""
+        program = self.program
+        alpha = self.beta * min(self.settings.z_step_size or np.inf, 1.0 / self.beta)
+        slope = self.theta - theta + self._gradient(self.theta, linear=False) / self.beta
+        L = self.L + alpha * (L - self.L)
+        here = self._z_objective(self.theta, theta)
+        for _ in range(_HALVINGS):
+            new = program.models_set.project(self.theta - alpha * slope)
+            if self._z_objective(new, theta) <= here:
+                self.theta = new
+                break
+            alpha *= 0.5
+        self.L = program.similarities.project(L)
+
+    def _z_objective(self, z: Array, theta: Array) -> float:
+        """Return ``h(z)/β + ½‖z − θ‖²`` for the models, without the sum of norms."""
+        return self._curved(z) / self.beta + 0.5 * float(((z - theta) ** 2).sum())
+
+    def _curved(self, theta: Array) -> float:
+        """Return the losses that are not linear."""
+        parts = self.program.models_set.split(theta)
+        return float(
+            sum(
+                beta * term.loss(part, 0, self.program.n_nodes).sum()
+                for (term, beta), part in zip(self.program.terms, parts, strict=True)
+                if not term.linear
+            )
+        )
 
     def seen(self) -> dict[str, float]:
         """Return what goes into the history: the objective at z, and the residuals."""
@@ -265,15 +293,7 @@ class _State:
         program = self.program
         nu, gamma = -self.beta * np.diag(self.u_L), off_diagonal(-self.beta * self.u_L)
         slope = self._gradient(self.theta, linear=False)
-        tangent = -float(np.vdot(slope, self.theta))
-        curved = [
-            beta * term.loss(part, 0, program.n_nodes).sum()
-            for (term, beta), part in zip(
-                program.terms, program.models_set.split(self.theta), strict=True
-            )
-            if not term.linear
-        ]
-        tangent += float(sum(curved))
+        tangent = self._curved(self.theta) - float(np.vdot(slope, self.theta))
         pull = slope + self.models.forces()
         bounds = []
         for y in (pull, self.beta * self.u_theta) if self.atoms.exact else (pull,):
@@ -292,7 +312,7 @@ class _State:
             else:
                 G = -program.B - gamma - np.diag(nu)
                 least = self.atoms.bound(G, q, steps)
-                bounds.append(dual_value(nu, gamma, least) + constant)
+                bounds.append(dual_value(nu, gamma, least, constant))
         return bounds
 
 

@@ -15,6 +15,9 @@ __all__ = ["ConvexResult", "finish"]
 
 Array = NDArray[np.float64]
 
+# Models of classes may be off their sets by rounding.
+_FEASIBLE = 1e-9
+
 
 @dataclass(frozen=True)
 class ConvexResult(Result):
@@ -67,9 +70,14 @@ def finish(
     calls: dict[str, int] | None = None,
     residuals: dict[str, float] | None = None,
 ) -> ConvexResult:
-    """Make the point feasible, judge it, and round it to a labelling."""
+    """Make the point feasible, judge it, and round it to a labelling, which may be better."""
     point = program.repair(point)
     W, models, value = round_point(program, point, np.random.default_rng(random_state))
+    program_value = float(program.value(point.L, point.models))
+    labelling = Decomposition(W.astype(np.float64), program.class_models(models))
+    rounded_value = float(program.value(labelling.L, labelling.models))
+    if rounded_value < program_value and program.violation(labelling) <= _FEASIBLE:
+        point, program_value = labelling, rounded_value
     return ConvexResult(
         W=W,
         models=models,
@@ -78,7 +86,7 @@ def finish(
         n_iter=n_iter,
         history=history,
         point=point,
-        program_value=float(program.value(point.L, point.models)),
+        program_value=program_value,
         lower_bound=float(lower_bound),
         violation=program.violation(point),
         calls=calls or {},

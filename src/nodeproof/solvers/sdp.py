@@ -111,6 +111,7 @@ class ExactSDP:
             return self._solve(cp, problem, callback)
 
     def _solve(self, cp: Any, problem: Problem, callback: Callback | None) -> ConvexResult:
+        check_memory("ExactSDP", problem.n_nodes, 12 + 6)
         program = Program(problem)
         n, k = program.require_polytope("ExactSDP").costs.shape
         check_memory("ExactSDP", n, 12 * k + 6)
