@@ -11,7 +11,8 @@ from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.program import Polytope, Program, off_diagonal
 from nodeproof.solvers import BlockADMM, Status
-from nodeproof.solvers.admm import Blocks, tighten
+from nodeproof.solvers.admm import Blocks
+from nodeproof.solvers.bounds import tighten
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -231,3 +231,22 @@ def test_unfit_options_are_refused(options, message):
 def test_a_start_is_refused():
     with pytest.raises(InputError, match="takes no start"):
         ExactSDP().solve(two_cliques(), start=np.ones((6, 2)))
+
+
+def test_an_interrupt_keeps_what_was_solved_before(monkeypatch):
+    problem = planted(2, 6, 0.8, 0.2, 0.5)
+    solve, asked = sdp._Model.solve, []
+
+    def interrupted(model, backend, **options):
+        asked.append(backend)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return solve(model, backend, **options)
+
+    monkeypatch.setattr(sdp._Model, "solve", interrupted)
+    result = ExactSDP("scs", tol=0.0).solve(problem)
+    assert result.status is Status.INTERRUPTED
+    assert result.lower_bound <= result.program_value < np.inf
+    del asked[1:]
+    with pytest.raises(KeyboardInterrupt):  # in its first run: there is nothing to keep
+        ExactSDP("scs").solve(problem)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from nodeproof.errors import InputError
 from nodeproof.problem import PAPER_WEIGHTS, Models, Problem
@@ -92,8 +92,6 @@ class Program:
 
     Attributes
     ----------
-    B : ndarray of shape (n, n)
-        What each ordered pair gains by being together.
     models_set : Product
         Θ, the product of the terms' sets: a model is one vector of d numbers.
     son : float
@@ -117,21 +115,24 @@ class Program:
                 "the convex program needs fixed weights: build the problem with "
                 f"weights=(β_g, β_f, β_l), for example the paper's {PAPER_WEIGHTS}"
             )
-        betas = dict(zip(("graph", "features", "labels"), problem.weights, strict=True))
-        n = problem.n_nodes
-        check_memory("the convex program", n, matrices=2)
-        self.problem, self.n_nodes, self.son = problem, n, getattr(problem, "son", 0.0)
-        if problem.graph is not None and betas["graph"]:
-            eta, t = problem.graph.eta, problem.threshold
-            self.B = problem.graph.adjacency.astype(np.float64).toarray()
-            self.B -= np.outer(t * eta, eta)
-            self.B *= 2.0 * betas["graph"]
-            np.fill_diagonal(self.B, 0.0)
-        else:
-            self.B = np.zeros((n, n))
-        self.terms = [(t, betas[t.source]) for t in problem.terms if betas[t.source]]
+        self.problem, self.n_nodes, self.son = problem, problem.n_nodes, problem.son
+        weighed = zip(problem.terms, problem.term_weights, strict=True)
+        self.terms = [(term, beta) for term, beta in weighed if beta]
         self.models_set = Product([term.models_set for term, _ in self.terms])
-        self.similarities = Similarities(n)
+        self.similarities = Similarities(problem.n_nodes)
+
+    @cached_property
+    def B(self) -> Array:
+        """What each ordered pair gains by being together, shape (n, n)."""
+        check_memory("the convex program", self.n_nodes, matrices=2)
+        graph, beta = self.problem.graph, self.problem.weights[0]
+        if graph is None or not beta:
+            return np.zeros((self.n_nodes, self.n_nodes))
+        B = graph.adjacency.astype(np.float64).toarray()
+        B -= np.outer(self.problem.threshold * graph.eta, graph.eta)
+        B *= 2.0 * float(beta)
+        np.fill_diagonal(B, 0.0)
+        return np.asarray(B)
 
     # The objective. ---------------------------------------------------------------------
 
@@ -142,35 +143,38 @@ class Program:
             total += self.son * sum_of_norms(theta)
         return total
 
-    def losses(self, theta: Array) -> Array:
-        """Return ``f_v(θ_v)``, all terms together, shape (n,)."""
+    def losses(self, theta: Array, linear: bool | None = None) -> Array:
+        """Return ``f_v(θ_v)``, all terms together, shape (n,).
+
+        Parameters
+        ----------
+        theta : ndarray of shape (n, d)
+            One model a node.
+        linear : bool, optional
+            Only the losses that are linear, or only those that are not.
+        """
         total = np.zeros(self.n_nodes)
         for (term, beta), part in zip(self.terms, self.models_set.split(theta), strict=True):
-            total += beta * term.loss(part, 0, self.n_nodes)
+            if linear in (None, term.linear):
+                total += beta * term.loss(part, 0, self.n_nodes)
         return total
 
-    def loss_gradient(self, theta: Array) -> Array:
-        """Return ``∇f_v(θ_v)``, shape (n, d)."""
-        if not self.terms:
-            return np.zeros((self.n_nodes, 0))
+    def loss_gradient(self, theta: Array, linear: bool | None = None) -> Array:
+        """Return ``∇f_v(θ_v)``, shape (n, d); the parameters are those of :meth:`losses`."""
         parts = self.models_set.split(theta)
-        return self.models_set.join(
-            [
-                beta * term.loss_gradient(part, 0, self.n_nodes)
-                for (term, beta), part in zip(self.terms, parts, strict=True)
-            ]
-        )
+        gradients = [
+            beta * term.loss_gradient(part, 0, self.n_nodes)
+            if linear in (None, term.linear)
+            else np.zeros_like(part)
+            for (term, beta), part in zip(self.terms, parts, strict=True)
+        ]
+        return self.models_set.join(gradients) if gradients else np.zeros((self.n_nodes, 0))
 
     def class_models(self, models: Models) -> Array:
         """Return the models of a problem's classes as vectors, shape (K, d)."""
-        parts = [
-            theta
-            for term, theta in zip(self.problem.terms, models.terms, strict=True)
-            if any(term is used for used, _ in self.terms)
-        ]
-        if not parts:
-            return np.zeros((self.problem.n_classes, 0))
-        return self.models_set.join(parts)
+        weighed = zip(models.terms, self.problem.term_weights, strict=True)
+        parts = [theta for theta, beta in weighed if beta]
+        return self.models_set.join(parts) if parts else np.zeros((self.problem.n_classes, 0))
 
     # The sets. --------------------------------------------------------------------------
 
@@ -288,10 +292,15 @@ def polytope_bound(B: Array, costs: Array, nu: Array, gamma: Array, constant: fl
 
 def dual_value(nu: Array, gamma: Array, least: float, constant: float = 0.0) -> float:
     """Return ``Σν + Σ_uv min(Γ_uv, 0) + n·least + constant``, rounded down."""
-    gains = np.concatenate([nu, np.minimum(off_diagonal(gamma), 0.0).ravel(), [constant]])
-    total = float(gains.sum()) + len(nu) * least
-    size = float(np.abs(gains).sum()) + len(nu) * abs(least)
-    return total - _ROUNDING * gains.size * np.finfo(float).eps * size
+    gains = np.minimum(off_diagonal(gamma), 0.0)
+    return sum_down(nu, gains, [constant], [len(nu) * least])
+
+
+def sum_down(*parts: ArrayLike) -> float:
+    """Return the sum of all entries of some arrays, rounded down."""
+    entries = np.concatenate([np.ravel(part) for part in parts])
+    slack = _ROUNDING * entries.size * np.finfo(float).eps * float(np.abs(entries).sum())
+    return float(entries.sum()) - slack
 
 
 def least_eigenvalue(M: Array) -> float:

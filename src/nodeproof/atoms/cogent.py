@@ -213,17 +213,13 @@ class Cogent:
     def _truncate(self) -> None:
         """Drop embeddings and models of no weight."""
         values, vectors = np.linalg.eigh(self.S)
+        values, vectors = values[:, ::-1], vectors[:, :, ::-1]  # what is kept comes first
         kept = values > _TRUNCATION * self.radius
         used = kept.any(axis=1)
         if not self.atoms.exact and used.sum() > _KEPT:
             used &= np.argsort(np.argsort(-np.maximum(values, 0.0).sum(axis=1))) < _KEPT
         rank = int(kept.sum(axis=1).max(initial=0))
-        # Eigenvalues ascend: the last columns are those to keep.
-        Q = (self.Q @ vectors)[used][:, :, values.shape[1] - rank :]
-        values, kept = values[used][:, -rank:] if rank else values[used][:, :0], kept[used]
-        kept = kept[:, kept.shape[1] - rank :]
-        order = np.argsort(~kept, axis=1, kind="stable")  # padding goes last
-        Q = np.take_along_axis(Q * kept[:, None], order[:, None], axis=2)
-        weights = np.take_along_axis(np.where(kept, values, 0.0), order, axis=1)
-        self.models, self.Q = self.models[used], Q
-        self.S = weights[:, :, None] * np.eye(rank)
+        values, kept = values[used, :rank], kept[used, :rank]
+        self.models = self.models[used]
+        self.Q = (self.Q @ vectors)[used, :, :rank] * kept[:, None]
+        self.S = np.where(kept, values, 0.0)[:, :, None] * np.eye(rank)

@@ -12,27 +12,13 @@ from numpy.typing import NDArray
 from nodeproof import threads
 from nodeproof.errors import InputError
 from nodeproof.problem import Problem
-from nodeproof.program import (
-    Decomposition,
-    Polytope,
-    Program,
-    check_memory,
-    lift_negative,
-    off_diagonal,
-    polytope_bound,
-    with_diagonal,
-)
+from nodeproof.program import Decomposition, Polytope, Program, check_memory, lift_negative
 from nodeproof.solvers.base import Callback, Progress, Status, check_at_least, check_count
 from nodeproof.solvers.block import BlockCADO
+from nodeproof.solvers.bounds import best_bound
 from nodeproof.solvers.convex import ConvexResult, finish, relative_gap
 from nodeproof.solvers.lifted import Labelling, LabellingResult, labelling_costs
-from nodeproof.solvers.splitting import (
-    FIRST_ADAPTATION,
-    RELAXATION,
-    Splitting,
-    positive_part,
-    root,
-)
+from nodeproof.solvers.splitting import FIRST_ADAPTATION, RELAXATION, Splitting, sum_of_atoms
 from nodeproof.son import Pairs, sum_of_norms
 
 __all__ = ["BlockADMM"]
@@ -122,7 +108,6 @@ class BlockADMM:
     def _solve_program(
         self, problem: Problem, start: NDArray[Any] | None, callback: Callback | None
     ) -> ConvexResult:
-        check_memory("BlockADMM", problem.n_nodes, 7 + 4)
         program = Program(problem)
         polytope = program.require_polytope("BlockADMM")
         pairs = 3 * polytope.vertices.shape[1] if program.son else 0
@@ -272,7 +257,7 @@ class Blocks(Splitting):
     def step(self) -> float:
         """Go through one iteration, and take it into the averages."""
         change = super().step()
-        # Averages over the last third at least and half at most: iterates circle the optimum.
+        # Averages since the iterations last doubled: iterates circle the optimum.
         if self.iteration == self._restart:
             self._restart *= 2
             self._averaged, self._sums = 0, []
@@ -292,14 +277,11 @@ class Blocks(Splitting):
             value = self._feasible_value(X)
             if value < self.value:
                 self.value, self.best = value, X.copy()
-            for nu, gamma, costs in (dual, tighten(self.B, *dual)):
-                self.bound = max(self.bound, polytope_bound(self.B, costs, nu, gamma))
+            self.bound = max(self.bound, best_bound(self.B, *dual))
 
     def atoms(self) -> Decomposition:
         """Return the best blocks as a sum of atoms."""
-        roots = [root(block) for block in self.best]
-        at = np.repeat(np.arange(self.k), [half.shape[1] for half in roots])
-        return Decomposition(np.hstack(roots), self.vertices[at])
+        return sum_of_atoms(self.best, self.vertices)
 
     def _feasible_value(self, X: Array) -> float:
         """Return the objective of the feasible point near the blocks."""
@@ -328,14 +310,3 @@ class Blocks(Splitting):
         nu = (costs - self.rho * self._diagonals(self.U).T).mean(axis=1)
         # Off the diagonal all multipliers agree: ρU_j = −B − Γ.
         return nu, -self.B - self.rho * self.U[0], costs
-
-
-def tighten(B: Array, nu: Array, gamma: Array, costs: Array) -> tuple[Array, Array, Array]:
-    """Return dual variables whose blocks are semidefinite, up to rounding, at little cost.
-
-    With N the sum of the blocks' negative parts, every block plus N is semidefinite; ν and Γ
-    can take it up. Where Γ is positive that costs nothing.
-    """
-    M = np.stack([with_diagonal(-B - off_diagonal(gamma), c - nu) for c in costs.T])
-    N = (positive_part(M) - M).sum(axis=0)
-    return nu - np.diag(N), off_diagonal(gamma - N), costs

@@ -15,9 +15,9 @@ from nodeproof.atoms.counted import Calls
 from nodeproof.atoms.joint import JointAtoms
 from nodeproof.errors import InputError
 from nodeproof.problem import Problem
-from nodeproof.program import Program, check_memory, dual_value, off_diagonal, polytope_bound
-from nodeproof.solvers.admm import tighten
+from nodeproof.program import Program, check_memory, dual_value, off_diagonal
 from nodeproof.solvers.base import Callback, Progress, Status, check_at_least, check_count
+from nodeproof.solvers.bounds import best_bound
 from nodeproof.solvers.convex import ConvexResult, finish, relative_gap
 from nodeproof.solvers.models_step import ModelsStep
 
@@ -130,11 +130,9 @@ class CANO:
             return self._solve(problem, callback)
 
     def _solve(self, problem: Problem, callback: Callback | None) -> ConvexResult:
-        check_memory("CANO", problem.n_nodes, 10)
         program = Program(problem)
-        n = program.n_nodes
-        pairs = n * n * (program.models_set.dim if program.son else 0)
-        check_memory("CANO", n, 10 + -(-3 * pairs // n**2))
+        pairs = 3 * program.models_set.dim if program.son else 0
+        check_memory("CANO", program.n_nodes, 10 + pairs)
         state = _State(program, self)
         status, history = Status.MAX_ITER, defaultdict[str, list[float]](list)
         iteration = 0
@@ -184,22 +182,13 @@ class _State:
         self.L = np.eye(n)
         self.theta = np.tile(program.models_set.center(), (n, 1))
         self.u_L, self.u_theta = np.zeros((n, n)), np.zeros_like(self.theta)
-        self.costs = self._gradient(self.theta, linear=True)
+        self.costs = program.loss_gradient(self.theta, linear=True)
         size = max(np.abs(program.B).max(initial=0.0), np.abs(self.costs).max(initial=0.0))
         self.beta = settings.penalty or _PENALTY * float(size) or 1.0
         self.models = ModelsStep(program, self.theta)
         self.best = program.repair(self.x.decomposition())
         self.value, self.bound = np.inf, -np.inf
         self.residuals: dict[str, float] = {}
-
-    def _gradient(self, theta: Array, linear: bool) -> Array:
-        """Return the gradient of the losses that are linear, or of those that are not."""
-        gradient = self.program.loss_gradient(theta)
-        parts = self.program.models_set.split(gradient)
-        for (term, _), part in zip(self.program.terms, parts, strict=True):
-            if term.linear != linear:
-                part[:] = 0.0
-        return gradient
 
     def step(self, n_forward: int) -> None:
         """Go through one iteration."""
@@ -237,7 +226,7 @@ class _State:
         """Move z one step down its gradient, as long as α says or the losses' curvature allows."""
         program = self.program
         alpha = self.beta * min(self.settings.z_step_size or np.inf, 1.0 / self.beta)
-        slope = self.theta - theta + self._gradient(self.theta, linear=False) / self.beta
+        slope = self.theta - theta + program.loss_gradient(self.theta, linear=False) / self.beta
         L = self.L + alpha * (L - self.L)
         here = self._z_objective(self.theta, theta)
         for _ in range(_HALVINGS):
@@ -250,18 +239,8 @@ class _State:
 
     def _z_objective(self, z: Array, theta: Array) -> float:
         """Return ``h(z)/β + ½‖z − θ‖²`` for the models, without the sum of norms."""
-        return self._curved(z) / self.beta + 0.5 * float(((z - theta) ** 2).sum())
-
-    def _curved(self, theta: Array) -> float:
-        """Return the losses that are not linear."""
-        parts = self.program.models_set.split(theta)
-        return float(
-            sum(
-                beta * term.loss(part, 0, self.program.n_nodes).sum()
-                for (term, beta), part in zip(self.program.terms, parts, strict=True)
-                if not term.linear
-            )
-        )
+        curved = float(self.program.losses(z, linear=False).sum())
+        return curved / self.beta + 0.5 * float(((z - theta) ** 2).sum())
 
     def seen(self) -> dict[str, float]:
         """Return what goes into the history: the objective at z, and the residuals."""
@@ -292,8 +271,9 @@ class _State:
         """
         program = self.program
         nu, gamma = -self.beta * np.diag(self.u_L), off_diagonal(-self.beta * self.u_L)
-        slope = self._gradient(self.theta, linear=False)
-        tangent = self._curved(self.theta) - float(np.vdot(slope, self.theta))
+        slope = program.loss_gradient(self.theta, linear=False)
+        tangent = float(program.losses(self.theta, linear=False).sum())
+        tangent -= float(np.vdot(slope, self.theta))
         pull = slope + self.models.forces()
         bounds = []
         for y in (pull, self.beta * self.u_theta) if self.atoms.exact else (pull,):
@@ -302,13 +282,7 @@ class _State:
             q = self.costs + y
             if self.atoms.vertices is not None:
                 costs = q @ self.atoms.vertices.T
-                bounds += [
-                    polytope_bound(program.B, c, prices, signs, constant)
-                    for prices, signs, c in (
-                        (nu, gamma, costs),
-                        tighten(program.B, nu, gamma, costs),
-                    )
-                ]
+                bounds.append(best_bound(program.B, nu, gamma, costs, constant))
             else:
                 G = -program.B - gamma - np.diag(nu)
                 least = self.atoms.bound(G, q, steps)

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
-from nodeproof.program import least_eigenvalue
+from nodeproof.program import least_eigenvalue, sum_down
 from nodeproof.solvers.base import Result
+from nodeproof.solvers.convex import relative_gap
 from nodeproof.solvers.splitting import Splitting
 
 __all__ = ["Dual", "Labelling", "LabellingResult", "Lifted", "labelling_costs", "lifted_bound"]
@@ -70,7 +71,7 @@ class LabellingResult(Result):
     @property
     def gap(self) -> float:
         """How far the labelling can be from the best, relative to the size of the objective."""
-        return float((self.value - self.lower_bound) / max(1.0, abs(self.value)))
+        return relative_gap(self.value, self.lower_bound)
 
 
 def labelling_costs(problem: Problem, models: Models) -> tuple[Array, Array]:
@@ -94,7 +95,8 @@ def lifted_bound(B: Array, costs: Array, dual: Dual) -> float:
     """Return what the objective of no labelling undercuts: rigorous for any dual variables.
 
     With ``M_i = diag(c_i − ν − 2r_i) − B − Γ_i``, ``N_i = [[σ_i, r_iᵀ], [r_i, M_i]]`` and
-    ``ε_i = min(0, λ_min(N_i))``, it is ``Σν − Σσ + n·min_i ε_i + Σ_i ε_i``.
+    ``ε_i = λ_min(N_i)``, it is ``Σν − Σσ + n·min_i ε_i + Σ_i ε_i``: the trace of Y_i is one and
+    the size of class i, and sizes sum to n.
     """
     n, K = costs.shape
     least = np.empty(K)
@@ -105,10 +107,8 @@ def lifted_bound(B: Array, costs: Array, dual: Dual) -> float:
         N[0, 0], N[0, 1:], N[1:, 0] = dual.sigma[i], dual.r[i], dual.r[i]
         N[1:, 1:] = -B - gamma
         N[every, every] = costs[:, i] - dual.nu - 2.0 * dual.r[i]
-        least[i] = min(0.0, least_eigenvalue(N))
-    gains = np.concatenate([dual.nu, -dual.sigma])
-    slack = 8.0 * gains.size * np.finfo(float).eps * float(np.abs(gains).sum())
-    return float(gains.sum() - slack + n * least.min() + least.sum())
+        least[i] = least_eigenvalue(N)
+    return sum_down(dual.nu, -dual.sigma, least, [n * least.min()])
 
 
 class Lifted(Splitting):

@@ -17,16 +17,11 @@ from numpy.typing import NDArray
 from nodeproof import threads
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.problem import Problem
-from nodeproof.program import (
-    Array,
-    Decomposition,
-    Program,
-    check_memory,
-    polytope_bound,
-)
-from nodeproof.solvers.admm import tighten
+from nodeproof.program import Array, Decomposition, Program, check_memory
 from nodeproof.solvers.base import Callback, Progress, Status, check_at_least, check_count
+from nodeproof.solvers.bounds import best_bound
 from nodeproof.solvers.convex import ConvexResult, finish, relative_gap
+from nodeproof.solvers.splitting import sum_of_atoms
 
 __all__ = ["ExactSDP"]
 
@@ -111,7 +106,6 @@ class ExactSDP:
             return self._solve(cp, problem, callback)
 
     def _solve(self, cp: Any, problem: Problem, callback: Callback | None) -> ConvexResult:
-        check_memory("ExactSDP", problem.n_nodes, 12 + 6)
         program = Program(problem)
         n, k = program.require_polytope("ExactSDP").costs.shape
         check_memory("ExactSDP", n, 12 * k + 6)
@@ -120,22 +114,27 @@ class ExactSDP:
         model = _Model(cp, program)
         status, history = Status.MAX_ITER, defaultdict[str, list[float]](list)
         bound, iteration = -np.inf, 0
-        for options in self._attempts():
-            if self.max_iter is not None:
-                if (left := self.max_iter - iteration) < 1:
+        try:
+            for options in self._attempts():
+                if self.max_iter is not None:
+                    if (left := self.max_iter - iteration) < 1:
+                        break
+                    options["max_iter" if self.backend == "clarabel" else "max_iters"] = left
+                iteration += model.solve(self.backend, verbose=self.verbose, **options)
+                value, bound = model.value(), max(bound, model.bound())
+                for key, seen in (("iteration", iteration), ("value", value), ("bound", bound)):
+                    history[key].append(seen)
+                gap = relative_gap(value, bound)
+                if callback and callback(Progress(iteration, 1, 1, gap, model.shares)):
+                    status = Status.STOPPED
                     break
-                options["max_iter" if self.backend == "clarabel" else "max_iters"] = left
-            iteration += model.solve(self.backend, verbose=self.verbose, **options)
-            value, bound = model.value(), max(bound, model.bound())
-            for key, seen in (("iteration", iteration), ("value", value), ("bound", bound)):
-                history[key].append(seen)
-            gap = relative_gap(value, bound)
-            if callback and callback(Progress(iteration, 1, 1, gap, model.shares)):
-                status = Status.STOPPED
-                break
-            if gap <= self.tol:
-                status = Status.CONVERGED
-                break
+                if gap <= self.tol:
+                    status = Status.CONVERGED
+                    break
+        except KeyboardInterrupt:
+            if not history:  # the backend has nothing to show yet
+                raise
+            status = Status.INTERRUPTED
         return finish(
             program,
             model.atoms(),
@@ -220,13 +219,8 @@ class _Model:
 
     def atoms(self) -> Decomposition:
         """Return the positive parts of the blocks as a sum of atoms."""
-        roots, models = [], []
-        for block, vertex in zip(self.blocks, self.polytope.vertices, strict=True):
-            values, vectors = np.linalg.eigh(0.5 * (block.value + block.value.T))
-            kept = values > 0
-            roots.append(vectors[:, kept] * np.sqrt(values[kept]))
-            models.append(np.tile(vertex, (int(kept.sum()), 1)))
-        return Decomposition(np.hstack(roots), np.vstack(models))
+        blocks = (0.5 * (block.value + block.value.T) for block in self.blocks)
+        return sum_of_atoms(blocks, self.polytope.vertices)
 
     def value(self) -> float:
         """Return the objective of the feasible point near the blocks."""
@@ -241,11 +235,8 @@ class _Model:
         costs = self.polytope.costs
         if self.son:
             costs = costs + self.apart.T @ self.flows() @ self.polytope.vertices.T
-        dual = -np.ravel(self.ones.dual_value), np.maximum(gamma, 0.0), costs
-        return max(
-            float(polytope_bound(self.program.B, costs, nu, gamma))
-            for nu, gamma, costs in (dual, tighten(self.program.B, *dual))
-        )
+        nu = -np.ravel(self.ones.dual_value)
+        return best_bound(self.program.B, nu, np.maximum(gamma, 0.0), costs)
 
     def flows(self) -> Array:
         """Return ``g_uv`` by the multipliers of the cones, none longer than μ1, (pairs, d)."""

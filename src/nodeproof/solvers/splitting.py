@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-__all__ = ["FIRST_ADAPTATION", "RELAXATION", "Splitting", "positive_part", "root"]
+from nodeproof.program import Decomposition
+
+__all__ = ["FIRST_ADAPTATION", "RELAXATION", "Splitting", "positive_part", "root", "sum_of_atoms"]
 
 Array = NDArray[np.float64]
 
@@ -93,3 +96,10 @@ def root(matrix: Array) -> Array:
     """Return a root of the positive part of a symmetric matrix, shape (size, rank)."""
     values, vectors = eigh(matrix, subset_by_value=(0.0, np.inf), driver="evr", check_finite=False)
     return np.asarray(vectors * np.sqrt(values))
+
+
+def sum_of_atoms(blocks: Iterable[Array], vertices: Array) -> Decomposition:
+    """Return the positive parts of blocks, one a vertex of Θ, as the sum of atoms they are."""
+    roots = [root(block) for block in blocks]
+    ranks = [half.shape[1] for half in roots]
+    return Decomposition(np.hstack(roots), np.repeat(vertices, ranks, axis=0))
