@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from nodeproof.atoms.counted import Counted
 from nodeproof.atoms.joint import JointAtoms
 from nodeproof.program import Decomposition
 from nodeproof.sets import Simplex
@@ -36,7 +37,7 @@ class Cogent:
     Parameters
     ----------
     atoms : JointAtoms
-        Their set.
+        Their set, or the same with its calls counted.
     radius : float
         τ > 0.
     each : int
@@ -58,7 +59,11 @@ class Cogent:
     """
 
     def __init__(
-        self, atoms: JointAtoms, radius: float, each: int = 8, n_refit: int | None = None
+        self,
+        atoms: JointAtoms | Counted,
+        radius: float,
+        each: int = 8,
+        n_refit: int | None = None,
     ) -> None:
         self.atoms, self.radius, self.each = atoms, radius, each
         self.n_refit = n_refit or (_REFIT_STEPS if atoms.exact else _REFIT_STEPS_SLIDING)

@@ -34,8 +34,9 @@ class Calls:
 class Counted:
     """Whatever has oracles, with its calls counted; all else of it is passed through.
 
-    ``lmo``, ``prox`` and ``project`` count as what they are, and a call of the object itself,
-    as of a function, as a proximal step. A call counts once, however many points it is for.
+    ``lmo`` (or ``find``, which returns several good atoms), ``prox`` and ``project`` count as what
+    they are, and a call of the object itself, as of a function, as a proximal step. A call
+    counts once, however many points it is for.
 
     Parameters
     ----------
@@ -70,6 +71,12 @@ class Counted:
     def lmo(self, *args: Any, **options: Any) -> Any:
         """Ask for the atom or vertex that minimises, and count it."""
         answer = self.wrapped.lmo(*args, **options)
+        self.calls.lmo += 1
+        return answer
+
+    def find(self, *args: Any, **options: Any) -> Any:
+        """Ask for good atoms, and count one linear minimisation."""
+        answer = self.wrapped.find(*args, **options)
         self.calls.lmo += 1
         return answer
 

@@ -38,7 +38,8 @@ class Progress:
     change : float
         Mean over nodes of the largest change in their row of W.
     W : ndarray of shape (n, K)
-        The current rows: the solver's own array, not to be written to.
+        The current rows: the solver's own array, not to be written to. The convex solvers show
+        how much nodes belong to each vertex of Θ, or CANO the nodes' models.
     """
 
     iteration: int

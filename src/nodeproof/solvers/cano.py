@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nodeproof import threads
 from nodeproof.atoms.cogent import Cogent
-from nodeproof.atoms.counted import Calls
+from nodeproof.atoms.counted import Calls, Counted
 from nodeproof.atoms.joint import JointAtoms
 from nodeproof.errors import InputError
 from nodeproof.problem import Problem
@@ -178,7 +178,8 @@ class _State:
         n = program.n_nodes
         self.program, self.settings, self.calls = program, settings, Calls()
         self.atoms = JointAtoms(n, program.models_set, random_state=settings.random_state or 0)
-        self.x = Cogent(self.atoms, radius=float(n))
+        self.x = Cogent(Counted(self.atoms, self.calls), radius=float(n))
+        self.similarities = Counted(program.similarities, self.calls)
         self.L = np.eye(n)
         self.theta = np.tile(program.models_set.center(), (n, 1))
         self.u_L, self.u_theta = np.zeros((n, n)), np.zeros_like(self.theta)
@@ -186,6 +187,9 @@ class _State:
         size = max(np.abs(program.B).max(initial=0.0), np.abs(self.costs).max(initial=0.0))
         self.beta = settings.penalty or _PENALTY * float(size) or 1.0
         self.models = ModelsStep(program, self.theta)
+        # Where nothing is curved, the step over the models is part of the projection on 𝓤.
+        curved = program.son or not all(term.linear for term, _ in program.terms)
+        self.near = Counted(self.models.solve, self.calls) if curved else self.models.solve
         self.best = program.repair(self.x.decomposition())
         self.value, self.bound = np.inf, -np.inf
         self.residuals: dict[str, float] = {}
@@ -195,8 +199,7 @@ class _State:
         program, beta = self.program, self.beta
         n_starts = 3 if len(self.x.models) else None
         target = self.L - self.u_L + program.B / beta, self.theta - self.u_theta - self.costs / beta
-        steps = self.x.project(*target, n_forward=n_forward, n_starts=n_starts)
-        self.calls.lmo += steps
+        self.x.project(*target, n_forward=n_forward, n_starts=n_starts)
         L, theta = self.x.point()
         before = self.L, self.theta
         ahead = self.settings.relaxation
@@ -212,15 +215,11 @@ class _State:
         }
 
     def _step_z(self, L: Array, theta: Array) -> None:
-        program = self.program
-        self.calls.projection += 1
         if self.settings.z_step == "gradient":
             self._step_z_along_the_gradient(L, theta)
             return
-        if program.son or not all(term.linear for term, _ in program.terms):
-            self.calls.prox += 1
-        self.L = program.similarities.project(L)
-        self.theta = self.models.solve(theta, self.beta)
+        self.L = self.similarities.project(L)
+        self.theta = self.near(theta, self.beta)
 
     def _step_z_along_the_gradient(self, L: Array, theta: Array) -> None:
         """Move z one step down its gradient, as long as α says or the losses' curvature allows."""
@@ -235,7 +234,7 @@ class _State:
                 self.theta = new
                 break
             alpha *= 0.5
-        self.L = program.similarities.project(L)
+        self.L = self.similarities.project(L)
 
     def _z_objective(self, z: Array, theta: Array) -> float:
         """Return ``h(z)/β + ½‖z − θ‖²`` for the models, without the sum of norms."""

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 if TYPE_CHECKING:
-    from nodeproof.path import Path
+    from nodeproof.path.result import Path
 
 __all__ = ["draw_path"]
 

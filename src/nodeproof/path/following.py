@@ -1,0 +1,165 @@
+"""Following a path: what is given is checked, grids are chosen, and the walk begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils import check_array
+
+from nodeproof import threads
+from nodeproof.characteristic import biased_centroids
+from nodeproof.choices import choose_plan
+from nodeproof.counting import FEWEST, count_classes
+from nodeproof.errors import InputError
+from nodeproof.graph import Graph
+from nodeproof.inputs import check_features
+from nodeproof.merging import Family
+from nodeproof.path.result import Array, Path, Point
+from nodeproof.path.walk import Walk
+from nodeproof.problem import PAPER_WEIGHTS
+from nodeproof.solvers import Status
+from nodeproof.solvers.base import check_at_least, check_count
+from nodeproof.terms import NodeData
+
+__all__ = ["follow"]
+
+# How far beyond the densities across and inside classes thresholds go, as a factor.
+_BEYOND = 4.0
+
+# Where "auto" begins, as a share of the weight under which all classes are one.
+_DECADES = 1e3
+
+_AUTO = "auto"
+
+
+def follow(
+    X: Any = None,
+    *,
+    graph: Any = None,
+    thresholds: Any = "auto",
+    sons: Any = 0.0,
+    weights: tuple[float, float] = PAPER_WEIGHTS[:2],
+    terms: Any = "auto",
+    null_model: str = "auto",
+    n_points: int = 25,
+    n_atoms: int | None = None,
+    n_jobs: int | None = None,
+    random_state: int | None = None,
+    callback: Callable[[Point], bool | None] | None = None,
+) -> Path:
+    """Follow the number of classes along thresholds, and along weights of the sum of norms.
+
+    At every point φ is minimised at temperature 0, from more classes than there are, from the
+    classes that calibrated weights find, and from what was found at the neighbouring thresholds;
+    classes whose merger does not raise φ are merged.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, m), optional
+        Features.
+    graph : object, optional
+        The links, as :meth:`NodeClassifier.fit` takes them. Without, features and the sum of norms
+        alone make the classes.
+    thresholds : "auto", float or array
+        Where to solve. "auto" is a log grid from well below the sparsest links across classes to
+        well above the densest inside one.
+    sons : float, array or "auto"
+        Weights μ1 of the sum of norms. "auto" is a log grid up to where all classes have the same
+        model.
+    weights : (β_g, β_f)
+        How links and features are weighed; by default as in the paper.
+    terms, null_model
+        As :class:`NodeClassifier` takes them.
+    n_points : int
+        How many values "auto" takes.
+    n_atoms : int, optional
+        The most classes there can be; by default four times as many as calibrated weights
+        find, and 16 at least.
+    n_jobs : int, optional
+        Threads.
+    random_state : int, optional
+        Seed.
+    callback : callable, optional
+        Told after every :class:`Point`; a true answer ends it with what there is. So does Ctrl-C.
+    """
+    with threads.using(n_jobs):
+        family = _family(X, graph, weights, terms, null_model)
+        if n_atoms is not None:
+            check_count("n_atoms", n_atoms)
+        check_count("n_points", n_points)
+        counted = count_classes(replace(family, weights="calibrated"), random_state)
+        rows = counted.result.W
+        ts = _thresholds(thresholds, family.graph, rows, n_points)
+        mus = _sons(sons, family, rows, n_points)
+        most = n_atoms or max(16, 4 * counted.n_classes)
+        most = max(1, min(most, family.n_nodes))
+        walk = Walk(family, ts, mus, most, random_state, callback)
+        if counted.result.status is Status.INTERRUPTED:
+            return walk.path(Status.INTERRUPTED)
+        return walk.path(walk.run(rows))
+
+
+def _family(X: Any, graph: Any, weights: Any, terms: Any, null_model: str) -> Family:
+    """Return the problem at any threshold and number of classes."""
+    if graph is None and X is None:
+        raise InputError("a path needs a graph or features: X and graph are both None")
+    if len(weights) not in (2, 3):
+        raise InputError(f"weights must be two numbers (graph, features), got {weights!r}")
+    for weight in weights:
+        check_at_least("weights", weight, 0.0)
+    if X is not None:
+        X = check_array(
+            X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
+        )
+        X = sp.csr_array(X) if sp.issparse(X) else X
+        check_features(X)
+    n = None if X is None else X.shape[0]
+    network = None if graph is None else Graph(graph, null_model, n)
+    fixed = (float(weights[0]), float(weights[1]), 0.0)
+    nodes = NodeData(FEWEST, X, None, network)
+    chosen = choose_plan(terms, nodes, fixed, 1.0, None, None, {}).terms if X is not None else []
+    return Family(nodes, tuple(chosen), network, fixed)
+
+
+def _grid(name: str, values: Any) -> Array:
+    if isinstance(values, str):
+        raise InputError(f"{name} must be 'auto' or numbers, got {values!r}")
+    grid = np.unique(np.asarray(values, dtype=np.float64))
+    if len(grid) == 0 or not np.isfinite(grid).all() or grid[0] < 0:
+        raise InputError(f"{name} must be finite numbers ≥ 0, got {values!r}")
+    return grid
+
+
+def _thresholds(asked: Any, graph: Graph | None, W: NDArray[Any], count: int) -> Array:
+    """Return a log grid that reaches beyond the densities across and inside the classes found."""
+    if not (isinstance(asked, str) and asked == _AUTO):
+        return _grid("thresholds", asked)
+    if graph is None:
+        return np.array([0.5])  # which weighs nothing
+    if graph.total == 0:
+        raise InputError("the graph has no link: give thresholds as numbers")
+    links, pairs = graph.link_mass(W, True), graph.pair_mass(W, True)
+    known = (links > 0) & (pairs > 0)
+    dense = links[known] / pairs[known]
+    lo, hi = dense.min() / _BEYOND, dense.max() * _BEYOND
+    if graph.null_model == "uniform" and not graph.weighted:
+        hi = min(hi, 1.0)  # no density is above
+    return np.asarray(np.geomspace(min(lo, graph.density / _BEYOND), hi, count))
+
+
+def _sons(asked: Any, family: Family, W: NDArray[Any], count: int) -> Array:
+    """Return a log grid up to where the classes found have the same model."""
+    if not (isinstance(asked, str) and asked == _AUTO):
+        return _grid("sons", asked)
+    if not family.terms or W.shape[1] == 1:
+        raise InputError("sons='auto' needs features that tell classes apart: give numbers")
+    hard = np.eye(W.shape[1])[W.argmax(axis=1)]
+    most = 1.0 / family.n_nodes
+    while biased_centroids(replace(family, son=most).problem(W.shape[1]), hard).groups.any():
+        most *= 2.0
+    return np.asarray(np.geomspace(most / _DECADES, 2.0 * most, count))
