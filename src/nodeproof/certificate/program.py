@@ -1,0 +1,233 @@
+"""The program certificate: is a labelling optimal in the paper's convex program?
+
+Models are free here, and every point of the program competes, labelling or not. The ideal
+solution of a labelling has one atom a class, at the biased centroids; dual variables prove how far
+it can be from optimal. They come from the paper's recovery theorem or from a construction that
+asks less; whichever it is, :func:`nodeproof.certificate.program_bound.prove` alone decides.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from math import ceil
+
+from numpy.typing import ArrayLike
+
+from nodeproof import threads
+from nodeproof.certificate.program_bound import Dual, Proof, improve, prove
+from nodeproof.certificate.program_conditions import check_conditions
+from nodeproof.certificate.program_ideal import Ideal
+from nodeproof.certificate.program_links import Conditions
+from nodeproof.certificate.program_paper import Built, combined, graph_only, node_only
+from nodeproof.certificate.program_strong import multiplicative
+from nodeproof.errors import InputError
+from nodeproof.problem import Problem
+from nodeproof.program import check_memory
+from nodeproof.solvers.base import check_at_least
+from nodeproof.solvers.convex import relative_gap
+
+__all__ = ["CONSTRUCTIONS", "ProgramCertificate", "certify_program"]
+
+#: the constructions by name, from cheap to dear; then the paper's as they were published
+CONSTRUCTIONS: dict[str, Callable[[Ideal], Built]] = {
+    "node-only": node_only,
+    "multiplicative": multiplicative,
+    "graph-only": graph_only,
+    "combined": combined,
+    "published node-only": partial(node_only, published=True),
+    "published graph-only": partial(graph_only, published=True),
+    "published combined": partial(combined, published=True),
+}
+
+# What counts as zero, as a share of the size of what the objective is made of.
+_TOLERANCE = 1e-9
+
+# Steps to improve the bound over a spectral box: to compare constructions, and at the end.
+_FEW_STEPS, _STEPS = 3, 60
+
+
+@dataclass(frozen=True)
+class ProgramCertificate:
+    """What is proven of a labelling's ideal solution in the convex program.
+
+    Attributes
+    ----------
+    status : str
+        ``certified``, ``gap <= x %`` or ``not certified``.
+    objective : float
+        The program's objective at the ideal solution, rounded up.
+    lower_bound : float
+        What no point of the program undercuts, rounded down: rigorous.
+    gap : float
+        Their difference, relative to the larger of the objective's size and one.
+    tolerance : float
+        The difference up to which the status is ``certified``.
+    scale : float
+        The sum of the absolute values of what the objective is made of.
+    construction : str
+        Where the dual variables come from.
+    conditions : dict
+        The conditions of that construction: name → (whether it holds, by how much).
+    dual : Dual
+        The dual variables.
+    seconds : float
+        How long it took.
+    """
+
+    status: str
+    objective: float
+    lower_bound: float
+    gap: float
+    tolerance: float
+    scale: float
+    construction: str
+    conditions: Conditions
+    dual: Dual
+    seconds: float
+
+    @property
+    def certified(self) -> bool:
+        """Whether the ideal solution is proven to be optimal, up to the tolerance."""
+        return self.status == "certified"
+
+    def explain(self) -> str:
+        """Return one sentence for people."""
+        by = f"by the {self.construction} construction"
+        if self.certified:
+            return (
+                "Proven: no point of the convex program is better than this labelling by more "
+                f"than {self.tolerance:.1e} ({by})."
+            )
+        failing = [name for name, (holds, _) in self.conditions.items() if not holds]
+        why = f"; what fails: {', '.join(failing)}" if failing else ""
+        if self.status.startswith("gap"):
+            share = self.status.removeprefix("gap <= ")
+            return (
+                f"Not proven to be optimal, but the best point of the convex program is at most "
+                f"{share} better than this labelling ({by}{why})."
+            )
+        return f"Nothing useful is proven of this labelling in the convex program ({by}{why})."
+
+
+def certify_program(
+    problem: Problem,
+    labels: ArrayLike,
+    construction: str = "best",
+    tolerance: float | None = None,
+) -> ProgramCertificate:
+    """Return what is proven of a labelling in the paper's convex program.
+
+    Parameters
+    ----------
+    problem : Problem
+        With fixed weights; its threshold and its sum of norms count.
+    labels : array-like of shape (n,)
+        The class 0…K−1 of every node.
+    construction : str
+        One of `CONSTRUCTIONS`, or "best": those that apply from cheap to dear, until one proves
+        the labelling optimal; else the best bound, tightened where Θ has few vertices.
+    tolerance : float, optional
+        Difference of objective and bound that counts as none; by default 1e-9 of the scale.
+
+    Examples
+    --------
+    >>> from nodeproof import Problem, datasets
+    >>> from nodeproof.certificate.program import certify_program
+    >>> from nodeproof.graph import Graph
+    >>> data = datasets.make_planted(p=0.9, q=0.1, cluster_size=50, random_state=0)
+    >>> problem = Problem(Graph(data.graph), [], n_classes=3, weights=(1.0, 0.0, 0.0))
+    >>> certify_program(problem, data.y_true).status
+    'certified'
+    >>> wrong = data.y_true.copy()
+    >>> wrong[0] = 1
+    >>> certificate = certify_program(problem, wrong)
+    >>> certificate.certified, certificate.lower_bound < certificate.objective
+    (False, True)
+    """
+    if construction != "best" and construction not in CONSTRUCTIONS:
+        named = ", ".join(repr(name) for name in CONSTRUCTIONS)
+        raise InputError(f"construction must be 'best' or one of {named}; got {construction!r}")
+    if tolerance is not None:
+        check_at_least("tolerance", tolerance, 0.0)
+    began = time.perf_counter()
+    with threads.using(1):  # matrices are small, and bits must not depend on BLAS threads
+        check_memory("the program certificate", problem.n_nodes, 12)
+        ideal = Ideal(problem, labels)
+        enough = _TOLERANCE * ideal.scale if tolerance is None else float(tolerance)
+        names = _applying(ideal) if construction == "best" else [construction]
+        tried = _Tried(ideal, enough)
+        tried.all_of(names, tightened=construction == "best")
+        conditions = check_conditions(ideal, tried.built, _FEW_STEPS)
+    gap = relative_gap(ideal.value, tried.proof.bound)
+    return ProgramCertificate(
+        _status(tried.proven, gap),
+        ideal.value,
+        tried.proof.bound,
+        gap,
+        enough,
+        ideal.scale,
+        tried.name,
+        conditions,
+        tried.dual,
+        time.perf_counter() - began,
+    )
+
+
+class _Tried:
+    """The best of the constructions that were tried."""
+
+    def __init__(self, ideal: Ideal, enough: float) -> None:
+        self.ideal, self.enough = ideal, enough
+        self.proof, self.name = Proof(-float("inf"), -float("inf")), ""
+        self.built: Built
+        self.dual: Dual
+
+    @property
+    def proven(self) -> bool:
+        """Whether the bound is as good as the objective."""
+        return self.ideal.value - self.proof.bound <= self.enough
+
+    def all_of(self, names: list[str], tightened: bool) -> None:
+        """Try constructions until one proves the labelling optimal, then make more of the best."""
+        for name in names:
+            built = CONSTRUCTIONS[name](self.ideal)
+            proof = prove(self.ideal, built.dual, _FEW_STEPS if len(names) > 1 else _STEPS)
+            if not self.name or proof.bound > self.proof.bound:
+                self.name, self.built, self.dual, self.proof = name, built, built.dual, proof
+            if self.proven:
+                return
+        for name, dual in self._more(len(names) > 1, tightened):
+            proof = prove(self.ideal, dual, _STEPS)
+            if proof.bound > self.proof.bound:
+                self.name, self.dual, self.proof = name, dual, proof
+
+    def _more(self, compared: bool, tightened: bool) -> Iterator[tuple[str, Dual]]:
+        """Yield the best variables, for more steps over a spectral box; and tightened ones."""
+        better = improve(self.ideal, self.dual) if tightened else None
+        if better is not None:
+            yield f"{self.name} (tightened)", better
+        elif compared:
+            yield self.name, self.dual
+
+
+def _applying(ideal: Ideal) -> list[str]:
+    """Return the names of the constructions that apply, from cheap to dear."""
+    problem = ideal.problem
+    graph = problem.graph if float(problem.weights[0]) else None
+    if graph is None:
+        return ["node-only"]
+    if graph.weighted or graph.null_model != "uniform":
+        return ["multiplicative"]
+    return ["multiplicative", "combined" if ideal.program.terms else "graph-only"]
+
+
+def _status(proven: bool, gap: float) -> str:
+    if proven:
+        return "certified"
+    if not gap < 1.0:
+        return "not certified"
+    digits = 10.0 ** max(0, 2 - len(str(int(100.0 * gap)))) if gap >= 0.01 else 1e4
+    return f"gap <= {ceil(100.0 * gap * digits) / digits:g} %"
