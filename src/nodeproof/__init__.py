@@ -25,6 +25,7 @@ __all__ = [
     "sets",
     "solvers",
     "terms",
+    "theory",
 ]
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         sets,
         solvers,
         terms,
+        theory,
     )
     from nodeproof.estimator import NodeClassifier
     from nodeproof.problem import Problem
