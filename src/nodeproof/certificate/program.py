@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from math import ceil
+from math import ceil, floor, log10
 
 from numpy.typing import ArrayLike
 
@@ -229,5 +229,6 @@ def _status(proven: bool, gap: float) -> str:
         return "certified"
     if not gap < 1.0:
         return "not certified"
-    digits = 10.0 ** max(0, 2 - len(str(int(100.0 * gap)))) if gap >= 0.01 else 1e4
-    return f"gap <= {ceil(100.0 * gap * digits) / digits:g} %"
+    percent = max(100.0 * gap, 1e-12)
+    unit = 10.0 ** (floor(log10(percent)) - 1)  # two digits, rounded up
+    return f"gap <= {ceil(percent / unit) * unit:.4g} %"

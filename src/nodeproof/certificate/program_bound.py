@@ -71,7 +71,7 @@ def prove(ideal: Ideal, dual: Dual, steps: int) -> Proof:
     Parameters
     ----------
     ideal : Ideal
-        Where convex losses are replaced by their tangents.
+        Where convex losses are replaced by their tangents, at points θ̂_v.
     dual : Dual
         Any variables; flows that are too long are cut.
     steps : int
@@ -95,7 +95,7 @@ def prove(ideal: Ideal, dual: Dual, steps: int) -> Proof:
     least = _least(ideal, dual.nu, gamma, q, steps) - _cost_rounding(ideal)
     if not np.isfinite(least):
         return Proof(-np.inf, -np.inf)
-    products = ideal.gradients * ideal.theta[ideal.z]
+    products = ideal.gradients * ideal.tangents[ideal.z]
     size = float(np.abs(ideal.losses).sum() + np.abs(products).sum()) * ideal.conditioning
     slack = _ROUNDING * (q.shape[1] + 8) * EPS * size
     # The product with n is rounded; the sum itself is exact.

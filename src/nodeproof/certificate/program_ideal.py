@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist, pdist
 
-from nodeproof.characteristic import biased_centroids
+from nodeproof.certificate.program_centroids import prove_centroids
 from nodeproof.errors import InputError
-from nodeproof.problem import Models, Problem
+from nodeproof.problem import Problem
 from nodeproof.program import Program
-from nodeproof.pulling import Pulled
 from nodeproof.sets import SpectralBox
 
 __all__ = ["Flows", "Ideal"]
@@ -22,9 +21,6 @@ __all__ = ["Flows", "Ideal"]
 Array = NDArray[np.float64]
 
 EPS = float(np.finfo(float).eps)
-
-# How exactly the centroids are asked for, as a share of the loss, and for how long.
-_CENTROIDS, _CENTROID_STEPS = 1e-12, 20_000
 
 # Flows keep a hair below their limit, so that rounding cannot make one too long.
 _HAIR = 1.0 - 1e-12
@@ -48,8 +44,13 @@ class Ideal:
         n_i.
     theta : ndarray of shape (k, d)
         The biased centroids.
+    tangents : ndarray of shape (k, d)
+        Where losses are replaced by their tangents: at the centroids, or as near as can be told.
+    between : ndarray of shape (k, k, d)
+        Flows g_ij between the classes. They point from the other centroid to the own one;
+        where centroids coincide, they keep them together.
     gradients, losses : ndarray of shape (n, d) and (n,)
-        ``∇f_v`` and ``f_v`` at the node's centroid, all terms with their weights.
+        ``∇f_v`` and ``f_v`` there, all terms with their weights.
 
     Examples
     --------
@@ -68,13 +69,12 @@ class Ideal:
         labels = _check_labels(problem, labels)
         filled, self.z = np.unique(labels, return_inverse=True)
         W = np.eye(problem.n_classes)[labels]
-        found = biased_centroids(problem, W, tol=_CENTROIDS, max_iter=_CENTROID_STEPS)
-        models = Models(None, found.models, np.zeros(problem.n_classes))
-        self.theta = self.program.class_models(models)[filled]
+        found = prove_centroids(self.program, W)
+        self.theta, self.tangents, self.between = found.theta, found.tangents, found.between
         self.members = W[:, filled]
         self.sizes = self.members.sum(axis=0)
-        self.losses = self.program.losses(self.theta[self.z])
-        self.gradients = self.program.loss_gradient(self.theta[self.z])
+        self.losses = self.program.losses(self.tangents[self.z])
+        self.gradients = self.program.loss_gradient(self.tangents[self.z])
 
     @cached_property
     def together(self) -> NDArray[np.bool_]:
@@ -106,7 +106,8 @@ class Ideal:
         """What the objective is the sum of: pairs that are together, losses, norms."""
         apart = cdist(self.theta, self.theta) if self.theta.size else np.zeros((1, 1))
         norms = 0.5 * self.program.son * np.outer(self.sizes, self.sizes) * apart
-        return -self.program.B[self.together], self.losses, norms.ravel()
+        losses = self.program.losses(self.theta[self.z])
+        return -self.program.B[self.together], losses, norms.ravel()
 
     @cached_property
     def value(self) -> float:
@@ -133,26 +134,6 @@ class Ideal:
         """``μ n_i`` of the paper, shape (k, d): what a class pays as its model moves, a node."""
         pulls = np.einsum("j,ijd->id", self.sizes, self.between)
         return np.asarray(self.means + self.program.son * pulls)
-
-    @cached_property
-    def between(self) -> Array:
-        """Flows g_ij between the classes, shape (k, k, d), no longer than one.
-
-        They point from the other centroid to the own one; between centroids that coincide, they
-        even the gradients out.
-        """
-        k, d = self.theta.shape
-        if not self.program.son or not d:
-            return np.zeros((k, k, d))
-        pulled = Pulled(
-            [term for term, _ in self.program.terms],
-            [beta for _, beta in self.program.terms],
-            self.members,
-            self.sizes,
-            self.program.son,
-        )
-        theta = pulled.pack(self.program.models_set.split(self.theta))
-        return pulled.guess_duals(theta) / pulled.gamma
 
 
 @dataclass(frozen=True)

@@ -87,9 +87,7 @@ class Links:
         limits = self.by_entries
         pull = self._least_pull(lambda at: self._lower(limits, self.s, self.t, at))
         if judge is not None:
-            lower, upper = limits
-            room = np.diag(self.s * (1.0 - self.t) * lower - self.s * self.t * upper)
-            most = float((self.ideal.sizes * room / np.diag(lower + upper)).min())
+            most = self._most_pull(limits)
             pulls = [pull + share * max(0.0, most - pull) for share in _SHARES]
             pull = max(pulls, key=lambda at: judge(self._lower(limits, self.s, self.t, at), at))
         a = self._lower(limits, self.s, self.t, pull)
@@ -141,6 +139,16 @@ class Links:
             "room for aᵢᵢ": at_least_zero(float(own.min())),
             "room for aᵢⱼ": at_least_zero(float(other.min(initial=np.inf))),
         }
+
+    def _most_pull(self, limits: tuple[Array, Array]) -> float:
+        """Return the largest λ that leaves room for every a_ii."""
+        lower, upper = np.diag(limits[0]), np.diag(limits[1])
+        room = self.s * ((1.0 - self.t) * lower - self.t * upper)
+        fits = (room > 0.0) & (lower + upper > 0.0)
+        most = np.divide(
+            self.ideal.sizes * room, lower + upper, out=np.zeros_like(room), where=fits
+        )
+        return float(most.min())
 
     def _least_pull(self, a: Callable[[float], Array]) -> float:
         """Return the smallest λ with ``P⊥(S − λI)P⊥ ⪯ 0``, or the last where it runs away."""
