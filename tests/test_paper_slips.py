@@ -14,51 +14,21 @@ from nodeproof import Problem
 from nodeproof.characteristic import biased_centroids
 from nodeproof.datasets import make_planted
 from nodeproof.graph import Graph
-from nodeproof.program import Decomposition, Program
+from nodeproof.program import Program
 from nodeproof.sets import SpectralBox
 from nodeproof.solvers import BlockADMM
 from nodeproof.son import sum_of_norms
 from nodeproof.terms import Labels, NodeData
-from nodeproof.terms.class_loss import LinearLoss
+from nodeproof.theory import counterexample
 
 # Theorem 3.6, part 1. ---------------------------------------------------------------------
-
-
-class Prices(Labels):
-    """The loss ``⟨prices_v, π⟩`` over the simplex: that of labels, with any gradient."""
-
-    def of(self, prices):
-        bound = self.bind(NodeData(prices.shape[1], y=np.zeros(len(prices), dtype=np.int64)))
-        bound.prices = prices
-        return bound
-
-    def loss(self, theta, lo, hi):
-        return (theta * self.prices[lo:hi]).sum(axis=1)
-
-    def loss_gradient(self, theta, lo, hi):
-        return self.prices[lo:hi]
-
-    def refit(self, W):
-        return self.models_set.lmo(W.T @ self.prices)
-
-    def class_loss(self, W):
-        return LinearLoss(self.models_set, W.T @ self.prices)
 
 
 SIZE, GAMMA, MEAN = 12, 1.0, 5.0
 CLUSTER = np.repeat([0, 1], SIZE)
 TOGETHER = CLUSTER[:, None] == CLUSTER
-SIDE = np.tile([1.0, -1.0], SIZE)
 MEMBERS = np.eye(2, dtype=bool)[:, CLUSTER]
 CENTROIDS = np.array([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5]])
-
-
-def regular_graph():
-    """Two clusters in which every node has the same numbers of links: homogeneous with δ = 0."""
-    at = np.arange(SIZE)
-    ahead = (at[:, None] - at) % SIZE
-    inside, across = np.minimum(ahead, ahead.T) > 1, ahead < 2
-    return np.block([[inside, across], [across.T, inside]]).astype(float)
 
 
 def balanced_problem(c, graph_weight=1.0):
@@ -67,14 +37,8 @@ def balanced_problem(c, graph_weight=1.0):
     The biased centroids lie inside edges of Θ, and the gradients inside a cluster differ by
     ``ρ = c·γ·n_i/n``.
     """
-    n, lean = 2 * SIZE, c * GAMMA / (4 * np.sqrt(2))
-    prices = np.zeros((n, 4))
-    prices[np.arange(n), 2 * CLUSTER] = -MEAN + lean * SIDE
-    prices[np.arange(n), 2 * CLUSTER + 1] = -MEAN - lean * SIDE
-    mu = n / np.sqrt(SIZE)
-    term = Prices().of(prices)
-    weights = (graph_weight, 0.0, mu)
-    return Problem(Graph(regular_graph()), [term], 4, weights, son=GAMMA * mu / n), prices
+    example = counterexample(c, graph_weight, SIZE)
+    return example.problem, example.prices
 
 
 def normal(prices, i):
@@ -84,17 +48,14 @@ def normal(prices, i):
 
 def leaning(s):
     """Return the ideal solution with each node's model moved by s to the label it leans to."""
-    shares = np.zeros((2 * SIZE, 4))
-    shares[np.arange(2 * SIZE), 2 * CLUSTER] = 0.5 - s * SIDE
-    shares[np.arange(2 * SIZE), 2 * CLUSTER + 1] = 0.5 + s * SIDE
-    return Decomposition(np.sqrt(shares), np.eye(4))
+    return counterexample(size=SIZE, step=s).better
 
 
 def test_the_example_meets_the_assumptions_of_the_recovery_theorem():
     problem, prices = balanced_problem(c=1.2)
     found = biased_centroids(problem, np.eye(4)[2 * CLUSTER])
     np.testing.assert_allclose(found.models[0][[0, 2]], CENTROIDS, atol=1e-4)
-    A = regular_graph()
+    A = problem.graph.adjacency.toarray()
     for i in (0, 1):
         for j in (0, 1):
             links = A[MEMBERS[i]][:, MEMBERS[j]].sum(axis=1)

@@ -70,6 +70,8 @@ class LinkAssumptions:
         r_ij.
     noise : float
         κ, the largest eigenvalue of ``P⊥(r∘A)P⊥``, at least 0.
+    noise_inside : ndarray of shape (K,)
+        The same for the links inside each class alone.
     largest_weight : float
         Of a link.
     exact : bool
@@ -94,6 +96,7 @@ class LinkAssumptions:
     norms_between: Array
     discount: Array
     noise: float
+    noise_inside: Array
     largest_weight: float
     exact: bool
 
@@ -170,6 +173,10 @@ def measure_links(graph: Graph, z: NDArray[np.int64], t: float, scale: float) ->
     discount[(highest > allowed) | ~np.isfinite(discount)] = 1.0
     np.fill_diagonal(discount, 1.0)
     noise, exact = centred.noise(graph.adjacency, z, discount)
+    inside = [np.flatnonzero(z == i) for i in range(K)]
+    noise_inside = [
+        centred.noise(graph.adjacency[at][:, at], 0 * at, np.ones((1, 1))) for at in inside
+    ]
     norms = centred.block_norms(graph.adjacency, z, density)
     return LinkAssumptions(
         threshold=float(t),
@@ -189,6 +196,7 @@ def measure_links(graph: Graph, z: NDArray[np.int64], t: float, scale: float) ->
         norms_between=norms[2],
         discount=discount,
         noise=noise,
+        noise_inside=np.array([largest for largest, _ in noise_inside]),
         largest_weight=largest,
         exact=exact,
     )

@@ -57,12 +57,12 @@ class Verdict:
     @property
     def claimed(self) -> bool:
         """Whether the theorem as printed, constants set to 1, says that it is recovered."""
-        return self.margin_printed >= 0
+        return bool(self.margin_printed >= 0)
 
     @property
     def promised(self) -> bool:
         """Whether the corrected conditions prove it."""
-        return self.margin >= 0
+        return bool(self.margin >= 0)
 
     def __str__(self) -> str:
         lines = [f"{self.part}: " + ("optimal" if self.promised else "not promised")]
@@ -190,11 +190,11 @@ def _against_noise(links: LinkAssumptions, models: ModelAssumptions) -> float:
     in the kernel of P⊥ and of B, and of the rest, which R lifts.
     """
     alone = links.room - links.noise
-    alpha = links.room - links.norms_inside
+    alpha = links.room - links.noise_inside
     beta = models.mu / links.scale * models.lifted + min(0.0, alone)
     sigma = links.norms_between * np.where(
         np.eye(len(links.sizes), dtype=bool), 0.0, links.discount
     ).max(axis=1)
     if min(float(alpha.min()), beta) < 0:
-        return max(alone, min(float(alpha.min()), beta))
+        return float(max(alone, min(alpha.min(), beta)))
     return max(alone, float((np.sqrt(alpha * beta) - sigma).min()))
