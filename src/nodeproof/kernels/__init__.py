@@ -11,7 +11,14 @@ from nodeproof.kernels.links import (
     is_symmetric,
     reverse_links,
 )
-from nodeproof.kernels.rows import belief_rows, link_mass, message_rows, sweep_batches, sweep_rows
+from nodeproof.kernels.rows import (
+    belief_rows,
+    link_mass,
+    message_rows,
+    settle,
+    sweep_batches,
+    sweep_rows,
+)
 
 __all__ = [
     "belief_rows",
@@ -22,6 +29,7 @@ __all__ = [
     "message_rows",
     "products",
     "reverse_links",
+    "settle",
     "smooth_rows",
     "solve_each",
     "sweep_batches",

@@ -1,0 +1,187 @@
+"""The labelling problem that is left when models are fixed: links, and costs of classes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from nodeproof import kernels, threads
+from nodeproof.certificate.rounding import relative_error, total_down, total_up
+from nodeproof.errors import InputError
+from nodeproof.problem import Models, Problem
+
+__all__ = ["Instance", "not_applicable"]
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+# Moves must gain this much, relative to what a node pays: ties do not go round in circles.
+_GAIN = 1e-12
+
+
+@dataclass(frozen=True)
+class Instance:
+    """Minimise ``P(z) = −Σ_{u≠v} B_uv 1[z_u = z_v] + Σ_v c[v, z_v]`` over labellings z.
+
+    ``B = w·A − wt·ηηᵀ`` off the diagonal, and zero on it; never formed. Numbers are taken for
+    what they are in binary: what is proven is proven of these.
+
+    Attributes
+    ----------
+    adjacency : scipy.sparse.csr_array of shape (n, n)
+        A: symmetric, zero diagonal, weights ≥ 0.
+    eta : ndarray of shape (n,)
+        η ≥ 0 of the null model.
+    w, wt : float
+        What a link gains each of its ends, and what a pair costs.
+    costs : ndarray of shape (n, K)
+        What each node pays in each class.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from nodeproof.certificate.instance import Instance
+    >>> pair = Instance(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]), np.ones(2), 1.0, 0.5, np.eye(2))
+    >>> pair.value(np.array([1, 0])), pair.value(np.array([0, 0]))  # apart; together
+    (0.0, 0.0)
+    """
+
+    adjacency: sp.csr_array
+    eta: Array
+    w: float
+    wt: float
+    costs: Array
+
+    @classmethod
+    def of(cls, problem: Problem, models: Models) -> Instance:
+        """Return the labelling problem of a problem with these models.
+
+        Costs are less each node's cheapest: no labelling changes by that but the objective, by
+        the same for all.
+        """
+        if reason := not_applicable(problem, models):
+            raise InputError(reason)
+        n, K = problem.n_nodes, problem.n_classes
+
+        def part(lo: int, hi: int) -> Array:
+            costs = problem.costs(models, lo, hi) - models.log_prior
+            return np.asarray(costs - costs.min(axis=1, keepdims=True))
+
+        costs = np.concatenate(threads.map_rows(part, n)) if n else np.zeros((0, K))
+        graph, affinity = problem.graph, models.affinity
+        if graph is None or affinity is None:
+            return cls(sp.csr_array((n, n), dtype=np.float64), np.zeros(n), 0.0, 0.0, costs)
+        w, wt = 0.5 * float(affinity.ell[0, 0]), 0.5 * float(affinity.ell_t[0, 0])
+        return cls(graph.adjacency, graph.eta, w, wt, costs)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.costs)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return self.costs.shape[1]
+
+    @cached_property
+    def weights(self) -> NDArray[Any]:
+        """The links' weights for kernels; none where all are one."""
+        data = self.adjacency.data
+        return data[:0] if (data == 1).all() else data
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether all classes cost every node the same, so that their names mean nothing."""
+        return bool((self.costs == self.costs[:, :1]).all())
+
+    def times(self, X: Array) -> Array:
+        """Return ``B X``, for X of shape (n,) or (n, m)."""
+        eta = self.eta if X.ndim == 1 else self.eta[:, None]
+        null = eta * (self.eta @ X) - eta**2 * X
+        return np.asarray(self.w * (self.adjacency @ X) - self.wt * null)
+
+    def absolute_times(self, X: Array) -> Array:
+        """Return ``(|w|A + |wt|ηηᵀ + |wt|diag η²) X`` for X ≥ 0: the size of what `times` adds."""
+        eta = self.eta if X.ndim == 1 else self.eta[:, None]
+        null = eta * (self.eta @ X) + eta**2 * X
+        return np.asarray(abs(self.w) * (self.adjacency @ X) + abs(self.wt) * null)
+
+    def dense(self) -> Array:
+        """Return B, shape (n, n)."""
+        B = self.w * self.adjacency.toarray().astype(np.float64)
+        B -= np.outer(self.wt * self.eta, self.eta)
+        np.fill_diagonal(B, 0.0)
+        return np.asarray(B)
+
+    @cached_property
+    def roundings(self) -> int:
+        """How many roundings an entry of `times` has behind it, at most."""
+        degree = int(np.diff(self.adjacency.indptr).max(initial=0))
+        return degree + self.n_nodes + 8
+
+    def gains(self, z: Labels) -> Array:
+        """Return ``H[v, i] = Σ_{u ∈ C_i, u ≠ v} B_uv``, shape (n, K)."""
+        return self.times(np.eye(self.n_classes)[z])
+
+    def value(self, z: Labels) -> float:
+        """Return P(z)."""
+        low, high = self.value_between(z)
+        return 0.5 * (low + high)
+
+    def value_between(self, z: Labels) -> tuple[float, float]:
+        """Return two numbers with P(z) between them."""
+        linked, pairs, size = self._together(z)
+        chosen = self.costs[np.arange(self.n_nodes), z]
+        error = 2.0 * relative_error(2 * self.n_nodes + 16) * size
+        parts = (chosen, [-self.w * linked, self.wt * pairs])
+        return total_down(*parts, [-error]), total_up(*parts, [error])
+
+    def _together(self, z: Labels) -> tuple[float, float, float]:
+        """Return link mass and pair mass inside classes, and how large the numbers were."""
+        A = self.adjacency
+        rows = np.repeat(z, np.diff(A.indptr))
+        inside = rows == z[A.indices]
+        # A count is exact; so, but for one rounding, is this sum.
+        linked = math.fsum(self.weights[inside].tolist()) if len(self.weights) else inside.sum()
+        sums = np.bincount(z, weights=self.eta, minlength=self.n_classes)
+        squares = float(self.eta @ self.eta)
+        pairs = float(sums @ sums) - squares
+        size = abs(self.w) * linked + abs(self.wt) * (float(sums @ sums) + squares)
+        return float(linked), pairs, size
+
+    def scale(self, z: Labels) -> float:
+        """Return the size of the numbers that P(z) is made of: what a tolerance is relative to."""
+        chosen = float(np.abs(self.costs[np.arange(self.n_nodes), z]).sum())
+        return self._together(z)[2] + chosen
+
+    def settle(self, z: Labels, max_sweeps: int = 1000) -> Labels:
+        """Move single nodes to better classes for as long as one gains; return the labelling."""
+        z = np.array(z, dtype=np.int64)
+        A = self.adjacency
+        kernels.settle(
+            A.indptr, A.indices, self.weights, self.eta, self.costs, 2.0 * self.w, 2.0 * self.wt,
+            z, max_sweeps, _GAIN,
+        )  # fmt: skip
+        return z
+
+
+def not_applicable(problem: Problem, models: Models) -> str | None:
+    """Return why no labelling certificate exists for such a problem, or None."""
+    if models.affinity is not None and models.affinity.ell.shape != (1, 1):
+        return (
+            "a certificate needs one affinity for all classes; here each two classes have their "
+            "own (K × K), so links between classes count too, and the bound does not hold for them"
+        )
+    if problem.son:
+        return (
+            f"a certificate needs costs of single nodes; with son={problem.son:g} each pair of "
+            "nodes pays for the distance of its models"
+        )
+    return None

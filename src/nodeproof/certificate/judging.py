@@ -1,0 +1,112 @@
+"""From dual variables to a lower bound: all that a certificate claims is computed here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof.certificate.dual import Dual, Matrix
+from nodeproof.certificate.instance import Instance
+from nodeproof.certificate.rounding import total_down
+from nodeproof.certificate.spectrum import DENSE_MOST, Spectrum, least_dense, least_lanczos
+
+__all__ = ["FAILURE", "Judgement", "judge"]
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+#: probability that a certificate by Lanczos may be wrong
+FAILURE = 1e-9
+
+_STEPS = 160
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What dual variables prove.
+
+    Attributes
+    ----------
+    lower_bound : float
+        No labelling has a lower objective.
+    spectra : tuple of Spectrum
+        Of the matrices, one a class; classes may share one.
+    failure : float
+        Probability that the bound is wrong; 0 where it is rigorous.
+    """
+
+    lower_bound: float
+    spectra: tuple[Spectrum, ...]
+    failure: float
+
+
+def judge(instance: Instance, dual: Dual, z: Labels, seed: int = 0) -> Judgement:
+    """Return the lower bound that dual variables prove; −inf for what are none.
+
+    Parameters
+    ----------
+    z : ndarray of shape (n,)
+        The labelling whose classes may be null vectors. Any is allowed: it changes how tight
+        the bound is, not whether it holds.
+    seed : int
+        Of the starts of Lanczos, for more than a few thousand nodes.
+    """
+    n, K = instance.n_nodes, instance.n_classes
+    if not dual.valid(instance):
+        return Judgement(-math.inf, (), 0.0)
+    spectra = _spectra(instance, dual, z, seed)
+    # The trace of the scaled Yᵢ is n/K + |Cᵢ|, and sizes sum to n.
+    below = np.minimum([spectrum.least for spectrum in spectra], 0.0)
+    if not np.isfinite(below).all():
+        return Judgement(-math.inf, spectra, 0.0)
+    losses = (1.0 + 1e-14) * np.append(below * (n / K), n * below.min())
+    failures = {id(spectrum): spectrum.failure for spectrum in spectra}
+    return Judgement(total_down(dual.nu, -dual.sigma, losses), spectra, sum(failures.values()))
+
+
+def _spectra(instance: Instance, dual: Dual, z: Labels, seed: int) -> tuple[Spectrum, ...]:
+    """Return one spectrum a class; where one matrix is below others, its own for all of them."""
+    n, K = instance.n_nodes, instance.n_classes
+    seeds = np.random.SeedSequence(seed).generate_state(2 * K)
+    off_diagonal = None
+    found: dict[int, Spectrum] = {}
+
+    def least(matrix: Matrix, which: int) -> Spectrum:
+        nonlocal off_diagonal
+        candidates = _indicators(matrix, z, K)
+        if matrix.size > DENSE_MOST:
+            return least_lanczos(matrix, candidates, _STEPS, FAILURE / (2 * K), int(seeds[which]))
+        if off_diagonal is None:
+            off_diagonal = matrix.off_diagonal()
+        return least_dense(matrix, matrix.dense(off_diagonal), candidates)
+
+    for i in range(K):
+        if i in found:
+            continue
+        alike = [j for j in range(i, K) if (dual.r[j] == dual.r[i]).all()]
+        if len(alike) > 1:
+            lowest = least(_below(instance, dual, alike), K + i)
+            if lowest.least > -1e-9 * max(1.0, float(np.abs(lowest.lowest).max(initial=0.0))):
+                found |= dict.fromkeys(alike, lowest)
+                continue
+        found[i] = least(Matrix(instance, dual, i), i)
+    return tuple(found[i] for i in range(K))
+
+
+def _below(instance: Instance, dual: Dual, classes: list[int]) -> Matrix:
+    """Return a matrix that is no larger than those of some classes with the same r."""
+    matrix = Matrix(instance, dual, classes[0])
+    costs = instance.costs[:, classes].min(axis=1)
+    matrix.diagonal = costs - dual.nu - 2.0 * dual.r[classes[0]]
+    size = np.abs(costs) + np.abs(dual.nu) + 2.0 * np.abs(dual.r[classes[0]])
+    matrix.diagonal_size = size
+    matrix.corner = float(dual.sigma[classes].min()) * matrix.corner_scale**2
+    return matrix
+
+
+def _indicators(matrix: Matrix, z: Labels, K: int) -> Array:
+    """Return what may be null vectors: the classes, shape (n + 1, K)."""
+    return np.stack([matrix.indicator(z == i) for i in range(K)], axis=1)
