@@ -1,4 +1,4 @@
-"""The program certificate: is a labelling optimal in the paper's convex program?
+"""The program certificate: whether a labelling is optimal in the paper's convex program.
 
 Models are free here, and every point of the program competes, labelling or not. The ideal
 solution of a labelling has one atom a class, at the biased centroids; dual variables prove how far
@@ -22,7 +22,7 @@ from nodeproof.certificate.program_conditions import check_conditions
 from nodeproof.certificate.program_ideal import Ideal
 from nodeproof.certificate.program_links import Conditions
 from nodeproof.certificate.program_paper import Built, combined, graph_only, node_only
-from nodeproof.certificate.program_strong import multiplicative
+from nodeproof.certificate.program_strong import multiplicative, optimised
 from nodeproof.errors import InputError
 from nodeproof.problem import Problem
 from nodeproof.program import check_memory
@@ -35,6 +35,7 @@ __all__ = ["CONSTRUCTIONS", "ProgramCertificate", "certify_program"]
 CONSTRUCTIONS: dict[str, Callable[[Ideal], Built]] = {
     "node-only": node_only,
     "multiplicative": multiplicative,
+    "optimised": optimised,
     "graph-only": graph_only,
     "combined": combined,
     "published node-only": partial(node_only, published=True),
@@ -217,11 +218,12 @@ def _applying(ideal: Ideal) -> list[str]:
     """Return the names of the constructions that apply, from cheap to dear."""
     problem = ideal.problem
     graph = problem.graph if float(problem.weights[0]) else None
+    flowing = ["optimised"] if ideal.program.son else []
     if graph is None:
-        return ["node-only"]
+        return ["node-only", *flowing]
     if graph.weighted or graph.null_model != "uniform":
-        return ["multiplicative"]
-    return ["multiplicative", "combined" if ideal.program.terms else "graph-only"]
+        return ["multiplicative", *flowing]
+    return ["multiplicative", *flowing, "combined" if ideal.program.terms else "graph-only"]
 
 
 def _status(proven: bool, gap: float) -> str:

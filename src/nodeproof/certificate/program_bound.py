@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.atoms import JointAtoms
+from nodeproof.certificate.program_flows import TypedFlows
 from nodeproof.certificate.program_ideal import EPS, Flows, Ideal
 from nodeproof.program import check_memory, off_diagonal, with_diagonal
 from nodeproof.sets import Product, SpectralBox
@@ -43,16 +44,16 @@ class Dual:
         Prices of ``L_vv = 1``.
     gamma : ndarray of shape (n, n)
         Prices of ``0 ≤ L_uv ≤ 1``, symmetric; its diagonal does not count.
-    flows : Flows
+    flows : Flows or TypedFlows
         For the sum of norms.
     """
 
     nu: Array
     gamma: Array
-    flows: Flows
+    flows: Flows | TypedFlows
 
     @classmethod
-    def from_certificate(cls, ideal: Ideal, Z: Array, flows: Flows) -> Dual:
+    def from_certificate(cls, ideal: Ideal, Z: Array, flows: Flows | TypedFlows) -> Dual:
         """Return the variables that the paper's matrix Z stands for: ``Z = B + Γ + diag ν``."""
         return cls(np.diag(Z).copy(), off_diagonal(Z - ideal.program.B), flows)
 
@@ -99,10 +100,11 @@ def prove(ideal: Ideal, dual: Dual, steps: int) -> Proof:
     size = float(np.abs(ideal.losses).sum() + np.abs(products).sum()) * ideal.conditioning
     slack = _ROUNDING * (q.shape[1] + 8) * EPS * size
     # The product with n is rounded; the sum itself is exact.
-    least_total = nextafter(len(q) * least, -np.inf)
+    least_total = nextafter(len(q) * least, -np.inf) if least else 0.0
     gains = np.minimum(gamma, 0.0)
     parts = (dual.nu, gains[gains < 0], ideal.losses, -products.ravel(), [least_total, -slack])
-    return Proof(nextafter(fsum(np.concatenate(parts)), -np.inf), least)
+    total = fsum(np.concatenate(parts))
+    return Proof(nextafter(total, -np.inf) if total else 0.0, least)
 
 
 def improve(ideal: Ideal, dual: Dual) -> Dual | None:
@@ -136,7 +138,8 @@ def _least(ideal: Ideal, nu: Array, gamma: Array, q: Array, steps: int) -> float
     for cost in costs:
         size = rows + float(np.abs(cost).max() + np.abs(nu).max())
         lowest = float(np.linalg.eigvalsh(with_diagonal(M, cost - nu))[0])
-        found.append(lowest - _ROUNDING * n * EPS * size - np.finfo(float).tiny)
+        margin = _ROUNDING * n * EPS * size + np.finfo(float).tiny if size else 0.0
+        found.append(lowest - margin)
     return min(found)
 
 

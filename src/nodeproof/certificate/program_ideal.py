@@ -16,14 +16,14 @@ from nodeproof.problem import Problem
 from nodeproof.program import Program
 from nodeproof.sets import SpectralBox
 
-__all__ = ["Flows", "Ideal"]
+__all__ = ["EPS", "HAIR", "Flows", "Ideal"]
 
 Array = NDArray[np.float64]
 
 EPS = float(np.finfo(float).eps)
 
 # Flows keep a hair below their limit, so that rounding cannot make one too long.
-_HAIR = 1.0 - 1e-12
+HAIR = 1.0 - 1e-12
 
 
 class Ideal:
@@ -160,10 +160,10 @@ class Flows:
         """Return ``Σ_u g_vu``, (n, d), of the antisymmetric parts, cut to the length one."""
         between = 0.5 * (self.between - self.between.swapaxes(0, 1))
         lengths = np.linalg.norm(between, axis=2, keepdims=True)
-        between = between * (_HAIR / np.maximum(lengths, 1.0))
+        between = between * (HAIR / np.maximum(lengths, 1.0))
         # Half the difference of two sums over a class is n_i/2 times that of its terms.
         rates = self.rates * (0.5 * ideal.sizes if self.summed else 1.0)
-        limits = _HAIR / np.maximum(ideal.spreads, 1e-300)
+        limits = HAIR / np.maximum(ideal.spreads, 1e-300)
         return _forces(ideal, between, np.minimum(rates, limits))
 
     def forces(self, ideal: Ideal) -> Array:

@@ -85,7 +85,7 @@ class Links:
     ) -> tuple[Array, float, Conditions]:
         """Return a, λ and whether there is room for them, by the entries as they are."""
         limits = self.by_entries
-        pull = self._least_pull(lambda at: self._lower(limits, self.s, self.t, at))
+        pull = self._least_pull(limits)
         if judge is not None:
             most = self._most_pull(limits)
             pulls = [pull + share * max(0.0, most - pull) for share in _SHARES]
@@ -150,13 +150,16 @@ class Links:
         )
         return float(most.min())
 
-    def _least_pull(self, a: Callable[[float], Array]) -> float:
-        """Return the smallest λ with ``P⊥(S − λI)P⊥ ⪯ 0``, or the last where it runs away."""
-        pull = 0.0
+    def _least_pull(self, limits: tuple[Array, Array]) -> float:
+        """Return the smallest λ with ``P⊥(S − λI)P⊥ ⪯ 0``, or one that leaves no room."""
+        pull, most = 0.0, self._most_pull(limits)
         for _ in range(_ROUNDS):
-            reached = max(0.0, float(np.linalg.eigvalsh(self.projected(a(pull)))[-1]))
-            if reached <= pull * (1.0 + 1e-10) or reached > self.s * len(self.wrong):
+            projected = self.projected(self._lower(limits, self.s, self.t, pull))
+            reached = max(0.0, float(np.linalg.eigvalsh(projected)[-1]))
+            if reached <= pull * (1.0 + 1e-10):
                 break
             pull = reached
+            if pull > most:
+                break
         # A little more, so that the λ in a counts as well.
         return pull * (1.0 + 1e-9)

@@ -47,6 +47,18 @@ def node_only(ideal: Ideal, published: bool = False) -> Built:
 
     As published, flows between classes have their indices swapped, and what is left of
     ``(D − Z)_vv`` lacks the factor μ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nodeproof import Problem
+    >>> from nodeproof.certificate.program_ideal import Ideal
+    >>> from nodeproof.certificate.program_paper import node_only
+    >>> from nodeproof.terms import Labels, NodeData
+    >>> labels = Labels().bind(NodeData(n_classes=2, y=np.array([0, 0, 1, 1])))
+    >>> problem = Problem(None, [labels], 2, weights=(0.0, 0.0, 1.0), son=0.1)
+    >>> node_only(Ideal(problem, [0, 0, 1, 1])).asked  # γ = 0.4, and all gradients are equal
+    {'ρ ≤ γ nᵢ/n': (True, 0.2)}
     """
     sign = -1.0 if published else 1.0
     n, son = len(ideal.z), ideal.program.son
@@ -71,6 +83,20 @@ def graph_only(ideal: Ideal, published: bool = False) -> Built:
 
     As published, t is 1/2 and s is 2, the a_ii and a_ij are chosen for the largest deviation δ,
     and λ by the centred adjacency.
+
+    Examples
+    --------
+    >>> from nodeproof import Problem, datasets
+    >>> from nodeproof.certificate.program_bound import prove
+    >>> from nodeproof.certificate.program_ideal import Ideal
+    >>> from nodeproof.certificate.program_paper import graph_only
+    >>> from nodeproof.graph import Graph
+    >>> data = datasets.make_planted(p=0.95, q=0.05, cluster_size=30, random_state=0)
+    >>> problem = Problem(Graph(data.graph), [], n_classes=3, weights=(1.0, 0.0, 0.0))
+    >>> ideal = Ideal(problem, data.y_true)
+    >>> built = graph_only(ideal)
+    >>> bool(ideal.value - prove(ideal, built.dual, 0).bound < 1e-6), built.asked["room for aᵢᵢ"][0]
+    (True, True)
     """
     links = Links.of(ideal)
     a, pull, asked = links.printed() if published else links.corrected()
@@ -83,6 +109,20 @@ def combined(ideal: Ideal, published: bool = False) -> Built:
     """Build ``Z = P⊥(S − λI)P⊥ + D̄``, with flows inside classes as long as they may be.
 
     As published, flows inside a class are sums over it and those between classes are swapped.
+
+    Examples
+    --------
+    >>> from nodeproof import Problem, datasets
+    >>> from nodeproof.certificate.program_bound import prove
+    >>> from nodeproof.certificate.program_ideal import Ideal
+    >>> from nodeproof.certificate.program_paper import combined
+    >>> from nodeproof.graph import Graph
+    >>> data = datasets.make_planted(p=0.95, q=0.05, cluster_size=30, random_state=0)
+    >>> problem = Problem(Graph(data.graph), [], n_classes=3, weights=(1.0, 0.0, 0.0))
+    >>> ideal = Ideal(problem, data.y_true)
+    >>> built = combined(ideal)
+    >>> bool(ideal.value - prove(ideal, built.dual, 0).bound < 1e-6), built.asked["room for aᵢᵢ"][0]
+    (True, True)
     """
     links = Links.of(ideal)
     if published:

@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.certificate.program_bound import Dual
+from nodeproof.certificate.program_flows import TypedFlows, content_flows
 from nodeproof.certificate.program_ideal import Flows, Ideal
 from nodeproof.certificate.program_links import at_least_zero
 from nodeproof.certificate.program_paper import Built, even_rates, own_costs
 
-__all__ = ["multiplicative"]
+__all__ = ["multiplicative", "optimised"]
 
 Array = NDArray[np.float64]
 
@@ -42,8 +43,17 @@ def multiplicative(ideal: Ideal) -> Built:
     >>> round(prove(ideal, multiplicative(ideal).dual, 0).bound, 9), ideal.value
     (-4.0, -4.0)
     """
+    return _built(ideal, Flows(ideal.between, even_rates(ideal)))
+
+
+def optimised(ideal: Ideal) -> Built:
+    """Build the same with flows inside classes that leave the nodes as content as can be."""
+    flows = content_flows(ideal)
+    return multiplicative(ideal) if flows is None else _built(ideal, flows)
+
+
+def _built(ideal: Ideal, flows: Flows | TypedFlows) -> Built:
     z, H = ideal.z, ideal.held
-    flows = Flows(ideal.between, even_rates(ideal))
     forces = flows.valid_forces(ideal)
     slack = np.where(np.eye(len(ideal.sizes), dtype=bool)[z], np.inf, -H)
     nu = own_costs(ideal, forces) - H[np.arange(len(z)), z]
