@@ -76,9 +76,9 @@ def content_flows(ideal: Ideal) -> TypedFlows | None:
     >>> from nodeproof.certificate.program_flows import content_flows
     >>> from nodeproof.certificate.program_ideal import Ideal
     >>> from nodeproof.terms import Labels, NodeData
-    >>> labels = Labels().bind(NodeData(n_classes=2, y=np.array([0, 0, -1, 1, 1, -1])))
+    >>> labels = Labels().bind(NodeData(n_classes=2, y=np.array([0, 0, -1, 1])))
     >>> problem = Problem(None, [labels], 2, weights=(0.0, 0.0, 1.0), son=0.1)
-    >>> ideal = Ideal(problem, [0, 0, 0, 1, 1, 1])
+    >>> ideal = Ideal(problem, [0, 0, 0, 1])
     >>> flows = content_flows(ideal)
     >>> pulls = ideal.gradients + 0.1 * flows.valid_forces(ideal)
     >>> bool(pulls[2, 0] <= pulls[2, 1] + 1e-9)  # the node without a label prefers its class
