@@ -145,14 +145,14 @@ def test_labels_of_all_but_a_few_add_their_rate_to_the_exponent():
 def test_drawn_nodes_give_the_errors_of_the_genie_of_planted_data(sources):
     settings_ = {"p": 0.12, "q": 0.05, "n_features": 3, "n_noise": 1, "omega": 0.4}
     data = [
-        make_planted(3, [60, 80, 100], label_ratio=0.0, random_state=seed, **settings_)
+        make_planted(3, [20, 60, 160], label_ratio=0.0, random_state=seed, **settings_)
         for seed in range(30)
     ]
     wrong = [240 * (1 - each.genie_accuracy(sources)) for each in data]
     # Each draw has covariances of its own.
     drawn = [
         theory.genie_errors(
-            [60, 80, 100],
+            [20, 60, 160],
             0.12,
             0.05,
             features=each.params["covariances"] if "F" in sources else None,

@@ -123,7 +123,8 @@ def measure(problem: Problem, labels: ArrayLike, threshold: float | None = None)
 
 def _span(values: NDArray[np.generic]) -> str:
     """Return the least and the largest of some numbers, or the one that they all are."""
-    lo, hi = (f"{value:.4g}" for value in (values.min(), values.max()))
+    form = ",d" if np.issubdtype(values.dtype, np.integer) else ".4g"
+    lo, hi = (f"{value:{form}}" for value in (values.min(), values.max()))
     return lo if lo == hi else f"{lo}…{hi}"
 
 

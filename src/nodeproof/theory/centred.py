@@ -20,6 +20,9 @@ Array = NDArray[np.float64]
 DENSE_BLOCK = 300
 DENSE_GRAPH = 1200
 
+# Of Lanczos iterations, relative. Eigenvalues of noise lie close together: more takes long.
+_TOL = 1e-4
+
 
 class CentredBlock(LinearOperator):
     """A block of ``Ã = A − means``, rows and columns each with their classes.
@@ -69,7 +72,10 @@ class CentredBlock(LinearOperator):
 
 
 def operator_norm(block: CentredBlock) -> float:
-    """Return the largest singular value; 0 for an empty block."""
+    """Return the largest singular value; 0 for an empty block.
+
+    A block whose rows and columns are the same array of classes is taken to be symmetric.
+    """
     if 0 in block.shape:
         return 0.0
     if min(block.shape) <= DENSE_BLOCK and max(block.shape) <= 4 * DENSE_BLOCK:
@@ -78,7 +84,10 @@ def operator_norm(block: CentredBlock) -> float:
         thin = block if block.shape[1] == 1 else block.T
         return float(np.linalg.norm(thin @ np.ones(1)))
     start = np.random.default_rng(0).standard_normal(min(block.shape))
-    return float(svds(block, k=1, v0=start, return_singular_vectors=False)[0])
+    if block.rows is block.columns:
+        largest = eigsh(block, k=1, v0=start, tol=_TOL, return_eigenvectors=False)
+        return float(np.abs(largest[0]))
+    return float(svds(block, k=1, v0=start, tol=_TOL, return_singular_vectors=False)[0])
 
 
 def block_norms(A: sp.csr_array, z: NDArray[np.int64], means: Array) -> tuple[Array, Array, Array]:
@@ -88,8 +97,9 @@ def block_norms(A: sp.csr_array, z: NDArray[np.int64], means: Array) -> tuple[Ar
     for i in range(len(means)):
         own, others = np.flatnonzero(z == i), np.flatnonzero(z != i)
         for k, (rows, columns) in enumerate(((own, own), (others, others), (own, others))):
-            links = A[rows][:, columns]
-            norms[k, i] = operator_norm(CentredBlock(links, z[rows], z[columns], means))
+            links, of_rows = A[rows][:, columns], z[rows]
+            of_columns = of_rows if rows is columns else z[columns]
+            norms[k, i] = operator_norm(CentredBlock(links, of_rows, of_columns, means))
     return norms[0], norms[1], norms[2]
 
 
@@ -126,5 +136,5 @@ def noise(A: sp.csr_array, z: NDArray[np.int64], discount: Array) -> tuple[float
         matvec=lambda x: without_means(scaled @ without_means(np.ravel(x))),
     )
     start = np.random.default_rng(0).standard_normal(n)
-    top = eigsh(projected, k=1, which="LA", v0=start, return_eigenvectors=False)
-    return max(0.0, float(top[0])), False
+    top = eigsh(projected, k=1, which="LA", v0=start, tol=_TOL, return_eigenvectors=False)
+    return max(0.0, float(top[0]) * (1.0 + _TOL)), False
