@@ -90,8 +90,9 @@ class Dual:
         Prices of ``diag L_i = x_i``.
     sigma : ndarray of shape (K,)
         Prices of the corners.
-    gamma : Factors, ndarray of shape (n, n), or None
-        Prices of the signs: symmetric, no less than zero, zero on the diagonal.
+    gamma : Factors, ndarray of shape (n, n) or (K, n, n), or None
+        Prices of the signs: symmetric, no less than zero, zero on the diagonal. One for all
+        classes, or one for each.
     """
 
     nu: Array
@@ -110,13 +111,20 @@ class Dual:
             return True
         if isinstance(self.gamma, Factors):
             return self.gamma.a.shape == (n, K) and self.gamma.valid()
+        gamma = self.gamma
         return bool(
-            self.gamma.shape == (n, n)
-            and np.isfinite(self.gamma).all()
-            and (self.gamma >= 0).all()
-            and (self.gamma == self.gamma.T).all()
-            and not self.gamma.diagonal().any()
+            gamma.shape in ((n, n), (K, n, n))
+            and np.isfinite(gamma).all()
+            and (gamma >= 0).all()
+            and (gamma == np.swapaxes(gamma, -1, -2)).all()
+            and not np.diagonal(gamma, axis1=-2, axis2=-1).any()
         )
+
+    def gamma_of(self, i: int) -> Factors | Array | None:
+        """Return Γ as class i has it."""
+        if isinstance(self.gamma, np.ndarray) and self.gamma.ndim == 3:
+            return np.asarray(self.gamma[i])
+        return self.gamma
 
 
 class Matrix:
@@ -128,7 +136,7 @@ class Matrix:
     """
 
     def __init__(self, instance: Instance, dual: Dual, i: int) -> None:
-        self.instance, self.gamma = instance, dual.gamma
+        self.instance, self.gamma = instance, dual.gamma_of(i)
         n, K = instance.n_nodes, instance.n_classes
         self.size = n + 1
         self.corner_scale = np.sqrt(K / n)

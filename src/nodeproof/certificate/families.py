@@ -12,14 +12,18 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linprog
 
 from nodeproof.certificate.dual import Dual, Factors
 from nodeproof.certificate.instance import Instance
 
-__all__ = ["FAMILIES", "costs_family", "graph_family"]
+__all__ = ["FAMILIES", "closed", "costs_family", "graph_family"]
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
+
+# Between so many classes potentials are looked for.
+_MOST_POTENTIALS = 100
 
 
 def costs_family(instance: Instance, z: Labels) -> Dual:
@@ -37,30 +41,89 @@ def costs_family(instance: Instance, z: Labels) -> Dual:
 def graph_family(instance: Instance, z: Labels) -> Dual:
     """Return the family G, for links and few labels: Γ a product across classes.
 
-    τ is raised by a constant a class until its sums over classes are equal, so that
-    ``a[v, i] = τ_v − H[v, i]`` has the same sum from either side of two classes, and
-    ``Γ_uv = a[u, z_v]·a[v, z_u]/S`` the row sums a. Then ``r[v, i] = τ_v`` for all i.
+    τ is raised by a constant a class, and ``a[v, i] = τ_v − H[v, i]`` is what Γ may take from a
+    node's links to another class: ``Γ_uv ∝ a[u, z_v]·a[v, z_u]``. Where the sums of τ over
+    classes are equal, ``r[v, i] = τ_v`` for all i; where a class would rather have the name of
+    another, its sum is larger (see `_potentials`).
     """
-    n, K = instance.n_nodes, instance.n_classes
+    K = instance.n_classes
     members, H, delta = _parts(instance, z)
     if K == 1:
         return costs_family(instance, z)
-    rival = np.where(members, -np.inf, H - 0.5 * np.minimum(delta, 0.0))
-    tau = rival.max(axis=1)
+    tau = np.where(members, -np.inf, H - 0.5 * np.minimum(delta, 0.0)).max(axis=1)
     sizes = members.sum(axis=0)
     filled = sizes > 0
     sums = tau @ members
+    wanted = _potentials(sums, members.T @ delta, filled)
     raised = np.zeros(K)
-    raised[filled] = (sums[filled].max() - sums[filled]) / sizes[filled]
+    raised[filled] = np.maximum(wanted - sums, 0.0)[filled] / sizes[filled]
     tau = tau + raised[z]
     a = np.maximum(np.where(members, 0.0, tau[:, None] - H), 0.0)
     across = members.T @ a
-    across = np.maximum(across, across.T)
-    g = np.where(across > 0, 1.0 / np.where(across > 0, across, 1.0), 0.0)
+    # Each side of two classes would take its own sum; they meet halfway.
+    both = across * across.T
+    g = np.where(both > 0, 0.5 * (across + across.T) / np.where(both > 0, both, 1.0), 0.0)
     np.fill_diagonal(g, 0.0)
-    r = np.tile(tau, (K, 1))
-    r[~filled] = 0.0
-    return Dual(_nu(instance, z, H, tau), r, -(tau @ members), Factors(z, a, g))
+    r = np.where(members, tau[:, None], H + a * g[z] * across.T[z])
+    r[:, ~filled] = 0.0
+    if instance.symmetric:  # but for rounding, they are equal
+        r[:, filled] = tau[:, None]
+    return Dual(
+        _nu(instance, z, H, tau), np.ascontiguousarray(r.T), -(tau @ members), Factors(z, a, g)
+    )
+
+
+def _potentials(sums: Array, named: Array, filled: NDArray[np.bool_]) -> Array:
+    """Return what the sums T_j of τ over classes should be.
+
+    ``named[j, i]`` is what it costs to call class j by the name i. N_i makes
+    ``named[j, i] + T_j − T_i`` of ``[1; 1_{C_j}]``, which must not be negative. Potentials that
+    do this exist where no renaming is cheaper; of them, those that leave most to spare.
+    """
+    least = sums.copy()
+    if not filled.all():
+        least = np.maximum(least, -named[:, ~filled].min(axis=1))
+    classes = np.flatnonzero(filled)
+    equal = np.full(len(sums), least[filled].max())
+    k = len(classes)
+    named = named[np.ix_(classes, classes)]
+    if (named >= 0).all() or k > _MOST_POTENTIALS:
+        return equal
+    j, i = np.nonzero(~np.eye(k, dtype=bool))
+    rows = np.arange(len(j))
+    # Variables: the potentials, what is left to spare, and how far they spread.
+    spare = np.zeros((len(j), k + 2))
+    spare[rows, j], spare[rows, i], spare[rows, k] = -1.0, 1.0, 1.0
+    spread = np.hstack([np.eye(k), np.zeros((k, 1)), -np.ones((k, 1))])
+    size = float(np.abs(named).max())
+    found = linprog(
+        np.r_[np.zeros(k), -1.0, 0.1],
+        np.vstack([spare, spread]),
+        np.r_[named[j, i] / size, np.zeros(k)],
+        bounds=[(0.0, None)] * k + [(None, 1.0), (0.0, None)],
+    )
+    if found.status != 0:
+        return equal
+    wanted = np.zeros(len(sums))
+    wanted[classes] = size * found.x[:k]
+    return np.asarray(wanted + float((least - wanted)[filled].max()))
+
+
+def closed(instance: Instance, z: Labels, tau: Array, gamma: Array) -> Dual:
+    """Return dual variables whose bound is P(z), for a given τ and given prices Γ of the signs.
+
+    Parameters
+    ----------
+    gamma : ndarray of shape (K, n, n)
+        Symmetric, no less than zero; what is inside class i of Γ_i does not count.
+    """
+    members, H, _ = _parts(instance, z)
+    gamma = gamma.copy()
+    for i, inside in enumerate(members.T):
+        gamma[i][np.ix_(inside, inside)] = 0.0
+    pushed = np.einsum("iuv,vi->ui", gamma, members.astype(np.float64))
+    r = np.where(members, tau[:, None], H + pushed)
+    return Dual(_nu(instance, z, H, tau), np.ascontiguousarray(r.T), -(tau @ members), gamma)
 
 
 def _parts(instance: Instance, z: Labels) -> tuple[NDArray[np.bool_], Array, Array]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 
 from nodeproof import kernels, threads
 from nodeproof.certificate.rounding import relative_error, total_down, total_up
@@ -23,6 +24,7 @@ Labels = NDArray[np.int64]
 
 # Moves must gain this much, relative to what a node pays: ties do not go round in circles.
 _GAIN = 1e-12
+_SWEEPS = 1000
 
 
 @dataclass(frozen=True)
@@ -161,15 +163,30 @@ class Instance:
         chosen = float(np.abs(self.costs[np.arange(self.n_nodes), z]).sum())
         return self._together(z)[2] + chosen
 
-    def settle(self, z: Labels, max_sweeps: int = 1000) -> Labels:
-        """Move single nodes to better classes for as long as one gains; return the labelling."""
+    def settle(self, z: Labels, max_rounds: int = 100) -> Labels:
+        """Move single nodes, and rename classes, for as long as that gains; return the labelling."""
         z = np.array(z, dtype=np.int64)
         A = self.adjacency
-        kernels.settle(
-            A.indptr, A.indices, self.weights, self.eta, self.costs, 2.0 * self.w, 2.0 * self.wt,
-            z, max_sweeps, _GAIN,
-        )  # fmt: skip
+        for _ in range(max_rounds):
+            kernels.settle(
+                A.indptr, A.indices, self.weights, self.eta, self.costs, 2.0 * self.w,
+                2.0 * self.wt, z, _SWEEPS, _GAIN,
+            )  # fmt: skip
+            renamed = self._rename(z)
+            if renamed is None:
+                break
+            z = renamed
         return z
+
+    def _rename(self, z: Labels) -> Labels | None:
+        """Return the labelling with cheaper names for its classes, or None where there are none."""
+        named = np.eye(self.n_classes)[z].T @ self.costs
+        _, names = linear_sum_assignment(named)
+        now = float(np.trace(named))
+        cheapest = float(named[np.arange(len(named)), names].sum())
+        if now - cheapest <= _GAIN * float(np.abs(named).max(initial=0.0)) * len(named):
+            return None
+        return np.asarray(names[z])
 
 
 def not_applicable(problem: Problem, models: Models) -> str | None:

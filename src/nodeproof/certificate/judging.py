@@ -72,6 +72,7 @@ def _spectra(instance: Instance, dual: Dual, z: Labels, seed: int) -> tuple[Spec
     n, K = instance.n_nodes, instance.n_classes
     seeds = np.random.SeedSequence(seed).generate_state(2 * K)
     off_diagonal = None
+    own_gamma = isinstance(dual.gamma, np.ndarray) and dual.gamma.ndim == 3
     found: dict[int, Spectrum] = {}
 
     def least(matrix: Matrix, which: int) -> Spectrum:
@@ -79,7 +80,7 @@ def _spectra(instance: Instance, dual: Dual, z: Labels, seed: int) -> tuple[Spec
         candidates = _indicators(matrix, z, K)
         if matrix.size > DENSE_MOST:
             return least_lanczos(matrix, candidates, _STEPS, FAILURE / (2 * K), int(seeds[which]))
-        if off_diagonal is None:
+        if off_diagonal is None or own_gamma:
             off_diagonal = matrix.off_diagonal()
         return least_dense(matrix, matrix.dense(off_diagonal), candidates)
 
@@ -87,7 +88,7 @@ def _spectra(instance: Instance, dual: Dual, z: Labels, seed: int) -> tuple[Spec
         if i in found:
             continue
         alike = [j for j in range(i, K) if (dual.r[j] == dual.r[i]).all()]
-        if len(alike) > 1:
+        if len(alike) > 1 and not own_gamma:
             lowest = least(_below(instance, dual, alike), K + i)
             if lowest.least > -1e-9 * max(1.0, float(np.abs(lowest.lowest).max(initial=0.0))):
                 found |= dict.fromkeys(alike, lowest)
