@@ -30,6 +30,9 @@ Array = NDArray[np.float64]
 # Up to so many different gradients a class all pairs are compared.
 _EXACT_PAIRS = 2000
 
+# Centroids whose gap is below this share of their gradients pass for optimal.
+_STATIONARY = 1e-4
+
 # A model this close to a vertex is the vertex.
 _SAME = 1e-12
 
@@ -51,7 +54,7 @@ class ModelAssumptions:
     gaps : ndarray of shape (K,)
         ``−min_θ ⟨n_i, θ − θ̂_i⟩``: how far the centroids are from optimal, in units of f.
     stationary : float
-        1e-3 less the worst gap relative to the gradients: at least 0 where they are good enough.
+        1e-4 less the worst gap relative to the gradients: at least 0 where they are good enough.
     distinct : bool
         Whether no two centroids are equal.
     R : float
@@ -159,7 +162,7 @@ def measure_models(problem: Problem, z: NDArray[np.int64]) -> ModelAssumptions |
         centroids=theta,
         normals=normals,
         gaps=gaps,
-        stationary=1e-3 - float(relative.max()),
+        stationary=_STATIONARY - float(relative.max()),
         distinct=distinct,
         R=separation(normals, theta, program.models_set),
         rho_classes=rho,

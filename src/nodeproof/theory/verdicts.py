@@ -65,7 +65,8 @@ class Verdict:
         return bool(self.margin >= 0)
 
     def __str__(self) -> str:
-        lines = [f"{self.part}: " + ("optimal" if self.promised else "not promised")]
+        within = f" within {self.slack:.2g}" if self.slack else ""
+        lines = [f"{self.part}: " + (f"optimal{within}" if self.promised else "not promised")]
         for how, conditions in (("printed", self.printed), ("corrected", self.corrected)):
             lines += [f"  {how:<10}{name:<34}{value:>11.4g}" for name, value in conditions.items()]
         return "\n".join([*lines, f"  {self.words}"])
