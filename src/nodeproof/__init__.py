@@ -18,6 +18,8 @@ __all__ = [
     "Problem",
     "atoms",
     "baselines",
+    "certificate",
+    "certify",
     "datasets",
     "metrics",
     "model_selection",
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from nodeproof import (
         atoms,
         baselines,
+        certificate,
         datasets,
         metrics,
         model_selection,
@@ -41,10 +44,15 @@ if TYPE_CHECKING:
         terms,
         theory,
     )
+    from nodeproof.certificate import certify
     from nodeproof.estimator import NodeClassifier
     from nodeproof.problem import Problem
 
-_HOMES = {"NodeClassifier": "nodeproof.estimator", "Problem": "nodeproof.problem"}
+_HOMES = {
+    "NodeClassifier": "nodeproof.estimator",
+    "Problem": "nodeproof.problem",
+    "certify": "nodeproof.certificate",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal, Self
@@ -17,6 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nodeproof import threads
+from nodeproof.certificate import Certificate, Stage, certify
 from nodeproof.choices import (
     Choices,
     Plan,
@@ -283,12 +285,51 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             nodes = replace(nodes, n_classes=problem.n_classes)
         self._keep(problem, result, solver, labels, plan, choices)
         self._nodes: NodeData | None = nodes
+        self._problem: Problem | None = problem
 
     @property
     def lower_bound_(self) -> float | None:
         """What the objective of no labelling can undercut, from the convex solvers."""
         check_is_fitted(self)
         return self.choices_.get("lower_bound", {}).get("value")
+
+    def certify(
+        self,
+        *,
+        tolerance: float | None = None,
+        time_budget: float = 60.0,
+        callback: Callable[[Stage], bool | None] | None = None,
+    ) -> Certificate:
+        """Prove the labelling the best of all for the fitted models, or bound how far it can be.
+
+        `labels_` maximise each node's own probability; the labelling of least objective can
+        differ at a few nodes, and is the one that is certified. Sets `map_labels_` to it, and
+        `certified_nodes_` to the nodes that keep their label in every optimal labelling.
+
+        Parameters
+        ----------
+        tolerance, time_budget, callback
+            As in :func:`nodeproof.certify`.
+        """
+        check_is_fitted(self)
+        if self._problem is None:
+            raise InputError(
+                "this model was saved without the graph and the costs that a certificate is about: "
+                "fit again"
+            )
+        seed = _seed(self.random_state)
+        proof = certify(
+            self._problem,
+            self.proba_.argmax(axis=1),
+            models=self.models_,
+            tolerance=tolerance,
+            time_budget=time_budget,
+            callback=callback,
+            random_state=0 if seed is None else seed,
+        )
+        self.map_labels_ = self.classes_[proof.labels]
+        self.certified_nodes_ = proof.certified_nodes
+        return proof
 
     def predict(self, X: Any = None, *, graph: Any = None) -> NDArray[Any]:
         """Return `labels_`, or the labels of new nodes by their features and links.

@@ -164,7 +164,7 @@ class Instance:
         return self._together(z)[2] + chosen
 
     def settle(self, z: Labels, max_rounds: int = 100) -> Labels:
-        """Move single nodes, and rename classes, for as long as that gains; return the labelling."""
+        """Move single nodes and rename classes for as long as that gains; return the labelling."""
         z = np.array(z, dtype=np.int64)
         A = self.adjacency
         for _ in range(max_rounds):

@@ -36,11 +36,14 @@ class Judgement:
         Of the matrices, one a class; classes may share one.
     failure : float
         Probability that the bound is wrong; 0 where it is rigorous.
+    loss : float
+        What the bound lost to matrices that are not semidefinite, or not known to be; ≥ 0.
     """
 
     lower_bound: float
-    spectra: tuple[Spectrum, ...]
-    failure: float
+    spectra: tuple[Spectrum, ...] = ()
+    failure: float = 0.0
+    loss: float = math.inf
 
 
 def judge(instance: Instance, dual: Dual, z: Labels, seed: int = 0) -> Judgement:
@@ -56,12 +59,12 @@ def judge(instance: Instance, dual: Dual, z: Labels, seed: int = 0) -> Judgement
     """
     n, K = instance.n_nodes, instance.n_classes
     if not dual.valid(instance):
-        return Judgement(-math.inf, (), 0.0)
+        return Judgement(-math.inf)
     spectra = _spectra(instance, dual, z, seed)
     # The trace of the scaled Yᵢ is n/K + |Cᵢ|, and sizes sum to n.
     below = np.minimum([spectrum.least for spectrum in spectra], 0.0)
     if not np.isfinite(below).all():
-        return Judgement(-math.inf, spectra, 0.0)
+        return Judgement(-math.inf, spectra)
     losses = (1.0 + 1e-14) * np.append(below * (n / K), n * below.min())
     failures = {id(spectrum): spectrum.failure for spectrum in spectra}
     return Judgement(total_down(dual.nu, -dual.sigma, losses), spectra, sum(failures.values()))
@@ -69,7 +72,7 @@ def judge(instance: Instance, dual: Dual, z: Labels, seed: int = 0) -> Judgement
 
 def _spectra(instance: Instance, dual: Dual, z: Labels, seed: int) -> tuple[Spectrum, ...]:
     """Return one spectrum a class; where one matrix is below others, its own for all of them."""
-    n, K = instance.n_nodes, instance.n_classes
+    K = instance.n_classes
     seeds = np.random.SeedSequence(seed).generate_state(2 * K)
     off_diagonal = None
     own_gamma = isinstance(dual.gamma, np.ndarray) and dual.gamma.ndim == 3

@@ -166,7 +166,7 @@ def least_lanczos(
 
 
 def lanczos_slack(n: int, n_steps: int, failure: float) -> float:
-    """Return η: but for this probability, the extreme Ritz value is within η of the spectrum's width.
+    """Return η: Ritz values reach the spectrum's ends to η of its width, but for a probability.
 
     For a start b uniform on the sphere, Ritz values of k steps satisfy
 
@@ -228,10 +228,9 @@ def _combine(kappa: float, rho: float, beyond: float) -> float:
         return -math.inf
     half = 0.5 * (beyond + kappa)
     root = math.hypot(half, rho)
-    if half > 0:
+    value = 0.5 * (beyond - kappa) - root
+    if half > 0:  # the same without cancellation
         value = -kappa - rho * (rho / (half + root))
-    else:
-        value = 0.5 * (beyond - kappa) - root
     return value - 1e-14 * abs(value)
 
 

@@ -167,7 +167,7 @@ def _rebuild(cls: type[C], meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
     clf.labels_ = classes[proba.argmax(axis=1)]
     clf.models_ = Models(affinity, models, arrays["log_prior"])
     clf.terms_ = terms
-    clf._nodes = None
+    clf._nodes = clf._problem = None
     clf.fitted_on_graph_ = bool(meta["fitted_on_graph"])
     clf._given = given if len(given) else None
     clf.suspects_ = find_suspects(proba, clf._given, classes)

@@ -1,0 +1,347 @@
+"""The search for a proof that a labelling is the best of all, for the models at hand."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof import threads
+from nodeproof.certificate.ascent import Ascent
+from nodeproof.certificate.blocks import Blocks
+from nodeproof.certificate.dual import Dual
+from nodeproof.certificate.families import FAMILIES
+from nodeproof.certificate.instance import Instance, not_applicable
+from nodeproof.certificate.judging import Judgement, judge
+from nodeproof.certificate.nodes import NodeCertificates, certify_nodes
+from nodeproof.certificate.result import Certificate, _percent
+from nodeproof.certificate.ties import resolve, resolve_names
+from nodeproof.errors import InputError
+from nodeproof.problem import Models, Problem
+
+__all__ = ["Stage", "certify", "certify_instance"]
+
+Labels = NDArray[np.int64]
+
+#: relative to the size of the numbers that the objective is made of
+TOLERANCE = 1e-9
+
+# Up to so many nodes, dual variables are improved by blocks; an iteration takes n³ a class.
+_BLOCKS_MOST = 1600
+# One block stands for all classes where their costs differ by less than this share of the gap.
+_ALIKE = 0.05
+# The search ends when so many looks in a row have closed less than this share of the gap.
+_STALLED = 4
+_STALLED_SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How far a search for a proof has come.
+
+    Attributes
+    ----------
+    method : str
+        What is tried.
+    seconds : float
+        Since the beginning.
+    objective, lower_bound : float
+        The best so far.
+    """
+
+    method: str
+    seconds: float
+    objective: float
+    lower_bound: float
+
+
+def certify(
+    problem: Problem,
+    labels: Any,
+    *,
+    models: Models | None = None,
+    tolerance: float | None = None,
+    time_budget: float = 60.0,
+    max_iter: int | None = None,
+    callback: Callable[[Stage], bool | None] | None = None,
+    random_state: int = 0,
+) -> Certificate:
+    """Prove a labelling the best of all, or bound how far from the best it can be.
+
+    Models stay fixed, so what is left is a labelling problem: links and the costs of classes.
+    Single nodes are first moved, and classes renamed, where that lowers the objective; the
+    labelling that comes of it is certified. Dual variables in closed form are tried first, then
+    better ones are searched for.
+
+    Parameters
+    ----------
+    problem : Problem
+        With one affinity for all classes; fixed weights or calibrated ones.
+    labels : array of int, shape (n,)
+        The labelling, as class numbers 0…K−1.
+    models : Models, optional
+        By default those that fit the labelling best.
+    tolerance : float, optional
+        Certified is what has at most this difference between objective and bound; by default
+        1e-9 of the size of the numbers that the objective is made of.
+    time_budget : float
+        Seconds that the search for better dual variables may take; 0 for closed forms alone.
+    max_iter : int, optional
+        Most iterations of that search.
+    callback : callable, optional
+        Told of every :class:`Stage`; a true answer ends the search.
+    random_state : int
+        Seed; above some thousand nodes the proof holds but for a probability over it.
+
+    Examples
+    --------
+    >>> from nodeproof import NodeClassifier, datasets
+    >>> data = datasets.make_planted(p=0.3, cluster_size=60, random_state=0)
+    >>> clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+    >>> proof = clf.certify()
+    >>> proof.status, int(proof.certified_nodes.sum()), bool(proof.verify())
+    ('certified', 180, True)
+    """
+    z = _check_labels(labels, problem)
+    if models is None:
+        models = problem.fit_models(np.eye(problem.n_classes)[z])
+    if reason := not_applicable(problem, models):
+        return _nothing(z, reason)
+    with threads.using(1):
+        instance = Instance.of(problem, models)
+        return certify_instance(
+            instance, z, tolerance=tolerance, time_budget=time_budget, max_iter=max_iter,
+            callback=callback, random_state=random_state,
+        )  # fmt: skip
+
+
+def certify_instance(
+    instance: Instance,
+    labels: Labels,
+    *,
+    tolerance: float | None = None,
+    time_budget: float = 60.0,
+    max_iter: int | None = None,
+    callback: Callable[[Stage], bool | None] | None = None,
+    random_state: int = 0,
+) -> Certificate:
+    """Do what `certify` does, for a labelling problem; the parameters are the same."""
+    began = time.perf_counter()
+    search = _Search(instance, instance.settle(labels), tolerance, callback, random_state)
+    interrupted = False
+    try:
+        search.try_families()
+        if not search.done:
+            search.improve(began + time_budget, max_iter)
+    except KeyboardInterrupt:
+        if search.dual is None:
+            raise
+        interrupted = True
+    nodes = search.certify_nodes()
+    z, exact = _settle_ties(instance, search, nodes)
+    return _report(search, z, labels, nodes, exact, interrupted, time.perf_counter() - began)
+
+
+@dataclass
+class _Search:
+    """The best labelling, dual variables and bound so far."""
+
+    instance: Instance
+    z: Labels
+    asked_tolerance: float | None
+    callback: Callable[[Stage], bool | None] | None
+    seed: int
+    dual: Dual | None = None
+    judgement: Judgement = field(default_factory=lambda: Judgement(-math.inf))
+    method: str = ""
+    history: list[tuple[float, float, float]] = field(default_factory=list)
+    done: bool = False
+
+    def __post_init__(self) -> None:
+        self.began = time.perf_counter()
+        self.n_looks = 0
+        self.objective = self.instance.value_between(self.z)[1]
+        self.tolerance = (
+            self.asked_tolerance
+            if self.asked_tolerance is not None
+            else TOLERANCE * self.instance.scale(self.z)
+        )
+
+    @property
+    def missing(self) -> float:
+        return self.objective - self.judgement.lower_bound
+
+    def consider(self, dual: Dual, method: str) -> None:
+        """Judge dual variables, and keep them if they are the best so far."""
+        # Another seed each time: what is judged must not depend on it.
+        self.n_looks += 1
+        judgement = judge(self.instance, dual, self.z, seed=self.seed + 1000 * self.n_looks)
+        if judgement.lower_bound > self.judgement.lower_bound or self.dual is None:
+            self.dual, self.judgement, self.method = dual, judgement, method
+        self.done = self.done or self.missing <= self.tolerance
+        self._tell(method)
+
+    def relabel(self, z: Labels) -> bool:
+        """Take a labelling if it is better."""
+        objective = self.instance.value_between(z)[1]
+        if not objective < self.objective - 1e-12 * abs(self.objective):
+            return False
+        self.z, self.objective = z, objective
+        self.done = self.missing <= self.tolerance
+        return True
+
+    def _tell(self, method: str) -> None:
+        seconds = time.perf_counter() - self.began
+        self.history.append((seconds, self.objective, self.judgement.lower_bound))
+        stage = Stage(method, seconds, self.objective, self.judgement.lower_bound)
+        if self.callback is not None and self.callback(stage):
+            self.done = True
+
+    def try_families(self) -> None:
+        """Judge the closed forms, the likelier one first."""
+        informed = (np.ptp(self.instance.costs, axis=1) > 0.5).mean() > 0.5
+        for name in ("F", "G") if informed else ("G", "F"):
+            self.consider(FAMILIES[name](self.instance, self.z), name)
+            if self.done:
+                return
+
+    def improve(self, deadline: float, max_iter: int | None) -> None:
+        """Search for better dual variables until the deadline, or until nothing is gained."""
+        if time.perf_counter() >= deadline or max_iter == 0:
+            return
+        small = self.instance.n_nodes <= _BLOCKS_MOST
+        looks = self._blocks(max_iter) if small else self._ascent(max_iter)
+        gained: list[float] = []
+        for dual, shares in looks:
+            before = self.judgement.lower_bound
+            for each in dual:
+                self.consider(each, "blocks" if small else "ascent")
+                if self.done:
+                    return
+            if shares is not None:
+                found = self.instance.settle(shares.argmax(axis=1))
+                if self.relabel(found):
+                    self.try_families()
+            gained.append((self.judgement.lower_bound - before) / max(self.missing, 1e-300))
+            stalled = len(gained) > 2 * _STALLED and sum(gained[-_STALLED:]) < _STALLED_SHARE
+            if self.done or stalled or time.perf_counter() >= deadline:
+                return
+
+    def _blocks(self, max_iter: int | None) -> Iterator[tuple[list[Dual], Any]]:
+        assert self.dual is not None
+        instance = self.instance
+        spread = float(np.ptp(instance.costs, axis=1).sum())
+        state = Blocks(instance, self.z, self.dual, spread <= _ALIKE * self.missing)
+        look = 5
+        for iteration in range(1, (max_iter or 10**9) + 1):
+            state.step()
+            if iteration == look:
+                look += min(iteration, 20)
+                yield state.duals(self.z), state.shares
+
+    def _ascent(self, max_iter: int | None) -> Iterator[tuple[list[Dual], Any]]:
+        assert self.dual is not None
+        best, found, look = -math.inf, self.dual, 20
+        for iteration, (value, dual) in enumerate(Ascent(self.instance, self.dual, self.seed)):
+            if value > best:
+                best, found = value, dual
+            if iteration == look or iteration == (max_iter or -1):
+                look += min(iteration, 100)
+                yield [found], None
+            if iteration == (max_iter or -1):
+                return
+
+    def certify_nodes(self) -> NodeCertificates:
+        assert self.dual is not None
+        return certify_nodes(self.instance, self.dual, self.z, self.judgement, self.objective)
+
+
+def _settle_ties(
+    instance: Instance, search: _Search, nodes: NodeCertificates
+) -> tuple[Labels, bool]:
+    """Settle what floating point cannot tell apart; return the labelling, and if that is exact."""
+    if search.missing > search.tolerance or search.judgement.failure:
+        return search.z, False
+    if nodes.renaming and nodes.certified.all():
+        named = resolve_names(instance, search.z)
+        return (search.z, False) if named is None else (named, True)
+    sure = np.zeros(len(search.z), dtype=bool) if nodes.renaming else nodes.certified
+    resolved = resolve(instance, search.z, sure)
+    return (search.z, False) if resolved is None else (resolved, True)
+
+
+def _report(
+    search: _Search,
+    z: Labels,
+    given: Labels,
+    nodes: NodeCertificates,
+    exact: bool,
+    interrupted: bool,
+    seconds: float,
+) -> Certificate:
+    instance, judgement = search.instance, search.judgement
+    failure = judgement.failure * search.n_looks  # any of the looks may have been the wrong one
+    objective = search.objective if z is search.z else instance.value_between(z)[1]
+    missing = objective - judgement.lower_bound
+    certified = missing <= search.tolerance
+    gap = 0.0 if missing <= 0 else missing / abs(objective) if objective else math.inf
+    spectra = judgement.spectra
+    worst = min(spectra, key=lambda spectrum: spectrum.beyond) if spectra else None
+    return Certificate(
+        status=_status(certified, failure, gap),
+        objective=objective,
+        lower_bound=judgement.lower_bound,
+        gap=gap,
+        tolerance=search.tolerance,
+        exact=exact and certified,
+        unique=bool(certified and nodes.certified.all()),
+        nullity=max((_nullity(spectrum) for spectrum in spectra), default=0),
+        method=search.method,
+        seconds=seconds,
+        failure=failure,
+        labels=z,
+        moved=np.flatnonzero(z != given),
+        certified_nodes=nodes.certified & (z == search.z),
+        renaming=nodes.renaming,
+        eigenvalues=np.empty(0) if worst is None else worst.lowest,
+        interrupted=interrupted,
+        history=search.history,
+        instance=instance,
+        dual=search.dual,
+    )
+
+
+def _status(certified: bool, failure: float, gap: float) -> str:
+    if certified:
+        return f"certified (probability ≥ 1 − {failure:.0e})" if failure else "certified"
+    return f"gap ≤ {_percent(gap)}" if gap < 1.0 else "not certified"
+
+
+def _nullity(spectrum: Any) -> int:
+    size = float(np.abs(spectrum.lowest).max(initial=0.0))
+    return spectrum.n_deflated + int((np.abs(spectrum.lowest) <= 1e-9 * size).sum())
+
+
+def _nothing(z: Labels, reason: str) -> Certificate:
+    none = np.zeros(len(z), dtype=bool)
+    return Certificate(
+        status="not applicable", objective=math.nan, lower_bound=-math.inf, gap=math.inf,
+        tolerance=0.0, exact=False, unique=False, nullity=0, method="", seconds=0.0, failure=0.0,
+        labels=z, moved=np.empty(0, dtype=np.int64), certified_nodes=none, renaming=False,
+        eigenvalues=np.empty(0), reason=reason,
+    )  # fmt: skip
+
+
+def _check_labels(labels: Any, problem: Problem) -> Labels:
+    z = np.asarray(labels)
+    n, K = problem.n_nodes, problem.n_classes
+    if z.shape != (n,):
+        raise InputError(f"labels must be one class number a node, shape ({n},); got {z.shape}")
+    if z.dtype.kind not in "iu" or not ((z >= 0) & (z < K)).all():
+        raise InputError(f"labels must be class numbers 0…{K - 1}; got {z.dtype} {z[:5]}")
+    return z.astype(np.int64)

@@ -1,0 +1,302 @@
+"""The auditor: checks a certificate again, from its numbers alone.
+
+Nothing that found or judged the dual variables is used here. Matrices are built entry by entry
+from the definition, the null space is split off by an orthogonal change of basis instead of a
+shift, and for large graphs Lanczos starts from another seed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from nodeproof.certificate.dual import Dual, Factors
+from nodeproof.certificate.instance import Instance
+
+__all__ = ["Check", "check_dual"]
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+_UNIT = 2.0**-53
+_DENSE = 4001
+_STEPS = 160
+_FAILURE = 1e-9
+
+
+@dataclass(frozen=True)
+class Check:
+    """What the auditor found.
+
+    Attributes
+    ----------
+    holds : bool
+        Whether the certificate's claim is confirmed.
+    objective : float
+        Of the labelling, no less than it is.
+    lower_bound : float
+        What the dual variables prove.
+    reason : str
+        Why the claim is refused; empty where it holds.
+    """
+
+    holds: bool
+    objective: float
+    lower_bound: float
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+
+def check_dual(instance: Instance, labels: Labels, dual: Dual) -> tuple[float, float, str]:
+    """Return the objective (rounded up), the bound that is proven, and what is wrong, if any."""
+    n, K = instance.costs.shape
+    A = sp.csr_array(instance.adjacency)
+    if wrong := _malformed(A, instance, labels, dual):
+        return math.nan, -math.inf, wrong
+    objective = _objective(A, instance, labels)
+    g = math.sqrt(n / K)
+    least = np.empty(K)
+    for i in range(K):
+        if n + 1 > _DENSE:
+            least[i] = _least_sparse(A, instance, labels, dual, i, g)
+        else:
+            least[i] = _least(*_build(A, instance, dual, i, g), labels, g, K)
+    below = np.minimum(least, 0.0)
+    if not np.isfinite(below).all():
+        return objective, -math.inf, "a matrix has eigenvalues of which nothing is known"
+    terms = [*dual.nu.tolist(), *(-dual.sigma).tolist()]
+    terms += [x * n / K for x in below.tolist()] + [n * float(below.min())]
+    bound = math.fsum(terms)
+    return objective, bound - 4.0 * _UNIT * (abs(bound) + abs(min(terms))), ""
+
+
+def _malformed(A: sp.csr_array, instance: Instance, labels: Labels, dual: Dual) -> str:
+    """Return what makes numbers no dual variables of a labelling problem, or nothing."""
+    n, K = instance.costs.shape
+    arrays = (instance.eta, instance.costs, dual.nu, dual.r, dual.sigma, A.data)
+    if any(not np.isfinite(np.asarray(x, dtype=np.float64)).all() for x in arrays):
+        return "some numbers are not finite"
+    shapes = (A.shape, labels.shape, dual.nu.shape, dual.r.shape, dual.sigma.shape)
+    if shapes != ((n, n), (n,), (n,), (K, n), (K,)) or instance.eta.shape != (n,):
+        return "shapes do not fit together"
+    if not ((labels >= 0) & (labels < K)).all():
+        return "a label names no class"
+    difference = A - A.T
+    if difference.nnz and np.abs(difference.data).max(initial=0.0) != 0.0:
+        return "the graph is not symmetric"
+    if np.abs(A.diagonal()).max(initial=0.0) != 0.0 or (A.data < 0).any():
+        return "the graph has links of a node with itself, or negative weights"
+    return _malformed_signs(dual.gamma, n, K)
+
+
+def _malformed_signs(gamma: Factors | Array | None, n: int, K: int) -> str:
+    if gamma is None:
+        return ""
+    if isinstance(gamma, Factors):
+        a, g = gamma.a, gamma.g
+        if a.shape != (n, K) or g.shape != (K, K) or gamma.labels.shape != (n,):
+            return "the prices of signs have wrong shapes"
+        if not ((gamma.labels >= 0) & (gamma.labels < K)).all():
+            return "the prices of signs name a class that there is not"
+        if not ((a >= 0).all() and (g >= 0).all() and np.isfinite(a.sum()) and g.sum() < np.inf):
+            return "the prices of signs are negative somewhere"
+        if not (np.array_equal(g, g.T) and not np.diagonal(g).any()):
+            return "the prices of signs are not symmetric"
+        return ""
+    if gamma.shape not in ((n, n), (K, n, n)):
+        return "the prices of signs have wrong shapes"
+    for block in gamma.reshape(-1, n, n):
+        if not (block >= 0).all() or not np.isfinite(block).all():
+            return "the prices of signs are negative somewhere"
+        if not np.array_equal(block, block.T) or np.diagonal(block).any():
+            return "the prices of signs are not symmetric"
+    return ""
+
+
+def _objective(A: sp.csr_array, instance: Instance, labels: Labels) -> float:
+    """Return P(z), rounded up, as one exact sum over links, pairs and nodes."""
+    K = instance.costs.shape[1]
+    coo = A.tocoo()
+    inside = labels[coo.row] == labels[coo.col]
+    linked = math.fsum(coo.data[inside].astype(np.float64).tolist())
+    pairs, size = 0.0, 0.0
+    for i in range(K):
+        eta = instance.eta[labels == i]
+        whole, own = math.fsum(eta.tolist()), math.fsum((eta * eta).tolist())
+        pairs += whole * whole - own
+        size += whole * whole + own
+    paid = instance.costs[np.arange(len(labels)), labels].tolist()
+    total = math.fsum([*paid, -instance.w * linked, instance.wt * pairs])
+    error = abs(instance.w) * linked + abs(instance.wt) * (size + abs(pairs)) + abs(total)
+    return total + (16.0 + 4.0 * K) * _UNIT * error
+
+
+def _build(
+    A: sp.csr_array, instance: Instance, dual: Dual, i: int, g: float
+) -> tuple[Array, float]:
+    """Return N_i with its first row and column divided by g, and the size of what it adds up."""
+    n = len(instance.eta)
+    N = np.zeros((n + 1, n + 1))
+    coo = A.tocoo()
+    N[coo.row + 1, coo.col + 1] = -instance.w * coo.data.astype(np.float64)
+    added = np.abs(N).sum(axis=1)[1:]
+    N[1:, 1:] += instance.wt * np.outer(instance.eta, instance.eta)
+    added += abs(instance.wt) * instance.eta * instance.eta.sum()
+    gamma = np.zeros((n, n))
+    if isinstance(dual.gamma, Factors):
+        f = dual.gamma
+        gamma = f.a[:, f.labels] * f.a[:, f.labels].T * f.g[np.ix_(f.labels, f.labels)]
+    elif dual.gamma is not None:
+        gamma = dual.gamma[i] if dual.gamma.ndim == 3 else dual.gamma
+    N[1:, 1:] -= gamma
+    added += gamma.sum(axis=1)
+    added += np.abs(instance.costs[:, i]) + np.abs(dual.nu) + 2.0 * np.abs(dual.r[i])
+    diagonal = instance.costs[:, i] - dual.nu - 2.0 * dual.r[i]
+    N[np.arange(1, n + 1), np.arange(1, n + 1)] = diagonal
+    N[0, 1:] = N[1:, 0] = dual.r[i] / g
+    N[0, 0] = dual.sigma[i] / g**2
+    return N, float(added.max()) + float(np.linalg.norm(N[0]))
+
+
+def _least(N: Array, added: float, labels: Labels, g: float, K: int) -> float:
+    """Return what the least eigenvalue of N is at least, rounding allowed for."""
+    size = len(N)
+    frobenius = float(np.linalg.norm(N))
+    entries = 16.0 * _UNIT * added
+    basis = _null_basis(N, labels, g, K, added)
+    k = basis.shape[1]
+    turned = N
+    if k:
+        # Householder vectors give an orthogonal Q whose first columns span the null vectors.
+        Q = sl.qr(basis, mode="full", check_finite=False)[0]
+        turned = Q.T @ N @ Q
+        turned = 0.5 * (turned + turned.T)
+    # Products with Q, and Q itself, are off by this much in norm.
+    moved = 0.0 if not k else 16.0 * size * _UNIT * frobenius
+    corner = float(np.linalg.norm(turned[:k, :k])) + moved
+    across = float(np.linalg.norm(turned[k:, :k])) + moved
+    rest = turned[k:, k:]
+    beyond = _cholesky_bound(rest) - moved if len(rest) else math.inf
+    if k == 0:
+        return beyond - entries
+    if not math.isfinite(beyond):
+        return -corner - entries if beyond > 0 else -math.inf
+    # The least eigenvalue of [[−corner, −across], [−across, beyond]].
+    middle, half = 0.5 * (beyond - corner), 0.5 * (beyond + corner)
+    if half > 0:
+        value = -corner - across**2 / (half + math.hypot(half, across))
+    else:
+        value = middle - math.hypot(half, across)
+    return value * (1.0 + 1e-12 * (-1 if value > 0 else 1)) - entries
+
+
+def _null_basis(N: Array, labels: Labels, g: float, K: int, norm: float) -> Array:
+    """Return the class vectors that N makes next to nothing of, as columns."""
+    found = []
+    for j in range(K):
+        y = np.concatenate([[g], (labels == j).astype(np.float64)])
+        y /= np.linalg.norm(y)
+        if np.linalg.norm(N @ y) <= 1e-10 * norm * math.sqrt(len(N)):
+            found.append(y)
+    basis = np.array(found).T if found else np.empty((len(N), 0))
+    return basis if np.linalg.matrix_rank(basis, tol=1e-8) == len(found) else basis[:, :1]
+
+
+def _cholesky_bound(C: Array) -> float:
+    """Return a number that the least eigenvalue is no less than: where a factorisation succeeds."""
+    size = len(C)
+    low = float(sl.eigvalsh(C, subset_by_index=(0, 0), check_finite=False)[0])
+    scale = float(np.abs(C.diagonal()).sum()) + 1e-300
+    step = 4.0 * (size + 2) * _UNIT * scale
+    for attempt in range(40):
+        shift = low - step * 2.0**attempt
+        G = C - shift * np.eye(size)
+        if np.all(G.diagonal() > 0) and sl.lapack.dpotrf(G, lower=1)[1] == 0:
+            trace = float(G.diagonal().sum())
+            return shift - 2.0 * (size + 2) * _UNIT * trace
+    return -math.inf
+
+
+def _least_sparse(
+    A: sp.csr_array, instance: Instance, labels: Labels, dual: Dual, i: int, g: float
+) -> float:
+    """Return what the least eigenvalue is at least, but for a probability, without a dense N."""
+    n, K = instance.costs.shape
+    diagonal = instance.costs[:, i] - dual.nu - 2.0 * dual.r[i]
+    diagonal = diagonal - instance.wt * instance.eta**2
+    border, corner = dual.r[i] / g, float(dual.sigma[i]) / g**2
+    links = instance.w * A.astype(np.float64)
+    members = sp.csr_array((np.ones(n), (np.arange(n), labels)), shape=(n, K))
+
+    def times(x: Array, absolute: bool = False) -> Array:
+        sign = 1.0 if absolute else -1.0
+        hidden = (abs if absolute else float)(instance.wt)
+        out = np.empty_like(x)
+        d, b = (np.abs(diagonal), np.abs(border)) if absolute else (diagonal, border)
+        out[0] = (abs(corner) if absolute else corner) * x[0] + b @ x[1:]
+        out[1:] = b * x[0] + d * x[1:] + hidden * instance.eta * (instance.eta @ x[1:])
+        out[1:] += sign * ((abs(links) if absolute else links) @ x[1:])
+        if isinstance(dual.gamma, Factors):
+            f = dual.gamma
+            of = members if f.labels is labels else None
+            if of is None:
+                of = sp.csr_array((np.ones(n), (np.arange(n), f.labels)), shape=(n, K))
+            sums = np.asarray(of.T @ (f.a * x[1:, None]))
+            out[1:] += sign * np.einsum("vj,vj,jv->v", f.a, f.g[f.labels], sums[:, f.labels])
+        elif dual.gamma is not None:
+            out[1:] += sign * ((dual.gamma[i] if dual.gamma.ndim == 3 else dual.gamma) @ x[1:])
+        return out
+
+    norm = float(np.abs(diagonal).max()) + float(np.linalg.norm(border)) + abs(corner)
+    norm += float(np.asarray(abs(links).sum(axis=1)).max(initial=0.0))
+    kept = []
+    for j in range(K):
+        y = np.concatenate([[g], (labels == j).astype(np.float64)])
+        y /= np.linalg.norm(y)
+        if np.linalg.norm(times(y)) <= 1e-9 * norm:
+            kept.append(y)
+    V = sl.qr(np.array(kept).T, mode="economic")[0] if kept else np.empty((n + 1, 0))
+    images = [
+        np.abs(times(v)) + 4.0 * (2 * n + 64) * _UNIT * times(np.abs(v), absolute=True) for v in V.T
+    ]
+    across = 1.000001 * float(np.linalg.norm(images)) if images else 0.0
+    inner = 0.0
+    if images:
+        inner = 1.000001 * float(np.linalg.norm(np.abs(V).T @ np.array(images).T))
+    rng = np.random.default_rng([20240501, i])
+    q = rng.standard_normal(n + 1)
+    q -= V @ (V.T @ q)
+    Q = [q / np.linalg.norm(q)]
+    T = np.zeros((_STEPS, _STEPS))
+    steps = 0
+    for k in range(min(_STEPS, n + 1 - V.shape[1])):
+        x = times(Q[k])
+        basis = np.array(Q)
+        for _ in range(2):
+            coefficients = basis @ x
+            T[: k + 1, k] += coefficients
+            x = x - coefficients @ basis
+            x -= V @ (V.T @ x)
+        steps = k + 1
+        length = float(np.linalg.norm(x))
+        if length <= 1e-12 * norm:
+            break
+        Q.append(x / length)
+    ritz = np.linalg.eigvalsh(np.triu(T[:steps, :steps]) + np.triu(T[:steps, :steps], 1).T)
+    ratio = math.sqrt(2.0 * (n + 1) / math.pi) * 2.0 * K / _FAILURE
+    eta = math.tanh(math.acosh(ratio) / (2 * steps - 1)) ** 2
+    if eta >= 0.5:
+        return -math.inf
+    width = float(ritz[-1] - ritz[0]) / (1.0 - 2.0 * eta)
+    beyond = float(ritz[0]) - eta * width - 1e-10 * width
+    half = 0.5 * (beyond + inner)
+    if half > 0:
+        return -inner - across**2 / (half + math.hypot(half, across))
+    return 0.5 * (beyond - inner) - math.hypot(half, across)

@@ -1,0 +1,342 @@
+"""What a certificate says, and how others can check it."""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+import zlib
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from nodeproof import __version__, threads
+from nodeproof.certificate.checking import Check, check_dual
+from nodeproof.certificate.dual import Dual, Factors
+from nodeproof.certificate.instance import Instance
+from nodeproof.errors import InputError, MissingExtraError
+from nodeproof.io.atomic import atomic_path
+
+__all__ = ["Certificate"]
+
+FORMAT, FORMAT_VERSION = "nodeproof-certificate", 1
+
+_ROUNDED = 1e-6
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How good a labelling is, for the models at hand, among all labellings; with the proof.
+
+    Attributes
+    ----------
+    status : str
+        "certified", "certified (probability ≥ 1 − δ)", "gap ≤ x %", "not certified" or
+        "not applicable".
+    objective : float
+        Of `labels`, rounded up; costs count from each node's cheapest class.
+    lower_bound : float
+        No labelling has a lower objective.
+    gap : float
+        Their difference, relative to the size of the objective.
+    tolerance : float
+        Certified is what has a difference of at most this.
+    exact : bool
+        Whether `labels` are known to be the best without any tolerance.
+    unique : bool
+        Whether they are known to be the only best, up to names where `renaming` is true.
+    nullity : int
+        How many directions the dual variables leave free, at most in one class: 1 where the
+        labelling is alone, as many as classes where their names mean nothing; more may mean ties.
+    method : str
+        What found the dual variables: "F", "G", "blocks" or "ascent".
+    seconds : float
+        Time taken.
+    failure : float
+        Probability that the bound is wrong, over seeds: 0 for up to some thousand nodes.
+    labels : ndarray of shape (n,)
+        The labelling, as class numbers: that of least objective that was found.
+    moved : ndarray of int
+        Nodes where it differs from the labelling that was given.
+    certified_nodes : ndarray of bool, shape (n,)
+        Nodes that keep their class in every optimal labelling.
+    renaming : bool
+        Whether that holds up to the names of the classes only.
+    eigenvalues : ndarray
+        The low end of the spectrum, beyond what is set apart, of the worst class.
+    reason : str
+        Why there is no certificate, where it is not applicable.
+    interrupted : bool
+        Whether the search was cut short by Ctrl-C; the bound holds all the same.
+    history : list of (float, float, float)
+        Seconds, objective and lower bound as they got better.
+    instance, dual
+        The labelling problem and the dual variables: what `verify` checks.
+    """
+
+    status: str
+    objective: float
+    lower_bound: float
+    gap: float
+    tolerance: float
+    exact: bool
+    unique: bool
+    nullity: int
+    method: str
+    seconds: float
+    failure: float
+    labels: NDArray[np.int64]
+    moved: NDArray[np.int64]
+    certified_nodes: NDArray[np.bool_]
+    renaming: bool
+    eigenvalues: NDArray[np.float64]
+    reason: str = ""
+    interrupted: bool = False
+    history: list[tuple[float, float, float]] = field(default_factory=list)
+    instance: Instance | None = field(default=None, repr=False)
+    dual: Dual | None = field(default=None, repr=False)
+
+    @property
+    def certified(self) -> bool:
+        """Whether the labelling is the best, up to the tolerance."""
+        return self.status.startswith("certified")
+
+    def __repr__(self) -> str:
+        shown = {
+            "status": self.status,
+            "objective": round(self.objective, 6),
+            "lower_bound": round(self.lower_bound, 6),
+            "certified_nodes": f"{int(self.certified_nodes.sum())} of {len(self.labels)}",
+            "method": self.method,
+            "seconds": round(self.seconds, 2),
+        }
+        return f"Certificate({', '.join(f'{key}={value!r}' for key, value in shown.items())})"
+
+    def explain(self) -> str:
+        """Say in a sentence or two what it means."""
+        if self.status == "not applicable":
+            return f"There is no certificate: {self.reason}."
+        n = len(self.labels)
+        sure = int(self.certified_nodes.sum())
+        names = ", up to the names of the classes" if self.renaming else ""
+        if self.certified:
+            best = "the best of all" if self.exact else "as good as any"
+            chance = ""
+            if self.failure:
+                chance = f" (wrong with a probability of at most {self.failure:.0e})"
+            only = f" It is the only one{names}." if self.unique else ""
+            return (
+                f"This labelling is proven to be {best}: for these models no labelling of the "
+                f"{n:,} nodes has a lower objective{chance}.{only}"
+            )
+        if math.isfinite(self.gap):
+            start = (
+                "This labelling may not be the best, but it cannot be improved by more than "
+                f"{_percent(self.gap)} of its objective"
+            )
+        else:
+            start = "Nothing was proven about this labelling"
+        return (
+            f"{start}; {sure:,} of {n:,} nodes are proven to keep their class in every best "
+            f"labelling{names}."
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Return what a person or a program wants to know, ready for JSON."""
+        finite = {
+            name: value if math.isfinite(value) else None
+            for name, value in (
+                ("objective", self.objective),
+                ("lower_bound", self.lower_bound),
+                ("gap", self.gap),
+                ("tolerance", self.tolerance),
+            )
+        }
+        return {
+            "status": self.status,
+            "explanation": self.explain(),
+            **finite,
+            "exact": self.exact,
+            "unique": self.unique,
+            "nullity": self.nullity,
+            "method": self.method,
+            "failure": self.failure,
+            "nodes": len(self.labels),
+            "certified_nodes": int(self.certified_nodes.sum()),
+            "up_to_names": self.renaming,
+            "moved": len(self.moved),
+            "interrupted": self.interrupted,
+            "seconds": round(self.seconds, 3),
+        }
+
+    def verify(self) -> Check:
+        """Check it again from the stored numbers, by code of its own.
+
+        Returns
+        -------
+        Check
+            True if the claim is confirmed; it says why not, where it is refused.
+        """
+        if self.instance is None or self.dual is None:
+            return Check(False, math.nan, -math.inf, "it holds no dual variables to check")
+        with threads.using(1):
+            objective, bound, wrong = check_dual(self.instance, self.labels, self.dual)
+            if wrong:
+                return Check(False, objective, bound, wrong)
+            size = _ROUNDED * max(self.tolerance, 1e-9 * abs(objective))
+            if objective > self.objective + size:
+                reason = f"the objective is {objective:.12g}, not {self.objective:.12g}"
+                return Check(False, objective, bound, reason)
+            if self.certified and not objective - bound <= self.tolerance:
+                reason = f"the dual variables leave {objective - bound:.3g}, above the tolerance"
+                return Check(False, objective, bound, reason)
+            if not bound >= self.lower_bound - max(self.tolerance, 1e-6 * abs(self.lower_bound)):
+                reason = f"they prove {bound:.12g}, not {self.lower_bound:.12g}"
+                return Check(False, objective, bound, reason)
+            return self._verify_nodes(objective, bound)
+
+    def _verify_nodes(self, objective: float, bound: float) -> Check:
+        from nodeproof.certificate.judging import judge
+        from nodeproof.certificate.nodes import certify_nodes
+
+        assert self.instance is not None
+        assert self.dual is not None
+        if not self.certified_nodes.any():
+            return Check(True, objective, bound)
+        judgement = judge(self.instance, self.dual, self.labels, seed=1)
+        found = certify_nodes(self.instance, self.dual, self.labels, judgement, objective)
+        if (self.certified_nodes & ~found.certified).any() or found.renaming > self.renaming:
+            return Check(False, objective, bound, "some nodes are not proven to keep their class")
+        return Check(True, objective, bound)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write it to one file, with all that `verify` needs; no pickle."""
+        meta = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "nodeproof": __version__,
+            **{name: getattr(self, name) for name in _PLAIN},
+        }
+        arrays: dict[str, NDArray[Any]] = {
+            "meta": np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8),
+            **{name: getattr(self, name) for name in _ARRAYS},
+            "history": np.array(self.history, dtype=np.float64).reshape(-1, 3),
+        }
+        if self.instance is not None and self.dual is not None:
+            A = sp.csr_array(self.instance.adjacency)
+            arrays |= {"indptr": A.indptr, "indices": A.indices, "weights": A.data}
+            arrays |= {"eta": self.instance.eta, "costs": self.instance.costs}
+            arrays["scales"] = np.array([self.instance.w, self.instance.wt])
+            arrays |= {"nu": self.dual.nu, "r": self.dual.r, "sigma": self.dual.sigma}
+            if isinstance(self.dual.gamma, Factors):
+                factors = self.dual.gamma
+                arrays |= {"factor_labels": factors.labels, "a": factors.a, "g": factors.g}
+            elif self.dual.gamma is not None:
+                arrays["gamma"] = self.dual.gamma
+        with atomic_path(path) as temporary, Path(temporary).open("wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Certificate:
+        """Read a certificate that `save` has written. It is what it says only if it verifies."""
+        file = Path(path)
+        if not file.is_file():
+            raise InputError(f"there is no certificate {path}")
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                meta = json.loads(archive["meta"].tobytes().decode())
+                if not isinstance(meta, dict) or meta.get("format") != FORMAT:
+                    raise InputError(f"{path} is not a nodeproof certificate")
+                if meta.get("version") != FORMAT_VERSION:
+                    raise InputError(
+                        f"{path} is a certificate of format {meta.get('version')!r}; nodeproof "
+                        f"{__version__} reads format {FORMAT_VERSION}"
+                    )
+                arrays = {name: archive[name] for name in archive.files if name != "meta"}
+            return cls._rebuild(meta, arrays)
+        except InputError:
+            raise
+        except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, TypeError, ValueError,
+                AttributeError, IndexError) as error:  # fmt: skip
+            reason = "it holds no plain arrays" if "pickle" in str(error) else str(error)
+            raise InputError(f"{path} is damaged, or no nodeproof certificate: {reason}") from None
+
+    @classmethod
+    def _rebuild(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Certificate:
+        instance = dual = None
+        if "costs" in arrays:
+            n = len(arrays["costs"])
+            A = sp.csr_array((arrays["weights"], arrays["indices"], arrays["indptr"]), shape=(n, n))
+            w, wt = (float(x) for x in arrays["scales"])
+            instance = Instance(A, arrays["eta"], w, wt, arrays["costs"])
+            gamma: Factors | NDArray[np.float64] | None = arrays.get("gamma")
+            if "a" in arrays:
+                gamma = Factors(arrays["factor_labels"], arrays["a"], arrays["g"])
+            dual = Dual(arrays["nu"], arrays["r"], arrays["sigma"], gamma)
+        plain: dict[str, Any] = {name: meta[name] for name in _PLAIN}
+        plain |= {name: arrays[name] for name in _ARRAYS}
+        return cls(
+            **plain,
+            history=[tuple(row) for row in arrays["history"].tolist()],
+            instance=instance,
+            dual=dual,
+        )
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the low end of the spectrum around zero, on matplotlib axes.
+
+        What is proven is right of the dashed line; left of zero is what is missing.
+        """
+        try:
+            from matplotlib import pyplot as plt
+        except ImportError:
+            raise MissingExtraError("matplotlib", "plot") from None
+        if axes is None:
+            _, axes = plt.subplots(figsize=(6, 2.6), layout="constrained")
+        draw_spectrum(self, axes)
+        return axes
+
+
+def draw_spectrum(certificate: Certificate, axes: Any) -> None:
+    """Draw the eigenvalues as a row of marks on both sides of zero."""
+    values = certificate.eigenvalues
+    below = values < -1e-9 * max(1.0, float(np.abs(values).max(initial=0.0)))
+    axes.axvline(0.0, color="black", lw=1.2)
+    for chosen, colour, name in (
+        (~below, "#2f6f9f", "above zero"),
+        (below, "#b04a3a", "below zero"),
+    ):
+        if chosen.any():
+            axes.plot(
+                values[chosen], np.zeros(int(chosen.sum())), "|", ms=28, mew=2, color=colour,
+                label=name,
+            )  # fmt: skip
+    axes.plot(
+        [0.0], [0.0], "o", color="black", ms=6, label=f"null directions: {certificate.nullity}"
+    )
+    axes.set(yticks=[], xlabel="lowest eigenvalues beyond the classes themselves", ylim=(-1, 1))
+    axes.set_title(certificate.status)
+    axes.spines[["left", "top", "right"]].set_visible(False)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, -0.75), ncols=3, frameon=False)
+
+
+def _percent(share: float) -> str:
+    """Return a share as a percentage, rounded up."""
+    percent = 100.0 * share
+    if percent <= 0:
+        return "0 %"
+    digits = max(0, 1 - math.floor(math.log10(percent)))
+    shown = math.ceil(percent * 10**digits) / 10**digits
+    return f"{shown:.{min(digits, 12)}f} %"
+
+
+_PLAIN = (
+    "status", "objective", "lower_bound", "gap", "tolerance", "exact", "unique", "nullity",
+    "method", "seconds", "failure", "renaming", "reason", "interrupted",
+)  # fmt: skip
+_ARRAYS = ("labels", "moved", "certified_nodes", "eigenvalues")

@@ -1,0 +1,124 @@
+"""Exact arithmetic for what floating point cannot tell apart.
+
+A bound proves a labelling optimal up to a tolerance. Where only a few nodes are left that an
+optimal labelling could put elsewhere, all of their labellings are compared in rational numbers,
+and the best is the best without any tolerance.
+"""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof.certificate.instance import Instance
+
+__all__ = ["resolve", "resolve_names"]
+
+Labels = NDArray[np.int64]
+
+# So many labellings are gone through.
+_MOST = 200_000
+# Those within this share of the size of the numbers are compared exactly.
+_NEAR = 1e-9
+_MOST_EXACT = 2_000
+
+
+def resolve(instance: Instance, z: Labels, sure: NDArray[np.bool_]) -> Labels | None:
+    """Return the best labelling that agrees with z at the sure nodes; None where they are too many.
+
+    Of labellings that are exactly as good, z is kept if it is among them.
+    """
+    K = instance.n_classes
+    loose = np.flatnonzero(~sure)
+    if len(loose) == 0:
+        return z
+    if K ** min(len(loose), 64) > _MOST:
+        return None
+    costs, pairs = _reduced(instance, z, loose)
+    rough = np.array([[float(x) for x in row] for row in costs])
+    rough_pairs = np.array([[float(x) for x in row] for row in pairs])
+    every = np.array(list(itertools.product(range(K), repeat=len(loose))))
+    values = rough[np.arange(len(loose)), every].sum(axis=1)
+    for a in range(len(loose)):
+        for b in range(a):
+            values -= rough_pairs[a, b] * (every[:, a] == every[:, b])
+    size = np.abs(rough).max(initial=0.0) * len(loose) + np.abs(rough_pairs).sum()
+    near = np.flatnonzero(values <= values.min() + _NEAR * size)
+    if len(near) > _MOST_EXACT:
+        return None
+    now = tuple(int(label) for label in z[loose])
+    # z comes first, so that it wins among equals.
+    candidates = [now, *(tuple(int(x) for x in every[k]) for k in near)]
+    best = min(candidates, key=lambda labels: _exact(costs, pairs, labels))
+    out = z.copy()
+    out[loose] = best
+    return out
+
+
+def resolve_names(instance: Instance, z: Labels) -> Labels | None:
+    """Return z with the best names for its classes; None where there are too many to compare."""
+    K = instance.n_classes
+    if instance.symmetric or K == 1:
+        return z
+    if K > 5 or len(z) > 20_000:
+        return None
+    named = [
+        [sum(map(Fraction, instance.costs[z == j, i].tolist()), Fraction(0)) for i in range(K)]
+        for j in range(K)
+    ]
+    identity = tuple(range(K))
+    best = min(
+        [identity, *itertools.permutations(range(K))],
+        key=lambda names: sum((named[j][names[j]] for j in range(K)), Fraction(0)),
+    )
+    return np.asarray(np.array(best)[z])
+
+
+def _exact(
+    costs: list[list[Fraction]], pairs: list[list[Fraction]], labels: tuple[int, ...]
+) -> Fraction:
+    total = sum((costs[a][label] for a, label in enumerate(labels)), Fraction(0))
+    for a, label in enumerate(labels):
+        for b in range(a):
+            if labels[b] == label:
+                total -= pairs[a][b]
+    return total
+
+
+def _reduced(
+    instance: Instance, z: Labels, loose: NDArray[np.int64]
+) -> tuple[list[list[Fraction]], list[list[Fraction]]]:
+    """Return what loose nodes pay in each class, the others at z, and what their pairs gain."""
+    K, A = instance.n_classes, instance.adjacency
+    w, wt = Fraction(instance.w), Fraction(instance.wt)
+    place = {int(v): a for a, v in enumerate(loose)}
+    eta = [Fraction(x) for x in instance.eta[loose].tolist()]
+    fixed = np.ones(len(z), dtype=bool)
+    fixed[loose] = False
+    totals = [
+        sum(map(Fraction, instance.eta[fixed & (z == i)].tolist()), Fraction(0)) for i in range(K)
+    ]
+    costs, pairs = [], [[Fraction(0)] * len(loose) for _ in loose]
+    for a, v in enumerate(loose):
+        linked = [Fraction(0)] * K
+        for e in range(A.indptr[v], A.indptr[v + 1]):
+            u, weight = int(A.indices[e]), Fraction(float(A.data[e]))
+            if u in place:
+                pairs[a][place[u]] += 2 * w * weight
+            else:
+                linked[z[u]] += weight
+        for b in range(len(loose)):
+            if b != a:
+                pairs[a][b] -= 2 * wt * eta[a] * eta[b]
+        costs.append(
+            [
+                Fraction(float(instance.costs[v, i]))
+                - 2 * w * linked[i]
+                + 2 * wt * eta[a] * totals[i]
+                for i in range(K)
+            ]
+        )
+    return costs, pairs
