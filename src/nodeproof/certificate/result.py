@@ -26,7 +26,8 @@ __all__ = ["Certificate"]
 
 FORMAT, FORMAT_VERSION = "nodeproof-certificate", 1
 
-_ROUNDED = 1e-6
+# Two sums of the same numbers differ by less than this.
+_ROUNDED = 1e-13
 
 
 @dataclass(frozen=True)
@@ -188,8 +189,7 @@ class Certificate:
             objective, bound, wrong = check_dual(self.instance, self.labels, self.dual)
             if wrong:
                 return Check(False, objective, bound, wrong)
-            size = _ROUNDED * max(self.tolerance, 1e-9 * abs(objective))
-            if objective > self.objective + size:
+            if objective > self.objective + 0.1 * self.tolerance + _ROUNDED * abs(objective):
                 reason = f"the objective is {objective:.12g}, not {self.objective:.12g}"
                 return Check(False, objective, bound, reason)
             if self.certified and not objective - bound <= self.tolerance:
