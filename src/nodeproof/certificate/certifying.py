@@ -30,6 +30,8 @@ Labels = NDArray[np.int64]
 
 #: relative to the size of the numbers that the objective is made of
 TOLERANCE = 1e-9
+# Of numbers that are all zero; underflow does less.
+_LEAST_TOLERANCE = 1e-290
 
 # Up to so many nodes, dual variables are improved by blocks; an iteration takes n³ a class.
 _BLOCKS_MOST = 1600
@@ -166,11 +168,11 @@ class _Search:
         self.began = time.perf_counter()
         self.n_looks = 0
         self.objective = self.instance.value_between(self.z)[1]
-        self.tolerance = (
-            self.asked_tolerance
-            if self.asked_tolerance is not None
-            else TOLERANCE * self.instance.scale(self.z)
-        )
+        self.tolerance = self.asked_tolerance or 0.0
+        if self.asked_tolerance is None:
+            # An objective may be made of zeros alone, but its proof is not.
+            size = self.instance.scale(self.z) or self.instance.span
+            self.tolerance = max(TOLERANCE * size, _LEAST_TOLERANCE)
 
     @property
     def missing(self) -> float:

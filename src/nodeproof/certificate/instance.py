@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from nodeproof import kernels, threads
-from nodeproof.certificate.rounding import relative_error, total_down, total_up
+from nodeproof.certificate.rounding import dot_exact, relative_error, total_down, total_up
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
 
@@ -103,17 +103,28 @@ class Instance:
         """Whether all classes cost every node the same, so that their names mean nothing."""
         return bool((self.costs == self.costs[:, :1]).all())
 
-    def times(self, X: Array) -> Array:
-        """Return ``B X``, for X of shape (n,) or (n, m)."""
-        eta = self.eta if X.ndim == 1 else self.eta[:, None]
-        null = eta * (self.eta @ X) - eta**2 * X
-        return np.asarray(self.w * (self.adjacency @ X) - self.wt * null)
+    @cached_property
+    def links(self) -> sp.csr_array:
+        """A with weights in float64: scipy would convert other ones for every product."""
+        return self.adjacency.astype(np.float64, copy=False)
+
+    def times(self, X: Array, exactly: bool = False) -> Array:
+        """Return ``B X``, for X of shape (n, m).
+
+        Parameters
+        ----------
+        exactly : bool
+            Whether sums over all nodes are rounded once only.
+        """
+        eta = self.eta[:, None]
+        whole = dot_exact(self.eta, X) if exactly else self.eta @ X
+        return np.asarray(self.w * (self.links @ X) - self.wt * (eta * whole - eta**2 * X))
 
     def absolute_times(self, X: Array) -> Array:
         """Return ``(|w|A + |wt|ηηᵀ + |wt|diag η²) X`` for X ≥ 0: the size of what `times` adds."""
-        eta = self.eta if X.ndim == 1 else self.eta[:, None]
+        eta = self.eta[:, None]
         null = eta * (self.eta @ X) + eta**2 * X
-        return np.asarray(abs(self.w) * (self.adjacency @ X) + abs(self.wt) * null)
+        return np.asarray(abs(self.w) * (self.links @ X) + abs(self.wt) * null)
 
     def dense(self) -> Array:
         """Return B, shape (n, n)."""
@@ -124,9 +135,8 @@ class Instance:
 
     @cached_property
     def roundings(self) -> int:
-        """How many roundings an entry of `times` has behind it, at most."""
-        degree = int(np.diff(self.adjacency.indptr).max(initial=0))
-        return degree + self.n_nodes + 8
+        """How many roundings an entry of `times`, done exactly, has behind it at most."""
+        return int(np.diff(self.adjacency.indptr).max(initial=0)) + 12
 
     def gains(self, z: Labels) -> Array:
         """Return ``H[v, i] = Σ_{u ∈ C_i, u ≠ v} B_uv``, shape (n, K)."""
@@ -162,6 +172,13 @@ class Instance:
         """Return the size of the numbers that P(z) is made of: what a tolerance is relative to."""
         chosen = float(np.abs(self.costs[np.arange(self.n_nodes), z]).sum())
         return self._together(z)[2] + chosen
+
+    @cached_property
+    def span(self) -> float:
+        """The size of the numbers that the objective of any labelling can be made of."""
+        dearest = float(np.abs(self.costs).max(axis=1).sum())
+        links = float(self.adjacency.data.sum(dtype=np.float64))
+        return dearest + abs(self.w) * links + abs(self.wt) * float(self.eta.sum()) ** 2
 
     def settle(self, z: Labels, max_rounds: int = 100) -> Labels:
         """Move single nodes and rename classes for as long as that gains; return the labelling."""

@@ -28,6 +28,8 @@ FORMAT, FORMAT_VERSION = "nodeproof-certificate", 1
 
 # Two sums of the same numbers differ by less than this.
 _ROUNDED = 1e-13
+# Two proofs by the same dual variables differ by less than this, relative to all numbers.
+_AUDITED = 1e-12
 
 
 @dataclass(frozen=True)
@@ -192,10 +194,11 @@ class Certificate:
             if objective > self.objective + 0.1 * self.tolerance + _ROUNDED * abs(objective):
                 reason = f"the objective is {objective:.12g}, not {self.objective:.12g}"
                 return Check(False, objective, bound, reason)
-            if self.certified and not objective - bound <= self.tolerance:
+            tolerance = self.tolerance + _AUDITED * self.instance.span
+            if self.certified and not objective - bound <= tolerance:
                 reason = f"the dual variables leave {objective - bound:.3g}, above the tolerance"
                 return Check(False, objective, bound, reason)
-            if not bound >= self.lower_bound - max(self.tolerance, 1e-6 * abs(self.lower_bound)):
+            if not bound >= self.lower_bound - max(tolerance, 1e-6 * abs(self.lower_bound)):
                 reason = f"they prove {bound:.12g}, not {self.lower_bound:.12g}"
                 return Check(False, objective, bound, reason)
             return self._verify_nodes(objective, bound)

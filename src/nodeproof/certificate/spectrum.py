@@ -13,7 +13,7 @@ probability of failure that is stated.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,6 +39,8 @@ _ALL = 500
 _NULL = 1e-9
 # Full reorthogonalisation leaves Ritz values of about this relative accuracy.
 _RITZ = 1e-11
+# Lanczos looks after so many steps whether it has seen enough.
+_LOOKS = (48, 96, 192)
 
 
 class Operator(Protocol):
@@ -52,6 +54,8 @@ class Operator(Protocol):
     def times(self, X: Array) -> Array: ...
 
     def absolute_times(self, X: Array) -> Array: ...
+
+    def image_size(self, V: Array) -> Array: ...
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,7 @@ def least_dense(matrix: Operator, N: Array, candidates: Array) -> Spectrum:
     least = float(lowest[0])
     beyond = -math.inf
     slack = relative_error(matrix.size + 2) * float(np.abs(N.diagonal()).sum())
+    slack += 16.0 * _smallest(matrix.size)  # of a matrix of zeros too
     for attempt in range(16):
         if least > 8.0 * slack and attempt < 2:
             shift = (0.98, 0.5)[attempt] * least
@@ -129,19 +134,19 @@ def _above(N: Array, shift: float) -> float:
         cholesky(G, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:
         return -math.inf
-    margin = 2.0 * relative_error(len(N) + 2) * trace + len(N) ** 2 * np.finfo(float).tiny
-    return shift - margin
+    return shift - 2.0 * relative_error(len(N) + 2) * trace - _smallest(len(N))
 
 
-def least_lanczos(
-    matrix: Operator, candidates: Array, n_steps: int, failure: float, seed: int
-) -> Spectrum:
+def _smallest(n: int) -> float:
+    """Return what underflow can do in a factorisation of n rows."""
+    return n**2 * float(np.finfo(float).tiny)
+
+
+def least_lanczos(matrix: Operator, candidates: Array, failure: float, seed: int) -> Spectrum:
     """Return what the least eigenvalue is at least, but for a stated probability, by Lanczos.
 
     Parameters
     ----------
-    n_steps : int
-        Products with the matrix.
     failure : float
         Probability that the answer may be wrong, over the seeds.
     seed : int
@@ -155,13 +160,15 @@ def least_lanczos(
 
     start = np.random.default_rng(seed).standard_normal(matrix.size)
     start -= V @ (V.T @ start)
-    ritz = lanczos(times, start, n_steps, V)
-    steps = len(ritz)
-    low, high = float(ritz[0]), float(ritz[-1])
-    # Both ends of the spectrum are within η of its width, each but for half the probability.
-    eta = lanczos_slack(matrix.size, steps, 0.5 * failure)
-    width = (high - low) / (1.0 - 2.0 * eta) if eta < 0.5 else math.inf
-    beyond = low - eta * width - _RITZ * max(abs(low), abs(high))
+    ritz, beyond = np.empty(0), -math.inf
+    for ritz in lanczos(times, start, _LOOKS, V):
+        low, high = float(ritz[0]), float(ritz[-1])
+        # Both ends of the spectrum, at any of the looks: each has its share of the probability.
+        eta = lanczos_slack(matrix.size, len(ritz), 0.5 * failure / len(_LOOKS))
+        width = (high - low) / (1.0 - 2.0 * eta) if eta < 0.5 else math.inf
+        beyond = low - eta * width - _RITZ * max(abs(low), abs(high))
+        if beyond > 0.25 * low > 0:
+            break
     return Spectrum(_combine(kappa, rho, beyond), beyond, V.shape[1], ritz[:_SHOWN], failure)
 
 
@@ -180,27 +187,40 @@ def lanczos_slack(n: int, n_steps: int, failure: float) -> float:
     return math.tanh(math.acosh(max(ratio, 1.0)) / (2 * n_steps - 1)) ** 2
 
 
-def lanczos(times: Callable[[Array], Array], start: Array, n_steps: int, V: Array) -> Array:
-    """Return the Ritz values of Lanczos on the complement of V, in increasing order."""
+def lanczos(
+    times: Callable[[Array], Array], start: Array, looks: tuple[int, ...], V: Array
+) -> Iterator[Array]:
+    """Yield the Ritz values of Lanczos on the complement of V, in increasing order.
+
+    Parameters
+    ----------
+    looks : tuple of int
+        After how many steps; the last are the most that are taken.
+    """
     n = len(start)
-    n_steps = max(1, min(n_steps, n - V.shape[1]))
+    n_steps = max(1, min(looks[-1], n - V.shape[1]))
     Q = np.empty((n_steps, n))
     Q[0] = start / np.linalg.norm(start)
     alpha, beta = np.zeros(n_steps), np.zeros(n_steps)
     for k in range(n_steps):
         x = times(Q[k])
         alpha[k] = Q[k] @ x
-        for _ in range(2):  # twice is enough
-            x -= Q[: k + 1].T @ (Q[: k + 1] @ x)
-            x -= V @ (V.T @ x)
+        x -= alpha[k] * Q[k]
+        if k:
+            x -= beta[k - 1] * Q[k - 1]
+        x -= Q[: k + 1].T @ (Q[: k + 1] @ x)  # against all, or ghosts of eigenvalues appear
+        x -= V @ (V.T @ x)
         beta[k] = np.linalg.norm(x)
-        if k + 1 == n_steps or beta[k] <= 1e-13 * np.abs(alpha[: k + 1]).max(initial=1e-300):
-            alpha, beta = alpha[: k + 1], beta[: k + 1]
-            break
+        ended = beta[k] <= 1e-13 * np.abs(alpha[: k + 1]).max(initial=1e-300)
+        if k + 1 in looks or k + 1 == n_steps or ended:
+            yield (
+                alpha[:1]
+                if k == 0
+                else eigh_tridiagonal(alpha[: k + 1], beta[:k], eigvals_only=True)
+            )
+        if ended or k + 1 == n_steps:
+            return
         Q[k + 1] = x / beta[k]
-    if len(alpha) == 1:
-        return alpha
-    return np.asarray(eigh_tridiagonal(alpha, beta[:-1], eigvals_only=True))
 
 
 def _set_apart(matrix: Operator, candidates: Array) -> tuple[Array, float, float]:
@@ -211,8 +231,7 @@ def _set_apart(matrix: Operator, candidates: Array) -> tuple[Array, float, float
     V = np.linalg.qr(candidates[:, null])[0]
     if not V.shape[1]:
         return V, 0.0, 0.0
-    error = 2.0 * relative_error(matrix.roundings)
-    images = np.abs(matrix.times(V)) + error * matrix.absolute_times(np.abs(V))
+    images = matrix.image_size(V)
     # V is orthonormal but for rounding.
     slightly = 1.0 + 1e-8
     rho = slightly * float(np.linalg.norm(images))
