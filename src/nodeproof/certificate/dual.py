@@ -14,11 +14,14 @@ so what the N_i have at least bounds the objective from below.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.certificate.instance import Instance
+from nodeproof.certificate.rounding import dot_exact, relative_error
 
 __all__ = ["Dual", "Factors", "Matrix"]
 
@@ -59,16 +62,29 @@ class Factors:
             and ((self.labels >= 0) & (self.labels < K)).all()
         )
 
-    def times(self, X: Array) -> Array:
-        """Return Γ X, for X of shape (n, m)."""
-        K = len(self.g)
+    @cached_property
+    def _own(self) -> Array:
+        """``a[u, j]·g[z_u, j]``, shape (n, K)."""
+        return np.asarray(self.a * self.g[self.labels])
+
+    @cached_property
+    def _members(self) -> sp.csr_array:
+        """Which node is in which class, shape (K, n)."""
+        n, K = self.a.shape
+        return sp.csr_array((np.ones(n), (self.labels, np.arange(n))), shape=(K, n))
+
+    def times(self, X: Array, exactly: bool = False) -> Array:
+        """Return Γ X, for X of shape (n, m); `exactly` as in `Instance.times`."""
         out = np.empty_like(X)
-        own = self.g[self.labels]
-        members = np.eye(K)[self.labels]
         for k in range(X.shape[1]):
             # sums[j, i] = Σ_{v ∈ C_j} a[v, i] x_v
-            sums = members.T @ (self.a * X[:, k : k + 1])
-            out[:, k] = (self.a * own * sums.T[self.labels]).sum(axis=1)
+            scaled = self.a * X[:, k : k + 1]
+            if exactly:
+                classes = [scaled[self.labels == j] for j in range(len(self.g))]
+                sums = np.array([dot_exact(np.ones(len(part)), part) for part in classes])
+            else:
+                sums = self._members @ scaled
+            out[:, k] = np.einsum("uj,uj->u", self._own, sums.T[self.labels])
         return out
 
     def dense(self) -> Array:
@@ -148,16 +164,30 @@ class Matrix:
 
     def times(self, X: Array) -> Array:
         """Return its product with X, shape (n + 1, m)."""
+        return self.around(X, self.between(X[1:]))
+
+    def between(self, rest: Array, exactly: bool = False) -> Array:
+        """Return ``(B + Γ)`` times what belongs to the nodes: the same for all classes."""
+        out = self.instance.times(rest, exactly)
+        if isinstance(self.gamma, Factors):
+            out += self.gamma.times(rest, exactly)
+        elif self.gamma is not None:
+            out += self.gamma @ rest
+        return out
+
+    def around(self, X: Array, between: Array, exactly: bool = False) -> Array:
+        """Return its product with X, given what `between` says of it."""
         top, rest = X[:1], X[1:]
         out = np.empty_like(X)
-        out[0] = self.corner * top[0] + self.border @ rest
-        out[1:] = self.border[:, None] * top + self.diagonal[:, None] * rest
-        out[1:] -= self.instance.times(rest)
-        if isinstance(self.gamma, Factors):
-            out[1:] -= self.gamma.times(rest)
-        elif self.gamma is not None:
-            out[1:] -= self.gamma @ rest
+        crossed = dot_exact(self.border, rest) if exactly else self.border @ rest
+        out[0] = self.corner * top[0] + crossed
+        out[1:] = self.border[:, None] * top + self.diagonal[:, None] * rest - between
         return out
+
+    def image_size(self, V: Array) -> Array:
+        """Return what the entries of its product with V are at most, in size."""
+        image = self.around(V, self.between(V[1:], exactly=True), exactly=True)
+        return np.abs(image) + 2.0 * relative_error(self.roundings) * self.absolute_times(np.abs(V))
 
     def absolute_times(self, X: Array) -> Array:
         """Return what `times` adds up, in size, for X ≥ 0."""
@@ -198,8 +228,9 @@ class Matrix:
 
     @property
     def roundings(self) -> int:
-        """How many roundings an entry of `times` has behind it, at most."""
-        return 2 * self.instance.roundings + 2 * self.instance.n_classes + 16
+        """How many roundings an entry of a product done exactly has behind it, at most."""
+        dense = self.instance.n_nodes if isinstance(self.gamma, np.ndarray) else 0
+        return self.instance.roundings + self.instance.n_classes + dense + 16
 
     def indicator(self, members: NDArray[np.bool_]) -> Array:
         """Return ``D⁻¹ [1; 1_C]``, of length one, shape (n + 1,)."""

@@ -31,7 +31,7 @@ def costs_family(instance: Instance, z: Labels) -> Dual:
     n, K = instance.n_nodes, instance.n_classes
     members, H, delta = _parts(instance, z)
     if K == 1:  # there is but one labelling; any τ so low that the matrix is dominated will do
-        tau = np.full(n, -2.0 * float(instance.absolute_times(np.ones(n)).max(initial=0.0)))
+        tau = np.full(n, -2.0 * float(instance.absolute_times(np.ones((n, 1))).max(initial=0.0)))
     else:
         tau = np.where(members, -np.inf, H - 0.5 * delta).max(axis=1)
     r = np.where(members, tau[:, None], H).T

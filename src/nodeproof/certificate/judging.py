@@ -21,8 +21,6 @@ Labels = NDArray[np.int64]
 #: probability that a certificate by Lanczos may be wrong
 FAILURE = 1e-9
 
-_STEPS = 160
-
 
 @dataclass(frozen=True)
 class Judgement:
@@ -67,7 +65,8 @@ def judge(instance: Instance, dual: Dual, z: Labels, seed: int = 0) -> Judgement
         return Judgement(-math.inf, spectra)
     losses = (1.0 + 1e-14) * np.append(below * (n / K), n * below.min())
     failures = {id(spectrum): spectrum.failure for spectrum in spectra}
-    return Judgement(total_down(dual.nu, -dual.sigma, losses), spectra, sum(failures.values()))
+    bound = total_down(dual.nu, -dual.sigma, losses)
+    return Judgement(bound, spectra, sum(failures.values()), -float(losses.sum()))
 
 
 def _spectra(instance: Instance, dual: Dual, z: Labels, seed: int) -> tuple[Spectrum, ...]:
@@ -82,7 +81,7 @@ def _spectra(instance: Instance, dual: Dual, z: Labels, seed: int) -> tuple[Spec
         nonlocal off_diagonal
         candidates = _indicators(matrix, z, K)
         if matrix.size > DENSE_MOST:
-            return least_lanczos(matrix, candidates, _STEPS, FAILURE / (2 * K), int(seeds[which]))
+            return least_lanczos(matrix, candidates, FAILURE / (2 * K), int(seeds[which]))
         if off_diagonal is None or own_gamma:
             off_diagonal = matrix.off_diagonal()
         return least_dense(matrix, matrix.dense(off_diagonal), candidates)

@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["UNIT", "down", "relative_error", "total_down", "total_up", "up"]
+__all__ = ["UNIT", "dot_exact", "relative_error", "total_down", "total_up"]
 
 Array = NDArray[np.float64]
 
@@ -27,14 +27,9 @@ def relative_error(m: float) -> float:
     return product / (1.0 - product) if product < 0.5 else math.inf
 
 
-def up(value: float, size: float, m: float = 8) -> float:
-    """Return no less than the true value, computed by m roundings from numbers of that size."""
-    return math.nextafter(value + 2.0 * relative_error(m) * size, math.inf)
-
-
-def down(value: float, size: float, m: float = 8) -> float:
-    """Return no more than the true value, computed by m roundings from numbers of that size."""
-    return -up(-value, size, m)
+def dot_exact(x: Array, Y: Array) -> Array:
+    """Return ``x @ Y``, shape (m,): three roundings an entry, however many terms there are."""
+    return np.array([math.fsum((x * column).tolist()) for column in Y.T])
 
 
 def total_up(*parts: ArrayLike) -> float:
