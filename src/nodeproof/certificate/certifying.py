@@ -19,8 +19,9 @@ from nodeproof.certificate.families import FAMILIES
 from nodeproof.certificate.instance import Instance, not_applicable
 from nodeproof.certificate.judging import Judgement, judge
 from nodeproof.certificate.nodes import NodeCertificates, certify_nodes
-from nodeproof.certificate.result import Certificate, _percent
-from nodeproof.certificate.ties import resolve, resolve_names
+from nodeproof.certificate.result import Certificate
+from nodeproof.certificate.ties import resolve_ties
+from nodeproof.certificate.verifying import status_of
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
 
@@ -30,6 +31,8 @@ Labels = NDArray[np.int64]
 
 #: relative to the size of the numbers that the objective is made of
 TOLERANCE = 1e-9
+# Relative to all numbers of the problem, where the objective is made of few of them.
+_OF_ALL = 1e-13
 # Of numbers that are all zero; underflow does less.
 _LEAST_TOLERANCE = 1e-290
 
@@ -90,7 +93,8 @@ def certify(
         By default those that fit the labelling best.
     tolerance : float, optional
         Certified is what has at most this difference between objective and bound; by default
-        1e-9 of the size of the numbers that the objective is made of.
+        1e-9 of the size of the numbers that the objective is made of, or if that is more, 1e-13
+        of all that it could be made of.
     time_budget : float
         Seconds that the search for better dual variables may take; 0 for closed forms alone.
     max_iter : int, optional
@@ -171,8 +175,8 @@ class _Search:
         self.tolerance = self.asked_tolerance or 0.0
         if self.asked_tolerance is None:
             # An objective may be made of zeros alone, but its proof is not.
-            size = self.instance.scale(self.z) or self.instance.span
-            self.tolerance = max(TOLERANCE * size, _LEAST_TOLERANCE)
+            size = TOLERANCE * self.instance.scale(self.z)
+            self.tolerance = max(size, _OF_ALL * self.instance.span, _LEAST_TOLERANCE)
 
     @property
     def missing(self) -> float:
@@ -269,12 +273,8 @@ def _settle_ties(
     """Settle what floating point cannot tell apart; return the labelling, and if that is exact."""
     if search.missing > search.tolerance or search.judgement.failure:
         return search.z, False
-    if nodes.renaming and nodes.certified.all():
-        named = resolve_names(instance, search.z)
-        return (search.z, False) if named is None else (named, True)
-    sure = np.zeros(len(search.z), dtype=bool) if nodes.renaming else nodes.certified
-    resolved = resolve(instance, search.z, sure)
-    return (search.z, False) if resolved is None else (resolved, True)
+    best = resolve_ties(instance, search.z, nodes.certified, nodes.renaming)
+    return (search.z, False) if best is None else (best, True)
 
 
 def _report(
@@ -295,7 +295,7 @@ def _report(
     spectra = judgement.spectra
     worst = min(spectra, key=lambda spectrum: spectrum.beyond) if spectra else None
     return Certificate(
-        status=_status(certified, failure, gap),
+        status=status_of(certified, failure, gap),
         objective=objective,
         lower_bound=judgement.lower_bound,
         gap=gap,
@@ -316,12 +316,6 @@ def _report(
         instance=instance,
         dual=search.dual,
     )
-
-
-def _status(certified: bool, failure: float, gap: float) -> str:
-    if certified:
-        return f"certified (probability ≥ 1 − {failure:.0e})" if failure else "certified"
-    return f"gap ≤ {_percent(gap)}" if gap < 1.0 else "not certified"
 
 
 def _nullity(spectrum: Any) -> int:

@@ -208,7 +208,10 @@ def _least(N: Array, added: float, labels: Labels, g: float, K: int) -> float:
         value = -corner - across**2 / (half + math.hypot(half, across))
     else:
         value = middle - math.hypot(half, across)
-    return value * (1.0 + 1e-12 * (-1 if value > 0 else 1)) - entries
+    value *= 1.0 + 1e-12 * (-1 if value > 0 else 1)
+    if corner > 4.0 * moved:  # they are not null but to rounding: as a whole it may be better
+        value = max(value, _cholesky_bound(N))
+    return value - entries
 
 
 def _null_basis(N: Array, labels: Labels, g: float, K: int, norm: float) -> Array:
@@ -227,7 +230,7 @@ def _cholesky_bound(C: Array) -> float:
     """Return a number that the least eigenvalue is no less than: where a factorisation succeeds."""
     size = len(C)
     low = float(sl.eigvalsh(C, subset_by_index=(0, 0), check_finite=False)[0])
-    scale = float(np.abs(C.diagonal()).sum()) + 1e-300
+    scale = float(np.abs(C.diagonal()).sum()) + size * abs(low) + 1e-300
     step = 4.0 * (size + 2) * _UNIT * scale
     for attempt in range(40):
         shift = low - step * 2.0**attempt

@@ -15,21 +15,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from nodeproof import __version__, threads
-from nodeproof.certificate.checking import Check, check_dual
+from nodeproof import __version__
+from nodeproof.certificate.checking import Check
 from nodeproof.certificate.dual import Dual, Factors
 from nodeproof.certificate.instance import Instance
+from nodeproof.certificate.verifying import percent, verify_certificate
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.io.atomic import atomic_path
 
 __all__ = ["Certificate"]
 
 FORMAT, FORMAT_VERSION = "nodeproof-certificate", 1
-
-# Two sums of the same numbers differ by less than this.
-_ROUNDED = 1e-13
-# Two proofs by the same dual variables differ by less than this, relative to all numbers.
-_AUDITED = 1e-12
 
 
 @dataclass(frozen=True)
@@ -140,7 +136,7 @@ class Certificate:
         if math.isfinite(self.gap):
             start = (
                 "This labelling may not be the best, but it cannot be improved by more than "
-                f"{_percent(self.gap)} of its objective"
+                f"{percent(self.gap)} of its objective"
             )
         else:
             start = "Nothing was proven about this labelling"
@@ -185,37 +181,7 @@ class Certificate:
         Check
             True if the claim is confirmed; it says why not, where it is refused.
         """
-        if self.instance is None or self.dual is None:
-            return Check(False, math.nan, -math.inf, "it holds no dual variables to check")
-        with threads.using(1):
-            objective, bound, wrong = check_dual(self.instance, self.labels, self.dual)
-            if wrong:
-                return Check(False, objective, bound, wrong)
-            if objective > self.objective + 0.1 * self.tolerance + _ROUNDED * abs(objective):
-                reason = f"the objective is {objective:.12g}, not {self.objective:.12g}"
-                return Check(False, objective, bound, reason)
-            tolerance = self.tolerance + _AUDITED * self.instance.span
-            if self.certified and not objective - bound <= tolerance:
-                reason = f"the dual variables leave {objective - bound:.3g}, above the tolerance"
-                return Check(False, objective, bound, reason)
-            if not bound >= self.lower_bound - max(tolerance, 1e-6 * abs(self.lower_bound)):
-                reason = f"they prove {bound:.12g}, not {self.lower_bound:.12g}"
-                return Check(False, objective, bound, reason)
-            return self._verify_nodes(objective, bound)
-
-    def _verify_nodes(self, objective: float, bound: float) -> Check:
-        from nodeproof.certificate.judging import judge
-        from nodeproof.certificate.nodes import certify_nodes
-
-        assert self.instance is not None
-        assert self.dual is not None
-        if not self.certified_nodes.any():
-            return Check(True, objective, bound)
-        judgement = judge(self.instance, self.dual, self.labels, seed=1)
-        found = certify_nodes(self.instance, self.dual, self.labels, judgement, objective)
-        if (self.certified_nodes & ~found.certified).any() or found.renaming > self.renaming:
-            return Check(False, objective, bound, "some nodes are not proven to keep their class")
-        return Check(True, objective, bound)
+        return verify_certificate(self)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write it to one file, with all that `verify` needs; no pickle."""
@@ -261,6 +227,7 @@ class Certificate:
                         f"{__version__} reads format {FORMAT_VERSION}"
                     )
                 arrays = {name: archive[name] for name in archive.files if name != "meta"}
+                _check_kinds(arrays)
             return cls._rebuild(meta, arrays)
         except InputError:
             raise
@@ -273,8 +240,9 @@ class Certificate:
     def _rebuild(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Certificate:
         instance = dual = None
         if "costs" in arrays:
-            n = len(arrays["costs"])
+            n, _ = arrays["costs"].shape
             A = sp.csr_array((arrays["weights"], arrays["indices"], arrays["indptr"]), shape=(n, n))
+            A.check_format(full_check=True)
             w, wt = (float(x) for x in arrays["scales"])
             instance = Instance(A, arrays["eta"], w, wt, arrays["costs"])
             gamma: Factors | NDArray[np.float64] | None = arrays.get("gamma")
@@ -282,6 +250,9 @@ class Certificate:
                 gamma = Factors(arrays["factor_labels"], arrays["a"], arrays["g"])
             dual = Dual(arrays["nu"], arrays["r"], arrays["sigma"], gamma)
         plain: dict[str, Any] = {name: meta[name] for name in _PLAIN}
+        for name, kinds in _PLAIN.items():
+            if type(plain[name]) not in kinds:
+                raise ValueError(f"{name} is {plain[name]!r}")
         plain |= {name: arrays[name] for name in _ARRAYS}
         return cls(
             **plain,
@@ -328,18 +299,23 @@ def draw_spectrum(certificate: Certificate, axes: Any) -> None:
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, -0.75), ncols=3, frameon=False)
 
 
-def _percent(share: float) -> str:
-    """Return a share as a percentage, rounded up."""
-    percent = 100.0 * share
-    if percent <= 0:
-        return "0 %"
-    digits = max(0, 1 - math.floor(math.log10(percent)))
-    shown = math.ceil(percent * 10**digits) / 10**digits
-    return f"{shown:.{min(digits, 12)}f} %"
+def _check_kinds(arrays: dict[str, NDArray[Any]]) -> None:
+    """Refuse arrays that hold another kind of number than they should."""
+    for name, array in arrays.items():
+        kind = _KINDS.get(name, "f")
+        if array.dtype.kind not in kind:
+            raise ValueError(f"{name} holds {array.dtype}")
 
 
-_PLAIN = (
-    "status", "objective", "lower_bound", "gap", "tolerance", "exact", "unique", "nullity",
-    "method", "seconds", "failure", "renaming", "reason", "interrupted",
-)  # fmt: skip
+_NUMBER = (float, int)
+_PLAIN = {
+    "status": (str,), "objective": _NUMBER, "lower_bound": _NUMBER, "gap": _NUMBER,
+    "tolerance": _NUMBER, "exact": (bool,), "unique": (bool,), "nullity": (int,),
+    "method": (str,), "seconds": _NUMBER, "failure": _NUMBER, "renaming": (bool,),
+    "reason": (str,), "interrupted": (bool,),
+}  # fmt: skip
 _ARRAYS = ("labels", "moved", "certified_nodes", "eigenvalues")
+_KINDS = {
+    "labels": "i", "moved": "i", "factor_labels": "i", "indptr": "i", "indices": "i",
+    "certified_nodes": "b", "weights": "biuf",
+}  # fmt: skip

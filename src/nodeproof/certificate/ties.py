@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nodeproof.certificate.instance import Instance
 
-__all__ = ["resolve", "resolve_names"]
+__all__ = ["resolve", "resolve_names", "resolve_ties"]
 
 Labels = NDArray[np.int64]
 
@@ -24,6 +24,18 @@ _MOST = 200_000
 # Those within this share of the size of the numbers are compared exactly.
 _NEAR = 1e-9
 _MOST_EXACT = 2_000
+
+
+def resolve_ties(
+    instance: Instance, z: Labels, certified: NDArray[np.bool_], renaming: bool
+) -> Labels | None:
+    """Return the best labelling of all, where z is known to be right at the certified nodes.
+
+    None where too many are left to compare. With `renaming` they are right but for names.
+    """
+    if renaming and certified.all():
+        return resolve_names(instance, z)
+    return resolve(instance, z, np.zeros_like(certified) if renaming else certified)
 
 
 def resolve(instance: Instance, z: Labels, sure: NDArray[np.bool_]) -> Labels | None:
