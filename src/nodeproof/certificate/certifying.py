@@ -38,10 +38,12 @@ _LEAST_TOLERANCE = 1e-290
 
 # Up to so many nodes, dual variables are improved by blocks; an iteration takes n³ a class.
 _BLOCKS_MOST = 1600
-# One block stands for all classes where their costs differ by less than this share of the gap.
+# One block stands for all classes while their costs differ by less than this share of the gap,
+# and is the end of it where they differ by less than that.
 _ALIKE = 0.05
+_ALIKE_ENOUGH = 1e-3
 # The search ends when so many looks in a row have closed less than this share of the gap.
-_STALLED = 4
+_STALLED = 6
 _STALLED_SHARE = 0.01
 
 
@@ -148,9 +150,10 @@ def certify_instance(
         if search.dual is None:
             raise
         interrupted = True
-    nodes = search.certify_nodes()
+    nodes, node_dual = search.certify_nodes()
     z, exact = _settle_ties(instance, search, nodes)
-    return _report(search, z, labels, nodes, exact, interrupted, time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    return _report(search, z, labels, nodes, node_dual, exact, interrupted, seconds)
 
 
 @dataclass
@@ -166,6 +169,7 @@ class _Search:
     judgement: Judgement = field(default_factory=lambda: Judgement(-math.inf))
     method: str = ""
     history: list[tuple[float, float, float]] = field(default_factory=list)
+    milestones: list[tuple[Dual, Judgement]] = field(default_factory=list)
     done: bool = False
 
     def __post_init__(self) -> None:
@@ -218,53 +222,76 @@ class _Search:
 
     def improve(self, deadline: float, max_iter: int | None) -> None:
         """Search for better dual variables until the deadline, or until nothing is gained."""
-        if time.perf_counter() >= deadline or max_iter == 0:
+        if max_iter == 0:
             return
-        small = self.instance.n_nodes <= _BLOCKS_MOST
-        looks = self._blocks(max_iter) if small else self._ascent(max_iter)
+        if self.instance.n_nodes > _BLOCKS_MOST:
+            self._follow("ascent", self._ascent(max_iter, deadline), deadline)
+            return
+        spread = float(np.ptp(self.instance.costs, axis=1).sum())
+        if spread <= _ALIKE * self.missing:
+            self._follow("blocks", self._blocks(max_iter, deadline, alike=True), deadline)
+            assert self.dual is not None
+            self.milestones.append((self.dual, self.judgement))
+        if not self.done and spread > _ALIKE_ENOUGH * self.missing:
+            self._follow("blocks", self._blocks(max_iter, deadline, alike=False), deadline)
+
+    def _follow(
+        self, method: str, looks: Iterator[tuple[list[Dual], Any]], deadline: float
+    ) -> None:
+        """Judge what a method finds for as long as it gains."""
         gained: list[float] = []
-        for dual, shares in looks:
+        while not self.done and time.perf_counter() < deadline:
+            found = next(looks, None)
+            if found is None:
+                return
             before = self.judgement.lower_bound
-            for each in dual:
-                self.consider(each, "blocks" if small else "ascent")
+            for dual in found[0]:
+                self.consider(dual, method)
                 if self.done:
                     return
-            if shares is not None:
-                found = self.instance.settle(shares.argmax(axis=1))
-                if self.relabel(found):
-                    self.try_families()
+            if found[1] is not None and self.relabel(self.instance.settle(found[1].argmax(axis=1))):
+                self.try_families()
             gained.append((self.judgement.lower_bound - before) / max(self.missing, 1e-300))
-            stalled = len(gained) > 2 * _STALLED and sum(gained[-_STALLED:]) < _STALLED_SHARE
-            if self.done or stalled or time.perf_counter() >= deadline:
+            if len(gained) > 2 * _STALLED and sum(gained[-_STALLED:]) < _STALLED_SHARE:
                 return
 
-    def _blocks(self, max_iter: int | None) -> Iterator[tuple[list[Dual], Any]]:
+    def _blocks(
+        self, max_iter: int | None, deadline: float, alike: bool
+    ) -> Iterator[tuple[list[Dual], Any]]:
         assert self.dual is not None
-        instance = self.instance
-        spread = float(np.ptp(instance.costs, axis=1).sum())
-        state = Blocks(instance, self.z, self.dual, spread <= _ALIKE * self.missing)
+        state = Blocks(self.instance, self.z, self.dual, alike)
         look = 5
         for iteration in range(1, (max_iter or 10**9) + 1):
             state.step()
-            if iteration == look:
+            if iteration in (look, max_iter) or time.perf_counter() >= deadline:
                 look += min(iteration, 20)
                 yield state.duals(self.z), state.shares
 
-    def _ascent(self, max_iter: int | None) -> Iterator[tuple[list[Dual], Any]]:
+    def _ascent(self, max_iter: int | None, deadline: float) -> Iterator[tuple[list[Dual], Any]]:
         assert self.dual is not None
         best, found, look = -math.inf, self.dual, 20
         for iteration, (value, dual) in enumerate(Ascent(self.instance, self.dual, self.seed)):
             if value > best:
                 best, found = value, dual
-            if iteration == look or iteration == (max_iter or -1):
+            if iteration in (look, max_iter) or time.perf_counter() >= deadline:
                 look += min(iteration, 100)
                 yield [found], None
-            if iteration == (max_iter or -1):
+            if iteration == max_iter:
                 return
 
-    def certify_nodes(self) -> NodeCertificates:
+    def certify_nodes(self) -> tuple[NodeCertificates, Dual | None]:
+        """Return what is known of single nodes, and by which dual variables if not by the best."""
         assert self.dual is not None
-        return certify_nodes(self.instance, self.dual, self.z, self.judgement, self.objective)
+        best = certify_nodes(self.instance, self.dual, self.z, self.judgement, self.objective)
+        chosen = None
+        # A better bound may leave less to spare elsewhere: others may know more of single nodes.
+        for dual, judgement in self.milestones:
+            if best.certified.all() or dual is self.dual or self.judgement.failure:
+                break
+            found = certify_nodes(self.instance, dual, self.z, judgement, self.objective)
+            if found.certified.sum() > best.certified.sum():
+                best, chosen = found, dual
+        return best, chosen
 
 
 def _settle_ties(
@@ -282,6 +309,7 @@ def _report(
     z: Labels,
     given: Labels,
     nodes: NodeCertificates,
+    node_dual: Dual | None,
     exact: bool,
     interrupted: bool,
     seconds: float,
@@ -315,6 +343,7 @@ def _report(
         history=search.history,
         instance=instance,
         dual=search.dual,
+        node_dual=node_dual,
     )
 
 

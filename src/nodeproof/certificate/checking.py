@@ -67,6 +67,10 @@ def check_dual(instance: Instance, labels: Labels, dual: Dual) -> tuple[float, f
         twin = next((j for j in range(i) if _same(instance, dual, i, j)), None)
         if twin is not None:
             least[i] = least[twin]
+        elif not (instance.w or instance.wt or dual.gamma is not None or dual.r[i].any()):
+            # Nothing but a diagonal, and a difference has the right sign.
+            diagonal = np.append(dual.sigma[i], instance.costs[:, i] - dual.nu)
+            least[i] = (1.0 + 1e-14) * min(0.0, float(diagonal.min()))
         elif n + 1 > _DENSE:
             least[i] = _least_sparse(A, instance, labels, dual, i, g)
         else:

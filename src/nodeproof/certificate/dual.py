@@ -162,6 +162,11 @@ class Matrix:
         #: what the diagonal is made of, in size
         self.diagonal_size = np.abs(instance.costs[:, i]) + np.abs(dual.nu) + 2 * np.abs(dual.r[i])
 
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether it has nothing beside its diagonal."""
+        return not (self.instance.linked or self.gamma is not None or self.border.any())
+
     def times(self, X: Array) -> Array:
         """Return its product with X, shape (n + 1, m)."""
         return self.around(X, self.between(X[1:]))

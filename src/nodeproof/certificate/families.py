@@ -29,6 +29,8 @@ _MOST_POTENTIALS = 100
 def costs_family(instance: Instance, z: Labels) -> Dual:
     """Return the family F, for costs on all nodes: Γ = 0, τ the least that it can be."""
     n, K = instance.n_nodes, instance.n_classes
+    if not instance.linked:  # each node for itself
+        return Dual(instance.costs.min(axis=1), np.zeros((K, n)), np.zeros(K))
     members, H, delta = _parts(instance, z)
     if K == 1:  # there is but one labelling; any τ so low that the matrix is dominated will do
         tau = np.full(n, -2.0 * float(instance.absolute_times(np.ones((n, 1))).max(initial=0.0)))
@@ -66,11 +68,12 @@ def graph_family(instance: Instance, z: Labels) -> Dual:
     np.fill_diagonal(g, 0.0)
     r = np.where(members, tau[:, None], H + a * g[z] * across.T[z])
     r[:, ~filled] = 0.0
-    if instance.symmetric:  # but for rounding, they are equal
+    sigma = -(tau @ members)
+    if instance.symmetric:  # but for rounding, classes are equal: one matrix for all of them
         r[:, filled] = tau[:, None]
-    return Dual(
-        _nu(instance, z, H, tau), np.ascontiguousarray(r.T), -(tau @ members), Factors(z, a, g)
-    )
+        sigma[filled] = sigma[filled].max()
+    nu = _nu(instance, z, H, tau)
+    return Dual(nu, np.ascontiguousarray(r.T), sigma, Factors(z, a, g))
 
 
 def _potentials(sums: Array, named: Array, filled: NDArray[np.bool_]) -> Array:

@@ -98,6 +98,11 @@ class Instance:
         data = self.adjacency.data
         return data[:0] if (data == 1).all() else data
 
+    @property
+    def linked(self) -> bool:
+        """Whether it matters which nodes are together."""
+        return bool(self.w or self.wt)
+
     @cached_property
     def symmetric(self) -> bool:
         """Whether all classes cost every node the same, so that their names mean nothing."""

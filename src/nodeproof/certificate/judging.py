@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from nodeproof.certificate.dual import Dual, Matrix
 from nodeproof.certificate.instance import Instance
 from nodeproof.certificate.rounding import total_down
-from nodeproof.certificate.spectrum import DENSE_MOST, Spectrum, least_dense, least_lanczos
+from nodeproof.certificate.spectrum import (
+    DENSE_MOST,
+    Spectrum,
+    least_dense,
+    least_lanczos,
+    of_diagonal,
+)
 
 __all__ = ["FAILURE", "Judgement", "judge"]
 
@@ -79,6 +85,8 @@ def _spectra(instance: Instance, dual: Dual, z: Labels, seed: int) -> tuple[Spec
 
     def least(matrix: Matrix, which: int) -> Spectrum:
         nonlocal off_diagonal
+        if matrix.is_diagonal:
+            return of_diagonal(np.append(matrix.corner, matrix.diagonal))
         candidates = _indicators(matrix, z, K)
         if matrix.size > DENSE_MOST:
             return least_lanczos(matrix, candidates, FAILURE / (2 * K), int(seeds[which]))

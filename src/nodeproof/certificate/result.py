@@ -74,8 +74,9 @@ class Certificate:
         Whether the search was cut short by Ctrl-C; the bound holds all the same.
     history : list of (float, float, float)
         Seconds, objective and lower bound as they got better.
-    instance, dual
-        The labelling problem and the dual variables: what `verify` checks.
+    instance, dual, node_dual
+        The labelling problem, the dual variables that prove the bound, and those that prove
+        single nodes if they are others: what `verify` checks.
     """
 
     status: str
@@ -99,6 +100,7 @@ class Certificate:
     history: list[tuple[float, float, float]] = field(default_factory=list)
     instance: Instance | None = field(default=None, repr=False)
     dual: Dual | None = field(default=None, repr=False)
+    node_dual: Dual | None = field(default=None, repr=False)
 
     @property
     def certified(self) -> bool:
@@ -201,12 +203,9 @@ class Certificate:
             arrays |= {"indptr": A.indptr, "indices": A.indices, "weights": A.data}
             arrays |= {"eta": self.instance.eta, "costs": self.instance.costs}
             arrays["scales"] = np.array([self.instance.w, self.instance.wt])
-            arrays |= {"nu": self.dual.nu, "r": self.dual.r, "sigma": self.dual.sigma}
-            if isinstance(self.dual.gamma, Factors):
-                factors = self.dual.gamma
-                arrays |= {"factor_labels": factors.labels, "a": factors.a, "g": factors.g}
-            elif self.dual.gamma is not None:
-                arrays["gamma"] = self.dual.gamma
+            arrays |= _dual_arrays(self.dual)
+            if self.node_dual is not None:
+                arrays |= _dual_arrays(self.node_dual, "node_")
         with atomic_path(path) as temporary, Path(temporary).open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
 
@@ -245,10 +244,7 @@ class Certificate:
             A.check_format(full_check=True)
             w, wt = (float(x) for x in arrays["scales"])
             instance = Instance(A, arrays["eta"], w, wt, arrays["costs"])
-            gamma: Factors | NDArray[np.float64] | None = arrays.get("gamma")
-            if "a" in arrays:
-                gamma = Factors(arrays["factor_labels"], arrays["a"], arrays["g"])
-            dual = Dual(arrays["nu"], arrays["r"], arrays["sigma"], gamma)
+            dual = _dual_of(arrays)
         plain: dict[str, Any] = {name: meta[name] for name in _PLAIN}
         for name, kinds in _PLAIN.items():
             if type(plain[name]) not in kinds:
@@ -259,6 +255,7 @@ class Certificate:
             history=[tuple(row) for row in arrays["history"].tolist()],
             instance=instance,
             dual=dual,
+            node_dual=_dual_of(arrays, "node_") if "node_nu" in arrays else None,
         )
 
     def plot(self, axes: Any = None) -> Any:
@@ -299,10 +296,30 @@ def draw_spectrum(certificate: Certificate, axes: Any) -> None:
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, -0.75), ncols=3, frameon=False)
 
 
+def _dual_arrays(dual: Dual, prefix: str = "") -> dict[str, NDArray[Any]]:
+    """Return dual variables as named arrays."""
+    arrays = {"nu": dual.nu, "r": dual.r, "sigma": dual.sigma}
+    if isinstance(dual.gamma, Factors):
+        arrays |= {"factor_labels": dual.gamma.labels, "a": dual.gamma.a, "g": dual.gamma.g}
+    elif dual.gamma is not None:
+        arrays["gamma"] = dual.gamma
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def _dual_of(arrays: dict[str, NDArray[Any]], prefix: str = "") -> Dual:
+    """Return the dual variables that `_dual_arrays` has named."""
+    gamma: Factors | NDArray[np.float64] | None = arrays.get(f"{prefix}gamma")
+    if f"{prefix}a" in arrays:
+        named = (arrays[prefix + name] for name in ("factor_labels", "a", "g"))
+        gamma = Factors(*named)
+    nu, r, sigma = (arrays[prefix + name] for name in ("nu", "r", "sigma"))
+    return Dual(nu, r, sigma, gamma)
+
+
 def _check_kinds(arrays: dict[str, NDArray[Any]]) -> None:
     """Refuse arrays that hold another kind of number than they should."""
     for name, array in arrays.items():
-        kind = _KINDS.get(name, "f")
+        kind = _KINDS.get(name.removeprefix("node_"), "f")
         if array.dtype.kind not in kind:
             raise ValueError(f"{name} holds {array.dtype}")
 

@@ -24,7 +24,14 @@ from scipy.sparse.linalg import ArpackError, eigsh
 
 from nodeproof.certificate.rounding import relative_error
 
-__all__ = ["DENSE_MOST", "Spectrum", "lanczos_slack", "least_dense", "least_lanczos"]
+__all__ = [
+    "DENSE_MOST",
+    "Spectrum",
+    "lanczos_slack",
+    "least_dense",
+    "least_lanczos",
+    "of_diagonal",
+]
 
 Array = NDArray[np.float64]
 
@@ -81,6 +88,13 @@ class Spectrum:
     n_deflated: int
     lowest: Array
     failure: float = 0.0
+
+
+def of_diagonal(diagonal: Array) -> Spectrum:
+    """Return the spectrum of a diagonal matrix, each entry of which was rounded once."""
+    lowest = np.sort(diagonal)[:_SHOWN]
+    least = float(lowest[0])  # rounding keeps the sign
+    return Spectrum(least if least >= 0 else least * (1.0 + 1e-15), least, 0, lowest)
 
 
 def least_dense(matrix: Operator, N: Array, candidates: Array) -> Spectrum:

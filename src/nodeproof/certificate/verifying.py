@@ -9,7 +9,6 @@ import numpy as np
 
 from nodeproof import threads
 from nodeproof.certificate.checking import Check, check_dual
-from nodeproof.certificate.dual import Dual
 from nodeproof.certificate.instance import Instance
 from nodeproof.certificate.judging import judge
 from nodeproof.certificate.nodes import certify_nodes
@@ -56,7 +55,7 @@ def verify_certificate(certificate: Certificate) -> Check:
             wrong
             or _contradicts_itself(certificate)
             or _wrong_bound(certificate, certificate.instance, objective, bound)
-            or _wrong_nodes(certificate, certificate.instance, certificate.dual, objective)
+            or _wrong_nodes(certificate, certificate.instance, objective)
         )
     return Check(not wrong, objective, bound, wrong)
 
@@ -79,7 +78,8 @@ def _contradicts_itself(certificate: Certificate) -> str:
         return "shapes do not fit together"
     if (c.exact or c.unique) and not c.certified:
         return "it says more than that it is not certified"
-    if len(c.labels) + 1 > DENSE_MOST and not c.failure > 0:
+    linked = c.instance is not None and c.instance.linked
+    if len(c.labels) + 1 > DENSE_MOST and linked and not c.failure > 0:
         return "of so many nodes nothing is proven without a probability"
     return ""
 
@@ -96,9 +96,10 @@ def _wrong_bound(c: Certificate, instance: Instance, objective: float, bound: fl
     return ""
 
 
-def _wrong_nodes(c: Certificate, instance: Instance, dual: Dual, objective: float) -> str:
+def _wrong_nodes(c: Certificate, instance: Instance, objective: float) -> str:
     """Return what is not confirmed of single nodes and of ties, or nothing."""
-    if not (c.certified_nodes.any() or c.exact or c.unique):
+    dual = c.node_dual or c.dual
+    if dual is None or not (c.certified_nodes.any() or c.exact or c.unique):
         return ""
     judgement = judge(instance, dual, c.labels, seed=1)
     found = certify_nodes(instance, dual, c.labels, judgement, objective)
