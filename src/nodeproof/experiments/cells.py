@@ -19,6 +19,7 @@ import nodeproof
 from nodeproof import __version__, threads
 from nodeproof.datasets import Planted, make_planted
 from nodeproof.experiments.methods import METHODS
+from nodeproof.experiments.outcomes import Outcome
 from nodeproof.metrics import matched_accuracy
 
 __all__ = ["Cell", "code_digest", "run_cell"]
@@ -28,6 +29,9 @@ _DEFAULTS = {
     for name, parameter in inspect.signature(make_planted).parameters.items()
     if name != "random_state"
 }
+
+# What cells are computed with in this folder; the rest tells which to compute, and of them.
+_COMPUTING = ("cells.py", "methods.py", "outcomes.py", "promises.py")
 
 #: what is kept of a cell, ready for JSON
 Record = dict[str, Any]
@@ -115,7 +119,7 @@ def code_digest(root: Path = Path(nodeproof.__file__).parent) -> str:
         place = path.relative_to(root)
         if place.parts[0] in ("cli", "io"):
             continue
-        if place.parts[0] == "experiments" and place.name not in ("cells.py", "methods.py"):
+        if place.parts[0] == "experiments" and place.name not in _COMPUTING:
             continue
         digest.update(place.as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:12]
@@ -125,7 +129,8 @@ def run_cell(cell: Cell) -> Record:
     """Run one cell and return its record, ready for JSON.
 
     ``accuracy`` is taken over the nodes without a label; by the names of the classes where the
-    method was given labels, else up to renaming them. ``matched`` always is up to renaming.
+    method was given labels, else up to renaming them. ``matched`` always is up to renaming. Both
+    are None of a method that labels no node; ``answers`` are there of one that gives any.
     """
     data = _draw(cell.data_key)
     method = METHODS[cell.method]
@@ -135,13 +140,9 @@ def run_cell(cell: Cell) -> Record:
         began = time.perf_counter()
         outcome = method.run(data, cell.sources, cell.seed, **cell.options)
         seconds = time.perf_counter() - began
-    hidden = data.y < 0
-    if not hidden.any():
-        hidden = ~hidden
-    named = float(np.mean(outcome.labels[hidden] == data.y_true[hidden]))
-    matched = float(matched_accuracy(data.y_true[hidden], outcome.labels[hidden]))
+    accuracy, matched = _accuracies(data, outcome)
     record: Record = {
-        "accuracy": named if outcome.named else matched,
+        "accuracy": accuracy,
         "matched": matched,
         "n_iter": outcome.n_iter,
         "status": outcome.status,
@@ -151,7 +152,20 @@ def run_cell(cell: Cell) -> Record:
     if outcome.trace:
         record["trace"] = outcome.trace
         record["times"] = outcome.times
+    if outcome.answers:
+        record["answers"] = dict(outcome.answers)
     return record
+
+
+def _accuracies(data: Planted, outcome: Outcome) -> tuple[float, float] | tuple[None, None]:
+    if outcome.labels is None:
+        return None, None
+    hidden = data.y < 0
+    if not hidden.any():
+        hidden = ~hidden
+    named = float(np.mean(outcome.labels[hidden] == data.y_true[hidden]))
+    matched = float(matched_accuracy(data.y_true[hidden], outcome.labels[hidden]))
+    return named if outcome.named else matched, matched
 
 
 @lru_cache(maxsize=2)

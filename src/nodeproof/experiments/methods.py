@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from nodeproof import baselines
 from nodeproof.datasets import Planted
 from nodeproof.estimator import NodeClassifier
+from nodeproof.experiments import promises
+from nodeproof.experiments.outcomes import Outcome
 from nodeproof.graph import Graph
 from nodeproof.problem import PAPER_WEIGHTS, Problem
 from nodeproof.solvers import CADO, BlockCADO, Progress, Status
@@ -40,32 +42,6 @@ _SWEEPS = 100
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a method found.
-
-    Attributes
-    ----------
-    labels : ndarray of shape (n,)
-        Classes 0…K−1.
-    named : bool
-        Whether the method was told labels, so that the names of its classes mean something.
-    n_iter, status, objective
-        As the solver reports them, where there is one.
-    trace, times : dict of list
-        By name, the course of a quantity over the iterations, and the seconds since the start
-        (without what it took to measure).
-    """
-
-    labels: NDArray[np.int64]
-    named: bool
-    n_iter: int | None = None
-    status: str | None = None
-    objective: float | None = None
-    trace: Mapping[str, list[float]] = field(default_factory=dict)
-    times: list[float] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
 class Method:
     """A method: what it is called and how it is run.
 
@@ -78,7 +54,8 @@ class Method:
     needs_labels : bool
         Whether it has no answer where no node has a label.
     weighted : bool
-        Whether it takes the weights of the sources, as the paper's objective does.
+        Whether it takes the weights of the sources, as the paper's objective does, or whatever
+        else a panel varies beside the data.
     """
 
     title: str
@@ -226,4 +203,9 @@ METHODS: dict[str, Method] = {
     "ir-ls": Method("IR-LS", partial(_refinement, baselines.ir_ls)),
     "ir-map": Method("IR-MAP, four starts", partial(_refinement, baselines.ir_map, n_starts=4)),
     "bregman": Method("Bregman", partial(_refinement, baselines.bregman_clustering)),
+    "theorem": Method("Theorem 1", promises.ask_theorem, weighted=True),
+    "program": Method("certificate of the convex program", promises.ask_program, weighted=True),
+    "proof": Method("certificate of the labelling", promises.ask_proof, weighted=True),
+    "recovery": Method("block CADO, the theorem's weights", promises.ask_solver, weighted=True),
+    "possible": Method("limits of exact recovery", promises.ask_theory, weighted=True),
 }

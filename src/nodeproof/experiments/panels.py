@@ -93,8 +93,10 @@ class Panel:
         Arguments at x of the methods that take weights.
     seeds : callable
         How many of the seeds asked for are run, by x and curve.
-    kind : {"curves", "map", "trace"}
+    kind : {"curves", "map", "trace", "answers"}
         How it is drawn.
+    line : (callable, str), optional
+        Of maps of answers: a curve y ↦ x to draw on each, and what it is.
 
     Examples
     --------
@@ -116,7 +118,8 @@ class Panel:
     y: Axis | None = None
     options: Callable[[float], dict[str, Any]] = _no_options
     seeds: Callable[[float, Curve, int], int] = _all_seeds
-    kind: Literal["curves", "map", "trace"] = "curves"
+    kind: Literal["curves", "map", "trace", "answers"] = "curves"
+    line: tuple[Callable[[float], float], str] | None = None
 
     def points(self, seeds: int, quick: bool = False) -> Iterator[Point]:
         """Yield the points of the panel, in the order of its tables."""
@@ -127,7 +130,9 @@ class Panel:
                     data = self.data(x) if y is None else self.data(x, y)
                     if METHODS[curve.method].needs_labels and data.get("label_ratio") == 0:
                         continue
-                    varied = self.options(x) if METHODS[curve.method].weighted else {}
+                    # The graph alone has nothing that it is weighed against.
+                    weighted = METHODS[curve.method].weighted and curve.sources != "G"
+                    varied = self.options(x) if weighted else {}
                     for seed in range(self.seeds(x, curve, seeds)):
                         cell = Cell(
                             curve.method, curve.sources, seed, data, {**varied, **curve.options}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
-from nodeproof.experiments.methods import SOURCES
+from nodeproof.experiments.methods import METHODS, SOURCES
 from nodeproof.experiments.panels import Axis, Curve, Panel, register
 from nodeproof.problem import PAPER_WEIGHTS
 
@@ -222,6 +223,55 @@ register(Panel(
     ),
     seeds=lambda x, curve, seeds: min(seeds, 3),
     kind="map",
+))  # fmt: skip
+
+# What is asked of exact recovery, of graph and scores together and of each alone.
+ANSWERS = tuple(
+    Curve(method, sources, title=f"{METHODS[method].title}: {title}")
+    for sources, title in (("GL", "together"), ("G", "graph alone"), ("L", "nodes alone"))
+    for method in ("theorem", "program", "proof", "recovery", "possible")
+    # Without links the best score is optimal, and that needs no proof.
+    if sources != "L" or method not in ("program", "proof")
+)
+
+
+def _scored(n_clusters: int, **settings: Any) -> dict[str, Any]:
+    """Return planted data where every node is labelled and features are noise, one a class."""
+    noise = {"n_features": n_clusters, "n_noise": 0, "label_ratio": 1.0}
+    return {"n_clusters": n_clusters, **noise, **settings}
+
+
+def _few_seeds(x: float, curve: Curve, seeds: int) -> int:
+    return min(seeds, 3)
+
+
+register(Panel(
+    "regimes", "theorem", "Few large classes, many small ones",
+    Axis("nodes in each class, $n_i$", (6, 8, 12, 16, 24, 32, 48, 64), (12, 24, 64)),
+    lambda size, n: _scored(round(n / size), cluster_size=int(size), p=0.95, q=0.05),
+    ANSWERS,
+    y=Axis("number of nodes, $n$", (128, 192, 288, 432, 648), (128, 288)),
+    options=lambda _: {"rho": 0.5},
+    seeds=_few_seeds,
+    kind="answers",
+    line=(math.sqrt, r"$n_i = \sqrt{n}$"),
+))  # fmt: skip
+
+register(Panel(
+    "variability", "theorem", "Scores that vary, and links inside classes",
+    Axis(
+        r"gradient variability, $\rho$",
+        (0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0), (0.5, 2.0),
+    ),
+    lambda rho, p: _scored(15, cluster_size=12, p=p, q=0.02),
+    ANSWERS,
+    y=Axis(
+        "connectivity inside a class, $p$",
+        (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0), (0.5, 0.7, 1.0),
+    ),
+    options=lambda rho: {"rho": rho},
+    seeds=_few_seeds,
+    kind="answers",
 ))  # fmt: skip
 
 register(Panel(

@@ -106,11 +106,20 @@ class Results:
         """Return the records of all seeds of one followed run, with "trace" and "times"."""
         return [record for _, record in self._by_curve[panel, curve.name, None]]
 
+    def answers(self, panel: str, curve: Curve, name: str, y: float) -> Series:
+        """Return what one curve of a panel of answers says along x at y: 1 for yes, 0 for no."""
+        found = self._by_curve[panel, curve.name, y]
+        xs = list(dict.fromkeys(point.x for point, _ in found))
+        return Series(
+            np.array(xs, dtype=float),
+            [np.array([float(r["answers"][name]) for p, r in found if p.x == x]) for x in xs],
+        )
+
     def write(self, out: Path) -> None:
         """Write the tables, each as Parquet and CSV.
 
-        ``results`` and ``traces`` are the same, bit for bit, however often a run was cut off;
-        what depends on the clock is in ``timings`` and ``trace_timings``.
+        ``results``, ``traces`` and ``answers`` are the same, bit for bit, however often a run was
+        cut off; what depends on the clock is in ``timings`` and ``trace_timings``.
         """
         followed = [(p, r) for p, r in self.points if "trace" in r]
         tables = {
@@ -125,6 +134,11 @@ class Results:
                 {**_place(p), "iteration": k + 1, "seconds": seconds}
                 for p, r in followed
                 for k, seconds in enumerate(r["times"])
+            ],
+            "answers": [
+                {**_place(p), "answer": name, "value": value}
+                for p, r in self.points
+                for name, value in r.get("answers", {}).items()
             ],
         }
         for name, rows in tables.items():
