@@ -118,18 +118,19 @@ def certify(
     z = _check_labels(labels, problem)
     if models is None:
         models = problem.fit_models(np.eye(problem.n_classes)[z])
-    if reason := not_applicable(problem, models):
-        return _nothing(z, reason)
-    with threads.using(1):
-        instance = Instance.of(problem, models)
-        return certify_instance(
-            instance, z, tolerance=tolerance, time_budget=time_budget, max_iter=max_iter,
-            callback=callback, random_state=random_state,
-        )  # fmt: skip
+    return certify_instance(
+        labelling_problem(problem, models), z, tolerance=tolerance, time_budget=time_budget,
+        max_iter=max_iter, callback=callback, random_state=random_state,
+    )  # fmt: skip
+
+
+def labelling_problem(problem: Problem, models: Models) -> Instance | str:
+    """Return the labelling problem that is left when models are fixed, or why there is none."""
+    return not_applicable(problem, models) or Instance.of(problem, models)
 
 
 def certify_instance(
-    instance: Instance,
+    instance: Instance | str,
     labels: Labels,
     *,
     tolerance: float | None = None,
@@ -139,6 +140,21 @@ def certify_instance(
     random_state: int = 0,
 ) -> Certificate:
     """Do what `certify` does, for a labelling problem; the parameters are the same."""
+    if isinstance(instance, str):
+        return _nothing(labels, instance)
+    with threads.using(1):
+        return _certify(instance, labels, tolerance, time_budget, max_iter, callback, random_state)
+
+
+def _certify(
+    instance: Instance,
+    labels: Labels,
+    tolerance: float | None,
+    time_budget: float,
+    max_iter: int | None,
+    callback: Callable[[Stage], bool | None] | None,
+    random_state: int,
+) -> Certificate:
     began = time.perf_counter()
     search = _Search(instance, instance.settle(labels), tolerance, callback, random_state)
     interrupted = False
@@ -180,7 +196,7 @@ class _Search:
         if self.asked_tolerance is None:
             # An objective may be made of zeros alone, but its proof is not.
             size = TOLERANCE * self.instance.scale(self.z)
-            self.tolerance = max(size, _OF_ALL * self.instance.span, _LEAST_TOLERANCE)
+            self.tolerance = float(max(size, _OF_ALL * self.instance.span, _LEAST_TOLERANCE))
 
     @property
     def missing(self) -> float:
@@ -318,8 +334,10 @@ def _report(
     failure = judgement.failure * search.n_looks  # any of the looks may have been the wrong one
     objective = search.objective if z is search.z else instance.value_between(z)[1]
     missing = objective - judgement.lower_bound
-    certified = missing <= search.tolerance
-    gap = 0.0 if missing <= 0 else missing / abs(objective) if objective else math.inf
+    certified = bool(missing <= search.tolerance)
+    gap = 0.0
+    if missing > 0 and not (certified and abs(objective) <= search.tolerance):
+        gap = missing / abs(objective) if objective else math.inf
     spectra = judgement.spectra
     worst = min(spectra, key=lambda spectrum: spectrum.beyond) if spectra else None
     return Certificate(

@@ -56,10 +56,11 @@ class Check:
 
 def check_dual(instance: Instance, labels: Labels, dual: Dual) -> tuple[float, float, str]:
     """Return the objective (rounded up), the bound that is proven, and what is wrong, if any."""
-    n, K = instance.costs.shape
-    A = sp.csr_array(instance.adjacency)
+    A = sp.csr_array(instance.adjacency, copy=True)
     if wrong := _malformed(A, instance, labels, dual):
         return math.nan, -math.inf, wrong
+    A.sum_duplicates()
+    n, K = instance.costs.shape
     objective = _objective(A, instance, labels)
     g = math.sqrt(n / K)
     least = np.empty(K)
@@ -69,7 +70,7 @@ def check_dual(instance: Instance, labels: Labels, dual: Dual) -> tuple[float, f
             least[i] = least[twin]
         elif not (instance.w or instance.wt or dual.gamma is not None or dual.r[i].any()):
             # Nothing but a diagonal, and a difference has the right sign.
-            diagonal = np.append(dual.sigma[i], instance.costs[:, i] - dual.nu)
+            diagonal = np.append(dual.sigma[i] / g**2, instance.costs[:, i] - dual.nu)
             least[i] = (1.0 + 1e-14) * min(0.0, float(diagonal.min()))
         elif n + 1 > _DENSE:
             least[i] = _least_sparse(A, instance, labels, dual, i, g)
@@ -97,8 +98,11 @@ def _same(instance: Instance, dual: Dual, i: int, j: int) -> bool:
 
 def _malformed(A: sp.csr_array, instance: Instance, labels: Labels, dual: Dual) -> str:
     """Return what makes numbers no dual variables of a labelling problem, or nothing."""
+    if instance.costs.ndim != 2 or not instance.costs.size or labels.dtype.kind != "i":
+        return "shapes do not fit together"
     n, K = instance.costs.shape
-    arrays = (instance.eta, instance.costs, dual.nu, dual.r, dual.sigma, A.data)
+    scales = [instance.w, instance.wt]
+    arrays = (instance.eta, instance.costs, scales, dual.nu, dual.r, dual.sigma, A.data)
     if any(not np.isfinite(np.asarray(x, dtype=np.float64)).all() for x in arrays):
         return "some numbers are not finite"
     shapes = (A.shape, labels.shape, dual.nu.shape, dual.r.shape, dual.sigma.shape)
@@ -106,6 +110,8 @@ def _malformed(A: sp.csr_array, instance: Instance, labels: Labels, dual: Dual) 
         return "shapes do not fit together"
     if not ((labels >= 0) & (labels < K)).all():
         return "a label names no class"
+    if (instance.eta < 0).any():
+        return "the null model is negative somewhere"
     difference = A - A.T
     if difference.nnz and np.abs(difference.data).max(initial=0.0) != 0.0:
         return "the graph is not symmetric"

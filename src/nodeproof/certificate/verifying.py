@@ -67,6 +67,8 @@ def _contradicts_itself(certificate: Certificate) -> str:
         math.isfinite(c.objective) and 0 <= c.tolerance < math.inf and c.lower_bound < math.inf
     ):
         return "some of its numbers are not finite"
+    if not (c.gap >= 0 and 0 <= c.failure < 1):
+        return "its gap or its probability is none"
     missing = c.objective - c.lower_bound
     if c.certified and not missing <= c.tolerance:
         return f"it leaves {missing:.3g}, above its tolerance"
