@@ -1,13 +1,14 @@
 """Labelling problems small enough to go through all labellings, in rational numbers."""
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
 import scipy.sparse as sp
 
 from nodeproof import Problem
+from nodeproof.certificate.certifying import certify_instance
 from nodeproof.certificate.dual import Dual, Factors
 from nodeproof.certificate.instance import Instance
 from nodeproof.certificate.result import Certificate
@@ -252,3 +253,49 @@ def planted_instance(sizes, p=0.4, q=0.05, cost=0.0, known=1.0, seed=0, t=0.2):
     costs = cost * (1.0 - np.eye(len(sizes))[z]) * (rng.random(len(z)) < known)[:, None]
     A = sp.csr_array((upper + upper.T).astype(np.float64))
     return Instance(A, np.ones(len(z)), 1.0, t, costs), z
+
+
+# Certificates, whole and damaged. --------------------------------------------------------
+
+
+def make_proof(name) -> Certificate:
+    """Return a certificate of a planted instance, proven in one of several ways."""
+    if name == "small":  # costs, one matrix each
+        instance, z = planted_instance([5, 4], p=0.9, q=0.2, cost=3.0)
+        return certify_instance(instance, z, time_budget=0)
+    if name == "costs":
+        instance, z = planted_instance([40, 50, 60], p=0.4, cost=8.0)
+        return certify_instance(instance, z, time_budget=0)
+    if name == "graph":
+        instance, z = planted_instance([50, 50, 50], p=0.5)
+        return certify_instance(instance, z, time_budget=0)
+    instance, z = planted_instance([8, 7, 6], p=0.9, q=0.2, cost=2.0, known=0.6, t=0.4)
+    return certify_instance(instance, z, max_iter=300)
+
+
+def changed(array, index, value):
+    """Return an array with another entry."""
+    out = np.array(array)
+    out[index] = value
+    return out
+
+
+def with_dual(proof, **changes) -> Certificate:
+    """Return a certificate with other dual variables."""
+    return replace(proof, dual=replace(proof.dual, **changes))
+
+
+def with_instance(proof, **changes) -> Certificate:
+    """Return a certificate of another instance."""
+    i = proof.instance
+    parts = {"adjacency": i.adjacency, "eta": i.eta, "w": i.w, "wt": i.wt, "costs": i.costs}
+    return replace(proof, instance=Instance(**(parts | changes)))
+
+
+def refused(proof) -> str:
+    """Assert that a certificate does not verify, and says why in one line; return that."""
+    check = proof.verify()
+    assert not check
+    assert check.reason
+    assert "\n" not in check.reason
+    return check.reason

@@ -165,6 +165,25 @@ def test_dual_variables_near_good_ones_bound_from_below(form, noise):
             check_dual_is_honest(instance, dual, rng.integers(K, size=n), truth)
 
 
+def test_matrices_that_are_diagonal_bound_from_below():
+    # Nothing but costs, and prices of the corners; classes may outnumber nodes.
+    for seed in range(60):
+        rng = np.random.default_rng([31, seed])
+        n, K = int(rng.integers(1, 5)), int(rng.integers(1, 6))
+        costs = rng.integers(-2, 3, size=(n, K)) * 1.0
+        instance = Instance(sp.csr_array((n, n)), np.ones(n), 0.0, 0.0, costs)
+        dual = Dual(
+            costs.min(axis=1) + rng.choice([0.0, 0.5], size=n),
+            np.zeros((K, n)),
+            rng.choice([0.0, 1.0, -1.0], size=K),
+        )
+        truth = enumerate_all(instance)
+        check_dual_is_honest(instance, dual, rng.integers(K, size=n), truth)
+        exact = replace(dual, nu=costs.min(axis=1), sigma=np.zeros(K))
+        judgement = check_dual_is_honest(instance, exact, truth.optimal[0], truth)
+        assert judgement.lower_bound == pytest.approx(float(truth.best), abs=1e-14)
+
+
 def test_the_bound_is_wrong_by_nothing_but_rounding():
     # Where costs decide, the bound is the optimum; scaled, it scales.
     rng = np.random.default_rng(17)

@@ -1,0 +1,220 @@
+"""A certificate that was damaged in its file is refused."""
+
+import io
+import json
+import zipfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from certificate_helpers import (
+    changed,
+    make_proof,
+    refused,
+    with_dual,
+)
+from nodeproof.certificate import Certificate
+from nodeproof.errors import InputError
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module", params=["small", "costs", "graph", "blocks"])
+def proof(request):
+    return make_proof(request.param)
+
+
+@pytest.fixture(scope="module")
+def costs_proof():
+    return make_proof("costs")
+
+
+def test_saved_and_loaded_it_is_the_same(proof, tmp_path):
+    path = tmp_path / "proof.npz"
+    proof.save(path)
+    again = Certificate.load(path)
+    assert again.verify(), again.verify().reason
+    assert repr(again) == repr(proof)
+    assert again.summary() == proof.summary()
+    assert again.explain() == proof.explain()
+    np.testing.assert_array_equal(again.labels, proof.labels)
+    np.testing.assert_array_equal(again.dual.nu, proof.dual.nu)
+    assert again.history == proof.history
+    refused(replace(again, labels=changed(again.labels, 0, 1 - again.labels[0] % 2)))
+    refused(with_dual(again, nu=again.dual.nu + 0.1))
+
+
+def test_what_is_not_applicable_can_be_saved(tmp_path):
+    from nodeproof.certificate.certifying import _nothing
+
+    nothing = _nothing(np.zeros(3, dtype=np.int64), "son")
+    nothing.save(tmp_path / "nothing.npz")
+    again = Certificate.load(tmp_path / "nothing.npz")
+    assert again.status == "not applicable"
+    assert again.summary()["objective"] is None
+    assert "no dual variables" in refused(again)
+
+
+def rewrite(path, **changes):
+    """Change arrays of a saved certificate, or leave them out where the change is None."""
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    meta = json.loads(arrays["meta"].tobytes())
+    meta |= changes.pop("meta", {})
+    arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
+    arrays |= changes
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+
+
+@pytest.fixture
+def saved(costs_proof, tmp_path):
+    path = tmp_path / "proof.npz"
+    costs_proof.save(path)
+    return path
+
+
+def load_refuses(path, match=None):
+    with pytest.raises(InputError, match=match) as caught:
+        Certificate.load(path)
+    assert "\n" not in str(caught.value)
+    assert path.name in str(caught.value)
+
+
+def test_files_that_are_damaged_say_so_in_one_line(saved):
+    content = saved.read_bytes()
+    for size in (0, 1, 20, len(content) // 2, len(content) - 10):
+        saved.write_bytes(content[:size])
+        load_refuses(saved)
+    for place in range(200, len(content), len(content) // 7):
+        flipped = bytearray(content)
+        flipped[place] ^= 0xFF
+        saved.write_bytes(bytes(flipped))
+        try:  # where it still is an archive, verify has the word
+            Certificate.load(saved)
+        except InputError as error:
+            shown = str(error)
+        else:
+            shown = ""
+        assert "\n" not in shown
+
+
+def test_other_files_are_no_certificates(saved, tmp_path):
+    load_refuses(tmp_path / "missing.npz", "there is no certificate")
+    saved.write_text("status: certified\n")
+    load_refuses(saved)
+    np.savez(saved, labels=np.zeros(3))
+    load_refuses(saved)
+    np.savez(saved, meta=np.frombuffer(b'{"format": "nodeproof-model"}', dtype=np.uint8))
+    load_refuses(saved, "is not a nodeproof certificate")
+    np.savez(saved, meta=np.frombuffer(b"[1, 2]", dtype=np.uint8))
+    load_refuses(saved, "is not a nodeproof certificate")
+    np.savez(saved, meta=np.frombuffer(b"\xff\xfe", dtype=np.uint8))
+    load_refuses(saved)
+    with zipfile.ZipFile(saved, "w") as archive:
+        archive.writestr("meta.npy", b"not an array")
+    load_refuses(saved)
+    buffer = io.BytesIO()
+    np.save(buffer, np.zeros(3))
+    saved.write_bytes(buffer.getvalue())
+    load_refuses(saved)
+
+
+def test_pickles_are_not_read(saved):
+    objects = np.array([print, None], dtype=object)
+    with np.load(saved) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    np.savez(saved, **(arrays | {"nu": objects}))
+    load_refuses(saved, "no plain arrays")
+
+
+def test_newer_formats_are_refused_by_name(saved):
+    rewrite(saved, meta={"version": 2})
+    load_refuses(saved, "format 2.*reads format 1")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "labels",
+        "certified_nodes",
+        "moved",
+        "eigenvalues",
+        "history",
+        "weights",
+        "indices",
+        "indptr",
+        "eta",
+        "scales",
+        "nu",
+        "r",
+        "sigma",
+    ],
+)
+def test_missing_arrays_are_refused(saved, name):
+    rewrite(saved, **{name: None})
+    load_refuses(saved)
+
+
+def test_arrays_of_other_kinds_are_refused(saved, costs_proof):
+    with np.load(saved) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    changes = [
+        {"labels": arrays["labels"].astype(float)},
+        {"nu": arrays["nu"].astype(complex)},
+        {"costs": arrays["costs"].astype("U8")},
+        {"costs": arrays["costs"][0]},
+        {"scales": np.array([1.0])},
+        {"certified_nodes": arrays["labels"]},
+        {"indices": arrays["indices"] + 10**6},
+        {"indices": arrays["indices"] - 1000},
+        {"indices": arrays["indices"].astype(float)},
+        {"indptr": arrays["indptr"][::-1].copy()},
+        {"indptr": arrays["indptr"][:-1]},
+        {"weights": arrays["weights"][:-1]},
+    ]
+    for change in changes:
+        costs_proof.save(saved)
+        rewrite(saved, **change)
+        load_refuses(saved)
+
+
+def test_words_in_place_of_numbers_are_refused(saved, costs_proof):
+    for change in (
+        {"objective": "low"},
+        {"status": 3},
+        {"certified": True, "exact": "yes"},
+        {"failure": None},
+        {"nullity": 1.5},
+        {"renaming": 0},
+    ):
+        costs_proof.save(saved)
+        rewrite(saved, meta=change)
+        load_refuses(saved)
+
+
+def test_numbers_changed_in_a_file_are_refused_by_verify(saved, costs_proof):
+    z, nu = costs_proof.labels, costs_proof.dual.nu
+    for change in (
+        {"labels": changed(z, 0, (z[0] + 1) % 3)},
+        {"nu": nu + 0.1},
+        {"nu": nu[1:]},
+        {"r": costs_proof.dual.r * 1.5},
+        {"meta": {"objective": costs_proof.objective - 1.0}},
+        {"meta": {"objective": np.nan}},
+        {"meta": {"lower_bound": costs_proof.lower_bound + 100.0}},
+        {"scales": np.array([np.nan, 0.0])},
+        {"gamma": np.full((len(z), len(z)), -1.0)},
+    ):
+        costs_proof.save(saved)
+        rewrite(saved, **change)
+        refused(Certificate.load(saved))
+
+
+def test_a_file_is_written_whole_or_not_at_all(costs_proof, tmp_path):
+    path = tmp_path / "proof.npz"
+    costs_proof.save(path)
+    costs_proof.save(str(path))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["proof.npz"]
+    with pytest.raises(InputError, match="nowhere"):
+        costs_proof.save(tmp_path / "nowhere" / "proof.npz")
