@@ -18,7 +18,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nodeproof import threads
-from nodeproof.certificate import Certificate, Stage, certify
+from nodeproof.certificate import Certificate, Stage
+from nodeproof.certificate.certifying import certify_instance, labelling_problem
+from nodeproof.certificate.instance import Instance
 from nodeproof.choices import (
     Choices,
     Plan,
@@ -286,6 +288,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self._keep(problem, result, solver, labels, plan, choices)
         self._nodes: NodeData | None = nodes
         self._problem: Problem | None = problem
+        self._saved_problem: Instance | str | None = None
 
     @property
     def lower_bound_(self) -> float | None:
@@ -312,16 +315,10 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             As in :func:`nodeproof.certify`.
         """
         check_is_fitted(self)
-        if self._problem is None:
-            raise InputError(
-                "this model was saved without the graph and the costs that a certificate is about: "
-                "fit again"
-            )
         seed = _seed(self.random_state)
-        proof = certify(
-            self._problem,
+        proof = certify_instance(
+            self._labelling_problem(),
             self.proba_.argmax(axis=1),
-            models=self.models_,
             tolerance=tolerance,
             time_budget=time_budget,
             callback=callback,
@@ -330,6 +327,17 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self.map_labels_ = self.classes_[proof.labels]
         self.certified_nodes_ = proof.certified_nodes
         return proof
+
+    def _labelling_problem(self) -> Instance | str:
+        """Return the labelling problem of the fitted models, or why there is none to certify."""
+        if self._saved_problem is not None:
+            return self._saved_problem
+        if self._problem is None:
+            raise InputError(
+                "this model was saved without the links and costs that a certificate is about: "
+                "fit and save it again"
+            )
+        return labelling_problem(self._problem, self.models_)
 
     def predict(self, X: Any = None, *, graph: Any = None) -> NDArray[Any]:
         """Return `labels_`, or the labels of new nodes by their features and links.
@@ -426,12 +434,19 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             rows = smoothing.over(_QUERY_HOPS)
             return most_telling(self.proba_, rows, labelled, k, asked)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted model to one file, without pickle."""
+    def save(self, path: str | PathLike[str], *, certifiable: bool = True) -> None:
+        """Write the fitted model to one file, without pickle.
+
+        Parameters
+        ----------
+        certifiable : bool
+            Whether links and costs go with it, so that `certify` works where it is loaded. They
+            take as much room as the graph.
+        """
         from nodeproof.io.model import save_model
 
         check_is_fitted(self)
-        save_model(self, path)
+        save_model(self, path, certifiable)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -81,6 +82,26 @@ class Instance:
             return cls(sp.csr_array((n, n), dtype=np.float64), np.zeros(n), 0.0, 0.0, costs)
         w, wt = 0.5 * float(affinity.ell[0, 0]), 0.5 * float(affinity.ell_t[0, 0])
         return cls(graph.adjacency, graph.eta, w, wt, costs)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return it as named arrays, for files; no weights where all are one."""
+        A = self.adjacency
+        return {
+            "indptr": A.indptr, "indices": A.indices, "weights": self.weights, "eta": self.eta,
+            "costs": self.costs, "scales": np.array([self.w, self.wt]),
+        }  # fmt: skip
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Instance:
+        """Return what `to_arrays` has named."""
+        n, _ = arrays["costs"].shape
+        weights, indices = arrays["weights"], arrays["indices"]
+        if not len(weights):
+            weights = np.ones(len(indices), dtype=np.float32)
+        A = sp.csr_array((weights, indices, arrays["indptr"]), shape=(n, n))
+        A.check_format(full_check=True)
+        w, wt = (float(x) for x in arrays["scales"])
+        return cls(A, arrays["eta"], w, wt, arrays["costs"])
 
     @property
     def n_nodes(self) -> int:

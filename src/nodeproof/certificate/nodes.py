@@ -68,6 +68,10 @@ def certify_nodes(
     n, K = instance.n_nodes, instance.n_classes
     if K == 1:
         return NodeCertificates(np.ones(n, dtype=bool), renaming=False)
+    if not instance.linked:  # each node for itself: the cheapest class, if it is alone
+        cheapest = instance.costs == instance.costs.min(axis=1, keepdims=True)
+        alone = cheapest.sum(axis=1) == 1
+        return NodeCertificates(alone & cheapest[np.arange(n), z], renaming=False)
     if not judgement.spectra or not math.isfinite(judgement.lower_bound):
         return NodeCertificates(np.zeros(n, dtype=bool), renaming=False)
     if n + 1 > DENSE_MOST:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof import __version__
@@ -199,11 +198,7 @@ class Certificate:
             "history": np.array(self.history, dtype=np.float64).reshape(-1, 3),
         }
         if self.instance is not None and self.dual is not None:
-            A = sp.csr_array(self.instance.adjacency)
-            arrays |= {"indptr": A.indptr, "indices": A.indices, "weights": A.data}
-            arrays |= {"eta": self.instance.eta, "costs": self.instance.costs}
-            arrays["scales"] = np.array([self.instance.w, self.instance.wt])
-            arrays |= _dual_arrays(self.dual)
+            arrays |= self.instance.to_arrays() | _dual_arrays(self.dual)
             if self.node_dual is not None:
                 arrays |= _dual_arrays(self.node_dual, "node_")
         with atomic_path(path) as temporary, Path(temporary).open("wb") as file:
@@ -239,11 +234,7 @@ class Certificate:
     def _rebuild(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Certificate:
         instance = dual = None
         if "costs" in arrays:
-            n, _ = arrays["costs"].shape
-            A = sp.csr_array((arrays["weights"], arrays["indices"], arrays["indptr"]), shape=(n, n))
-            A.check_format(full_check=True)
-            w, wt = (float(x) for x in arrays["scales"])
-            instance = Instance(A, arrays["eta"], w, wt, arrays["costs"])
+            instance = Instance.from_arrays(arrays)
             dual = _dual_of(arrays)
         plain: dict[str, Any] = {name: meta[name] for name in _PLAIN}
         for name, kinds in _PLAIN.items():
@@ -298,7 +289,7 @@ def draw_spectrum(certificate: Certificate, axes: Any) -> None:
 
 def _dual_arrays(dual: Dual, prefix: str = "") -> dict[str, NDArray[Any]]:
     """Return dual variables as named arrays."""
-    arrays = {"nu": dual.nu, "r": dual.r, "sigma": dual.sigma}
+    arrays: dict[str, NDArray[Any]] = {"nu": dual.nu, "r": dual.r, "sigma": dual.sigma}
     if isinstance(dual.gamma, Factors):
         arrays |= {"factor_labels": dual.gamma.labels, "a": dual.gamma.a, "g": dual.gamma.g}
     elif dual.gamma is not None:

@@ -115,6 +115,26 @@ def predict(model: Path, **options: Any) -> None:
 
 
 @cli.command()
+@click.argument("model", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--time-budget", type=click.FloatRange(min=0), default=60.0, show_default=True,
+              help="Seconds that the search for a proof may take.")  # fmt: skip
+@click.option("--tolerance", type=click.FloatRange(min=0),
+              help="What may be missing; by default 1e-9 of the size of the numbers.")  # fmt: skip
+@click.option("--verify", is_flag=True, help="Check the certificate that lies in DIR instead.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
+def certify(model: Path, **options: Any) -> None:
+    """Prove the labelling in DIR the best of all, or say how far from it it can be.
+
+    DIR is what `nodeproof fit` wrote. Writes certificate.npz (which anybody can verify),
+    certificate.json, certificate.csv (each node: is it certain) and, with matplotlib,
+    certificate.png. With --verify, DIR may also be a certificate's file.
+    """
+    from nodeproof.cli.certify import run_certify
+
+    run_certify(model, **options)
+
+
+@cli.command()
 @click.argument("names", nargs=-1, required=True, metavar="{fig1|fig2|fig3|all|…}...")
 @click.option("--seeds", type=click.IntRange(min=1), default=None,
               help="Draws of the data at each place; 10 by default, 2 with --quick.")  # fmt: skip

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Self
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,7 +14,7 @@ from rich.status import Status
 
 from nodeproof.solvers import Progress
 
-__all__ = ["ProgressLine", "errors", "note", "notes_from_warnings", "screen"]
+__all__ = ["LiveLine", "ProgressLine", "errors", "note", "notes_from_warnings", "screen"]
 
 #: results go to the standard output, everything else to the standard error stream
 screen = Console()
@@ -41,31 +42,42 @@ def notes_from_warnings(collected: list[str]) -> Iterator[None]:
                     collected.append(str(warning.message))
 
 
-class ProgressLine:
-    """A solver's callback: a live line on the terminal once a fit takes longer than two seconds."""
+class LiveLine:
+    """A live line on the terminal, once the work takes longer than two seconds."""
 
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
         self.began = time.monotonic()
         self.line: Status | None = None
 
-    def __enter__(self) -> ProgressLine:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.line is not None:
             self.line.stop()
 
-    def __call__(self, progress: Progress) -> None:
-        """Show how far the solver is."""
-        seconds = time.monotonic() - self.began
-        if not self.enabled or seconds < _PATIENCE:
+    @property
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return time.monotonic() - self.began
+
+    def show(self, text: str) -> None:
+        """Put this on the line."""
+        if not self.enabled or self.seconds < _PATIENCE:
             return
-        text = (
-            f"start {progress.run} of {progress.n_runs}, sweep {progress.iteration}, "
-            f"rows change by {progress.change:.1e} ({seconds:.0f} s; Ctrl-C stops and writes)"
-        )
         if self.line is None:
             self.line = errors.status(text)
             self.line.start()
         self.line.update(text)
+
+
+class ProgressLine(LiveLine):
+    """A solver's callback: shows how far it is."""
+
+    def __call__(self, progress: Progress) -> None:
+        """Show how far the solver is."""
+        self.show(
+            f"start {progress.run} of {progress.n_runs}, sweep {progress.iteration}, "
+            f"rows change by {progress.change:.1e} ({self.seconds:.0f} s; Ctrl-C stops and writes)"
+        )

@@ -1,6 +1,6 @@
 """Saved models: one `.npz` file, no pickle.
 
-Layout, version 2. ``meta`` holds JSON in UTF-8 as bytes: the format's name and version, the
+Layout, version 3. ``meta`` holds JSON in UTF-8 as bytes: the format's name and version, the
 version of nodeproof that wrote it, the parameters of the classifier, its terms, and what it
 reports (choices, sources, history, status). Beside it lie plain arrays:
 
@@ -21,7 +21,11 @@ A term `Softmax` at position k has more, named ``softmax_k_…``: ``coefficients
 parts of its `Reduction`, as far as there are any: ``shift`` and ``scale`` (m,), ``directions``
 (m, r); and if it averages over hops, ``lagged`` (n, r) and ``normaliser`` (n,).
 
-Version 1 had neither `Softmax` nor anything about links of new nodes; it is still read.
+A model that can be certified also has its labelling problem, the arrays of
+`Instance.to_arrays` as ``problem_…``; or the header says why there is none.
+
+Version 1 had neither `Softmax` nor anything about links of new nodes, version 2 no labelling
+problem; both are still read.
 """
 
 from __future__ import annotations
@@ -39,6 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import __version__
+from nodeproof.certificate.instance import Instance
 from nodeproof.errors import InputError
 from nodeproof.evidence import find_suspects
 from nodeproof.graph import Affinity
@@ -58,7 +63,7 @@ C = TypeVar("C", bound="NodeClassifier")
 __all__ = ["FORMAT_VERSION", "load_model", "save_model"]
 
 FORMAT = "nodeproof-model"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 #: what may appear in a file by name, with the attributes that make it up
 _KNOWN: dict[str, tuple[type, tuple[str, ...]]] = {
@@ -78,8 +83,9 @@ _SOFTMAX_ARRAYS = ("coefficients", "lagged", "normaliser")
 _REPORTED = ("choices_", "sources_", "history_", "status_", "n_iter_", "objective_")
 
 
-def save_model(clf: NodeClassifier, path: str | PathLike[str]) -> None:
+def save_model(clf: NodeClassifier, path: str | PathLike[str], certifiable: bool = True) -> None:
     """Write a fitted classifier to ``path``; the file appears only when it is complete."""
+    problem = _problem_to_save(clf) if certifiable else None
     meta = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -91,6 +97,7 @@ def save_model(clf: NodeClassifier, path: str | PathLike[str]) -> None:
         "reported": {name: getattr(clf, name) for name in _REPORTED},
         "estimated_accuracy": clf.estimated_accuracy_,
         "kept": _describe_kept(clf._kept),
+        "not_applicable": problem if isinstance(problem, str) else None,
     }
     arrays = {
         "meta": np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8),
@@ -110,6 +117,8 @@ def save_model(clf: NodeClassifier, path: str | PathLike[str]) -> None:
     if hasattr(clf, "node_ids_"):
         arrays["node_ids"] = clf.node_ids_
     arrays |= _kept_arrays(clf._kept)
+    if isinstance(problem, Instance):
+        arrays |= {f"problem_{name}": array for name, array in problem.to_arrays().items()}
     with atomic_path(path) as temporary, Path(temporary).open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
 
@@ -168,6 +177,7 @@ def _rebuild(cls: type[C], meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
     clf.models_ = Models(affinity, models, arrays["log_prior"])
     clf.terms_ = terms
     clf._nodes = clf._problem = None
+    clf._saved_problem = _rebuild_problem(meta, arrays, (n, K))
     clf.fitted_on_graph_ = bool(meta["fitted_on_graph"])
     clf._given = given if len(given) else None
     clf.suspects_ = find_suspects(proba, clf._given, classes)
@@ -187,6 +197,31 @@ def _rebuild(cls: type[C], meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
     classifiers = {k for k, term in enumerate(terms) if isinstance(term, Softmax)}
     _agree(classifiers == set(clf._kept.softmax), "terms and classifiers")
     return clf
+
+
+def _problem_to_save(clf: NodeClassifier) -> Instance | str | None:
+    if clf._problem is None and clf._saved_problem is None:
+        return None  # it was loaded without one
+    return clf._labelling_problem()
+
+
+def _rebuild_problem(
+    meta: dict[str, Any], arrays: dict[str, NDArray[Any]], shape: tuple[int, int]
+) -> Instance | str | None:
+    if reason := meta.get("not_applicable"):
+        return str(reason)
+    prefix = "problem_"
+    parts = {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+    if not parts:
+        return None
+    problem = Instance.from_arrays(parts)
+    _agree(problem.costs.shape == shape, "costs and probabilities")
+    _agree(problem.eta.shape == shape[:1], "the null model and probabilities")
+    return problem
 
 
 def _describe_kept(kept: Kept) -> dict[str, Any]:

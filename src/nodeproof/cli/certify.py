@@ -1,0 +1,138 @@
+"""`nodeproof certify`: a saved model in, a proof or a bound out."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+from rich.markup import escape
+from rich.table import Table
+
+from nodeproof import NodeClassifier, __version__
+from nodeproof.certificate import Certificate, Stage
+from nodeproof.cli.console import LiveLine, note, screen
+from nodeproof.errors import InputError, MissingExtraError
+from nodeproof.io import atomic_path
+
+__all__ = ["draw_certificate", "run_certify"]
+
+
+def run_certify(
+    model: Path, *, time_budget: float, tolerance: float | None, verify: bool, as_json: bool
+) -> None:
+    """Certify the model in a folder, or verify the certificate that lies there."""
+    folder = model if model.is_dir() else model.parent
+    if verify:
+        file = folder / "certificate.npz" if model.is_dir() else model
+        _verify(file, as_json)
+        return
+    file = model / "model.npz" if model.is_dir() else model
+    if not file.is_file():
+        raise InputError(f"there is no model {file}; give the folder that `nodeproof fit` wrote")
+    clf = NodeClassifier.load(file)
+    with LiveLine(enabled=not as_json) as line:
+
+        def tell(stage: Stage) -> None:
+            missing = stage.objective - stage.lower_bound
+            share = missing / abs(stage.objective) if stage.objective else float("inf")
+            line.show(
+                f"{stage.method}: within {share:.2%} of the best "
+                f"({stage.seconds:.0f} s; Ctrl-C stops and writes)"
+            )
+
+        proof = clf.certify(time_budget=time_budget, tolerance=tolerance, callback=tell)
+    summary = {"nodeproof": __version__, **proof.summary()}
+    written = _write(clf, proof, summary, folder)
+    if as_json:
+        print(json.dumps({**summary, "written": [str(path) for path in written]}, indent=2))
+    else:
+        _show(proof, written)
+    if proof.interrupted:
+        sys.exit(130)
+
+
+def _write(
+    clf: NodeClassifier, proof: Certificate, summary: dict[str, Any], folder: Path
+) -> list[Path]:
+    """Write the certificate, what it says, and its word on every node; return the files."""
+    paths = [folder / name for name in ("certificate.npz", "certificate.json", "certificate.csv")]
+    proof.save(paths[0])
+    with atomic_path(paths[1]) as temporary:
+        text = json.dumps(summary, indent=2, ensure_ascii=False)
+        temporary.write_text(text + "\n", encoding="utf-8")
+    with atomic_path(paths[2]) as temporary:
+        ids = getattr(clf, "node_ids_", np.arange(len(clf.labels_)))
+        table = {
+            "node": pa.array(ids),
+            "label": pa.array(clf.labels_),
+            "best_label": pa.array(clf.map_labels_),
+            "certified": pa.array(proof.certified_nodes),
+        }
+        pyarrow.csv.write_csv(pa.table(table), temporary)
+    try:
+        paths.append(draw_certificate(proof, folder / "certificate.png"))
+    except MissingExtraError as missing:
+        note(f"no picture: {missing}")
+    return paths
+
+
+def draw_certificate(proof: Certificate, path: Path) -> Path:
+    """Draw the spectrum around zero to a file."""
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise MissingExtraError("matplotlib", "plot") from None
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
+    proof.plot(axes)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, dpi=150)
+    plt.close(figure)
+    return path
+
+
+def _verify(file: Path, as_json: bool) -> None:
+    began = time.perf_counter()
+    proof = Certificate.load(file)
+    found = proof.verify()
+    summary = {
+        "nodeproof": __version__,
+        "status": proof.status,
+        "confirmed": found.holds,
+        "reason": found.reason,
+        "objective": proof.objective,
+        "lower_bound": found.lower_bound,
+        "seconds": round(time.perf_counter() - began, 3),
+    }
+    if as_json:
+        print(json.dumps(summary, indent=2))
+    elif found.holds:
+        screen.print(f"confirmed: {escape(proof.explain())}", soft_wrap=True)
+    else:
+        screen.print(f"refused: {escape(found.reason)}", soft_wrap=True)
+    if not found.holds:
+        sys.exit(1)
+
+
+def _show(proof: Certificate, written: list[Path]) -> None:
+    table = Table(title=escape(proof.status), show_header=False, min_width=60)
+    table.add_row("meaning", escape(proof.explain()))
+    if proof.status != "not applicable":
+        table.add_row("objective", f"{proof.objective:,.6f}")
+        table.add_row("no labelling is below", f"{proof.lower_bound:,.6f}")
+        sure, n = int(proof.certified_nodes.sum()), len(proof.labels)
+        names = ", up to the names of the classes" if proof.renaming else ""
+        table.add_row("certain nodes", f"{sure:,} of {n:,}{names}")
+        if len(proof.moved):
+            table.add_row("other labels than the fit", f"{len(proof.moved):,} nodes")
+        table.add_row("search", f"{proof.method}, {proof.seconds:.1f} s")
+    table.add_row("written", ", ".join(str(path) for path in written))
+    screen.print(table)
