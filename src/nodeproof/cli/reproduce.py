@@ -21,6 +21,7 @@ from nodeproof import __version__
 from nodeproof.cli.console import errors, note, screen
 from nodeproof.experiments.cells import Cell
 from nodeproof.experiments.claims import Verdict
+from nodeproof.experiments.claims.theorem import THEOREM
 from nodeproof.experiments.reproduction import reproduce
 
 __all__ = ["run_reproduce"]
@@ -52,8 +53,11 @@ def run_reproduce(names: tuple[str, ...], out: Path, as_json: bool, **settings: 
         }
         print(json.dumps(figures, indent=2))
         return
-    if judged := [verdict for verdict in done.verdicts if verdict.holds is not None]:
-        screen.print(_table(judged))
+    judged = [verdict for verdict in done.verdicts if verdict.holds is not None]
+    about_theorem = [verdict for verdict in judged if verdict.where.startswith(THEOREM)]
+    for verdicts in ([v for v in judged if v not in about_theorem], about_theorem):
+        if verdicts:
+            screen.print(_table(verdicts))
     screen.print(f"figures, tables and the summary: {out}/summary.html", soft_wrap=True)
 
 

@@ -96,7 +96,7 @@ class Panel:
     kind : {"curves", "map", "trace", "answers"}
         How it is drawn.
     line : (callable, str), optional
-        Of maps of answers: a curve y ↦ x to draw on each, and what it is.
+        Of maps of answers: a curve x ↦ y to draw on each, and what it is.
 
     Examples
     --------

@@ -73,8 +73,9 @@ def ask_program(
     mu: float = _MU,
     gamma: float = _GAMMA,
 ) -> Outcome:
-    """Ask for a proof that the planted classes are optimal in the paper's convex program."""
-    certificate = certify_program(_problem(data, sources, rho, mu, gamma), data.y_true)
+    """Ask for a proof in closed form that they are optimal in the paper's convex program."""
+    problem = _problem(data, sources, rho, mu, gamma)
+    certificate = certify_program(problem, data.y_true, construction="multiplicative")
     return Outcome(
         None,
         named=False,

@@ -241,16 +241,20 @@ def _scored(n_clusters: int, **settings: Any) -> dict[str, Any]:
     return {"n_clusters": n_clusters, **noise, **settings}
 
 
-def _few_seeds(x: float, curve: Curve, seeds: int) -> int:
-    return min(seeds, 3)
+# Proofs take n³ a class: up to so many nodes they are asked for.
+_PROVABLE = {"proof": 432, "program": 648}
+
+
+def _few_seeds(n: float, curve: Curve, seeds: int) -> int:
+    return min(seeds, 3) if n <= _PROVABLE.get(curve.method, n) else 0
 
 
 register(Panel(
-    "regimes", "theorem", "Few large classes, many small ones",
-    Axis("nodes in each class, $n_i$", (6, 8, 12, 16, 24, 32, 48, 64), (12, 24, 64)),
-    lambda size, n: _scored(round(n / size), cluster_size=int(size), p=0.95, q=0.05),
+    "regimes", "theorem", "From few large classes to many small ones",
+    Axis("number of nodes, $n$", (128, 192, 288, 432, 648, 972), (128, 288)),
+    lambda n, size: _scored(round(n / size), cluster_size=int(size), p=0.95, q=0.05),
     ANSWERS,
-    y=Axis("number of nodes, $n$", (128, 192, 288, 432, 648), (128, 288)),
+    y=Axis("nodes in each class, $n_i$", (8, 12, 16, 24, 32, 48, 64), (12, 24, 64)),
     options=lambda _: {"rho": 0.5},
     seeds=_few_seeds,
     kind="answers",

@@ -1,14 +1,14 @@
 """Each claim of the paper, and each bar of our own, as one named check over the results.
 
 A new claim is one function with the decorator `claim`, in `paper` (Sections 4 and 5),
-`appendix` (Appendix E) or `own`.
+`appendix` (Appendix E), `theorem` (Theorem 1) or `own`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nodeproof.experiments.claims import appendix, own, paper
+from nodeproof.experiments.claims import appendix, own, paper, theorem
 from nodeproof.experiments.claims.checks import CLAIMS, Claim, Finding, Look, NotRunError, claim
 from nodeproof.experiments.methods import METHODS
 from nodeproof.experiments.results import Results
@@ -24,6 +24,7 @@ __all__ = [
     "claim",
     "own",
     "paper",
+    "theorem",
 ]
 
 

@@ -8,7 +8,15 @@ from nodeproof.experiments.panels import Panel
 
 __all__ = ["limit", "percent", "place", "plain", "points", "share", "signed", "symbol"]
 
-_GREEK = {r"\beta": "β", r"\gamma": "γ", r"\mu": "μ", r"\omega": "ω", r"\pi": "π", r"\sigma": "σ"}
+_GREEK = {
+    r"\beta": "β",
+    r"\gamma": "γ",
+    r"\mu": "μ",
+    r"\omega": "ω",
+    r"\pi": "π",
+    r"\rho": "ρ",
+    r"\sigma": "σ",
+}
 
 
 def percent(share: float) -> str:

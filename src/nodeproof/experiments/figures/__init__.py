@@ -79,12 +79,13 @@ def draw(results: Results, out: Path) -> list[Path]:
 
 
 def compose(results: Results, name: str) -> Figure:
-    """Return one figure: its panels of curves, then its maps, then its followed runs.
+    """Return one figure: its panels of curves, then its maps and its followed runs.
 
     Only with `settings` does it look as it should.
     """
     from matplotlib.figure import Figure
 
+    from nodeproof.experiments.figures.answers import draw_answers
     from nodeproof.experiments.figures.curves import draw_curves
     from nodeproof.experiments.figures.maps import draw_map
     from nodeproof.experiments.figures.page import Page
@@ -100,6 +101,8 @@ def compose(results: Results, name: str) -> Figure:
             draw_map(page, results, panel)
         elif panel.kind == "trace":
             draw_traces(page, results, panel)
+        elif panel.kind == "answers":
+            draw_answers(page, results, panel)
     return page.finish()
 
 

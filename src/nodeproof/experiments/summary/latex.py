@@ -10,6 +10,7 @@ import numpy as np
 
 from nodeproof.experiments.methods import METHODS
 from nodeproof.experiments.panels import Curve, Panel
+from nodeproof.experiments.questions import QUESTIONS, Question
 from nodeproof.experiments.results import Results, Series
 
 __all__ = ["tables", "tex"]
@@ -42,12 +43,14 @@ _SPECIAL = {
             "π": "pi",
             "σ": "sigma",
             "φ": "phi",
+            "ρ": "rho",
             "ω": "omega",
         }.items()
     },
 }
 
 _NOTE = r"Test accuracy in percent, mean $\pm$ standard error over the seeds."
+_YES = "Draws of which the answer is yes, in percent."
 
 
 def tex(text: str) -> str:
@@ -74,6 +77,7 @@ class _Table:
     names: list[str]
     sources: list[str]
     rows: list[list[str]]
+    note: str = _NOTE
 
     def write(self, label: str) -> str:
         lines = [" & ".join([self.corner, *map(tex, self.sources)])]
@@ -83,7 +87,7 @@ class _Table:
         return "\n".join([
             r"\begin{table}[htbp]",
             r"  \centering\footnotesize\setlength{\tabcolsep}{4pt}",
-            rf"  \caption{{{tex(self.about)}. {_NOTE}}}",
+            rf"  \caption{{{tex(self.about)}. {self.note}}}",
             rf"  \label{{{label}}}",
             rf"  \begin{{tabular}}{{{columns}}}",
             r"    \toprule",
@@ -101,12 +105,16 @@ def tables(results: Results, panel: Panel) -> str:
 
     Rows are grid points; columns are what a method finds from each of its sources, the best in
     bold. There is one table a method, and one for all methods with a single curve. A map has one
-    table a curve, with rows and columns for its axes; followed runs have one for how they ended.
+    table a curve, with rows and columns for its axes, and one a question where it shows answers;
+    followed runs have one for how they ended.
     """
     run = {point.curve.name for point, _ in results.points if point.panel == panel.name}
     curves = [curve for curve in panel.curves if curve.name in run]
     if panel.kind == "trace":
         made = [_ends(results, panel, curves)]
+    elif panel.kind == "answers":
+        asked = [(q, c) for q in QUESTIONS for c in curves if c.method == q.method]
+        made = [_asked(results, panel, curve, question) for question, curve in asked]
     elif panel.y is not None:
         ys = panel.y.quick if results.quick else panel.y.grid
         made = [_map(results, panel, curve, ys) for curve in curves]
@@ -153,6 +161,23 @@ def _map(results: Results, panel: Panel, curve: Curve, ys: tuple[float, ...]) ->
         [],
         [f"{y:g}" for y in ys],
         [[f"{x:g}", *_row([_at(s, x) for s in series], bold=False)] for x in series[0].x],
+    )
+
+
+def _asked(results: Results, panel: Panel, curve: Curve, question: Question) -> _Table:
+    assert panel.y is not None
+    ys = panel.y.quick if results.quick else panel.y.grid
+    series = [results.answers(panel.name, curve, question.answer, y) for y in ys]
+    xs = sorted({float(x) for s in series for x in s.x})
+    shares = [[_at(s, x) for s in series] for x in xs]
+    rows = [["--" if cell is None else f"${cell[0]:.0f}$" for cell in row] for row in shares]
+    return _Table(
+        f"{panel.title}: {question.title} ({curve.name}). Columns: {panel.y.label}",
+        _corner(panel),
+        [],
+        [f"{y:g}" for y in ys],
+        [[f"{x:g}", *row] for x, row in zip(xs, rows, strict=True)],
+        _YES,
     )
 
 
