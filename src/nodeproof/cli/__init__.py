@@ -135,7 +135,7 @@ def certify(model: Path, **options: Any) -> None:
 
 
 @cli.command()
-@click.argument("names", nargs=-1, required=True, metavar="{fig1|fig2|fig3|all|…}...")
+@click.argument("names", nargs=-1, required=True, metavar="{fig1|fig2|fig3|theorem|all|…}...")
 @click.option("--seeds", type=click.IntRange(min=1), default=None,
               help="Draws of the data at each place; 10 by default, 2 with --quick.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes; every core by default.")
@@ -155,7 +155,7 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments: figures, tables and whether each claim holds.
 
-    NAMES are figures (fig1, fig2, fig3, beyond, phase, convergence), single panels, or all.
+    NAMES are figures (fig1, fig2, fig3, beyond, phase, theorem, convergence), panels, or all.
     Every finished cell is kept at once; after Ctrl-C or a crash the same command goes on.
     """
     from nodeproof.cli.reproduce import run_reproduce
