@@ -255,12 +255,26 @@ def test_ties_are_not_called_unique_or_exact():
     assert proof.verify()
     refused(replace(proof, unique=True))
     refused(replace(proof, certified_nodes=np.ones(2, dtype=bool)))
-    near = replace(tied, costs=np.array([[0.0, 1e-14], [0.0, 1.0]]))
-    proof = certify_instance(near, np.array([1, 0]), time_budget=0)
+
+
+def test_what_is_best_but_for_rounding_is_not_called_exact():
+    # Two labelled pairs, and a node beside them that all but costs the same in both classes.
+    pairs = np.zeros((5, 5))
+    pairs[0, 1] = pairs[1, 0] = pairs[2, 3] = pairs[3, 2] = 1.0
+    costs = np.array([[0.0, 9.0], [0.0, 9.0], [9.0, 0.0], [9.0, 0.0], [0.0, 1e-14]])
+    near = Instance(sp.csr_array(pairs), np.array([1.0, 1.0, 1.0, 1.0, 0.0]), 1.0, 0.5, costs)
+    proof = certify_instance(near, np.array([0, 0, 1, 1, 1]), time_budget=0)
     assert proof.exact
-    np.testing.assert_array_equal(proof.labels, [0, 0])
-    worse = replace(proof, labels=np.array([1, 0]), objective=1e-14)
+    np.testing.assert_array_equal(proof.labels, [0, 0, 1, 1, 0])
+    worse = replace(
+        proof,
+        labels=np.array([0, 0, 1, 1, 1]),
+        objective=near.value_between(np.array([0, 0, 1, 1, 1]))[1],
+        certified_nodes=np.array([True, True, True, True, False]),
+        unique=False,
+    )
     assert refused(worse) == "it is not proven to be the best without a tolerance"
+    assert replace(worse, exact=False).verify()
 
 
 def claims_are_true(proof) -> bool:
