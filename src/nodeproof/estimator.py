@@ -300,7 +300,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self,
         *,
         tolerance: float | None = None,
-        time_budget: float = 60.0,
+        time_budget: float = 45.0,
         callback: Callable[[Stage], bool | None] | None = None,
     ) -> Certificate:
         """Prove the labelling the best of all for the fitted models, or bound how far it can be.

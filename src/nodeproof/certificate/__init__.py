@@ -4,16 +4,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nodeproof.certificate.certifying import Stage, certify
+    from nodeproof.certificate.certifying import certify
     from nodeproof.certificate.program import ProgramCertificate, certify_program
     from nodeproof.certificate.result import Certificate
+    from nodeproof.certificate.searching import Stage
 
 __all__ = ["Certificate", "ProgramCertificate", "Stage", "certify", "certify_program"]
 
 _HOMES = {
     "Certificate": "result",
     "ProgramCertificate": "program",
-    "Stage": "certifying",
+    "Stage": "searching",
     "certify": "certifying",
     "certify_program": "program",
 }

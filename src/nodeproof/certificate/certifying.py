@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,59 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import threads
-from nodeproof.certificate.ascent import Ascent
-from nodeproof.certificate.blocks import Blocks
 from nodeproof.certificate.dual import Dual
-from nodeproof.certificate.families import FAMILIES
 from nodeproof.certificate.instance import Instance, not_applicable
-from nodeproof.certificate.judging import Judgement, judge
-from nodeproof.certificate.nodes import NodeCertificates, certify_nodes
+from nodeproof.certificate.nodes import NodeCertificates
+from nodeproof.certificate.reducing import Step, reduce
 from nodeproof.certificate.result import Certificate
+from nodeproof.certificate.searching import Search, Stage
 from nodeproof.certificate.ties import resolve_ties
-from nodeproof.certificate.verifying import status_of
+from nodeproof.certificate.verifying import status_of, sure_nodes
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
 
 __all__ = ["Stage", "certify", "certify_instance"]
 
 Labels = NDArray[np.int64]
-
-#: relative to the size of the numbers that the objective is made of
-TOLERANCE = 1e-9
-# Relative to all numbers of the problem, where the objective is made of few of them.
-_OF_ALL = 1e-13
-# Of numbers that are all zero; underflow does less.
-_LEAST_TOLERANCE = 1e-290
-
-# Up to so many nodes, dual variables are improved by blocks; an iteration takes n³ a class.
-_BLOCKS_MOST = 1600
-# One block stands for all classes while their costs differ by less than this share of the gap,
-# and is the end of it where they differ by less than that.
-_ALIKE = 0.05
-_ALIKE_ENOUGH = 1e-3
-# The search ends when so many looks in a row have closed less than this share of the gap.
-_STALLED = 6
-_STALLED_SHARE = 0.01
-
-
-@dataclass(frozen=True)
-class Stage:
-    """How far a search for a proof has come.
-
-    Attributes
-    ----------
-    method : str
-        What is tried.
-    seconds : float
-        Since the beginning.
-    objective, lower_bound : float
-        The best so far.
-    """
-
-    method: str
-    seconds: float
-    objective: float
-    lower_bound: float
 
 
 def certify(
@@ -73,7 +34,7 @@ def certify(
     *,
     models: Models | None = None,
     tolerance: float | None = None,
-    time_budget: float = 60.0,
+    time_budget: float = 45.0,
     max_iter: int | None = None,
     callback: Callable[[Stage], bool | None] | None = None,
     random_state: int = 0,
@@ -134,7 +95,7 @@ def certify_instance(
     labels: Labels,
     *,
     tolerance: float | None = None,
-    time_budget: float = 60.0,
+    time_budget: float = 45.0,
     max_iter: int | None = None,
     callback: Callable[[Stage], bool | None] | None = None,
     random_state: int = 0,
@@ -156,212 +117,141 @@ def _certify(
     random_state: int,
 ) -> Certificate:
     began = time.perf_counter()
-    search = _Search(instance, instance.settle(labels), tolerance, callback, random_state)
+    deadline = began + time_budget
+    search = Search(instance, instance.settle(labels), tolerance, callback, random_state)
     interrupted = False
     try:
-        search.try_families()
-        if not search.done:
-            search.improve(began + time_budget, max_iter)
+        search.run(deadline, max_iter)
     except KeyboardInterrupt:
         if search.dual is None:
             raise
         interrupted = True
-    nodes, node_dual = search.certify_nodes()
-    z, exact = _settle_ties(instance, search, nodes)
-    seconds = time.perf_counter() - began
-    return _report(search, z, labels, nodes, node_dual, exact, interrupted, seconds)
+    proof = _Proof.of(search)
+    try:
+        while not (interrupted or search.stopped) and proof.go_on(deadline, max_iter):
+            pass
+    except KeyboardInterrupt:
+        interrupted = True
+    proof.settle_ties()
+    return _report(proof, labels, interrupted, time.perf_counter() - began)
 
 
 @dataclass
-class _Search:
-    """The best labelling, dual variables and bound so far."""
+class _Proof:
+    """What is proven so far: a bound for all nodes, sure nodes, and bounds for what is left."""
 
-    instance: Instance
+    search: Search
     z: Labels
-    asked_tolerance: float | None
-    callback: Callable[[Stage], bool | None] | None
-    seed: int
-    dual: Dual | None = None
-    judgement: Judgement = field(default_factory=lambda: Judgement(-math.inf))
-    method: str = ""
-    history: list[tuple[float, float, float]] = field(default_factory=list)
-    milestones: list[tuple[Dual, Judgement]] = field(default_factory=list)
-    done: bool = False
+    nodes: NodeCertificates
+    node_dual: Dual | None
+    lower_bound: float
+    failure: float
+    exact: bool = False
+    steps: list[Step] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.began = time.perf_counter()
-        self.n_looks = 0
-        self.objective = self.instance.value_between(self.z)[1]
-        self.tolerance = self.asked_tolerance or 0.0
-        if self.asked_tolerance is None:
-            # An objective may be made of zeros alone, but its proof is not.
-            size = TOLERANCE * self.instance.scale(self.z)
-            self.tolerance = float(max(size, _OF_ALL * self.instance.span, _LEAST_TOLERANCE))
+    @classmethod
+    def of(cls, search: Search) -> _Proof:
+        nodes, node_dual = search.certify_nodes()
+        bound, failure = search.judgement.lower_bound, search.failure
+        return cls(search, search.z, nodes, node_dual, bound, failure)
 
     @property
-    def missing(self) -> float:
-        return self.objective - self.judgement.lower_bound
+    def certified(self) -> bool:
+        objective = self.search.instance.value_between(self.z)[1]
+        return bool(objective - self.lower_bound <= self.search.tolerance)
 
-    def consider(self, dual: Dual, method: str) -> None:
-        """Judge dual variables, and keep them if they are the best so far."""
-        # Another seed each time: what is judged must not depend on it.
-        self.n_looks += 1
-        judgement = judge(self.instance, dual, self.z, seed=self.seed + 1000 * self.n_looks)
-        if judgement.lower_bound > self.judgement.lower_bound or self.dual is None:
-            self.dual, self.judgement, self.method = dual, judgement, method
-        self.done = self.done or self.missing <= self.tolerance
-        self._tell(method)
+    @property
+    def fixed(self) -> bool:
+        """Whether sure nodes may be fixed: names are known, or free to choose."""
+        return not self.nodes.renaming or self.search.instance.symmetric
 
-    def relabel(self, z: Labels) -> bool:
-        """Take a labelling if it is better."""
-        objective = self.instance.value_between(z)[1]
-        if not objective < self.objective - 1e-12 * abs(self.objective):
+    def go_on(self, deadline: float, max_iter: int | None) -> bool:
+        """Fix the sure nodes and bound what is left; return whether that may lead further."""
+        instance, sure = self.search.instance, self.nodes.certified
+        if self.certified or not self.fixed or not sure.any() or sure.all():
             return False
-        self.z, self.objective = z, objective
-        self.done = self.missing <= self.tolerance
-        return True
+        if resolve_ties(instance, self.z, sure, renaming=False) is not None:
+            return False  # few enough to compare them all
+        left = reduce(instance, self.z, sure)
+        inner = Search(
+            left.instance, self.z[left.loose], self.search.tolerance, self.search.callback,
+            self.search.seed, offset=self.search.objective - left.objective(self.z),
+        )  # fmt: skip
+        try:
+            inner.run(deadline, max_iter)
+        finally:
+            if inner.dual is not None:
+                self.z = self.z.copy()
+                self.z[left.loose] = inner.z
+                self.failure += inner.failure
+                bound = left.lift(instance, self.z, inner.judgement.lower_bound)
+                self.lower_bound = max(self.lower_bound, bound)
+        assert inner.dual is not None
+        found, _ = inner.certify_nodes(left.objective(self.z), alternatives=False)
+        self.steps.append(Step(sure, inner.dual))
+        more = np.zeros_like(sure)
+        more[left.loose] = found.certified & (not found.renaming)
+        self.nodes = NodeCertificates(sure | more, self.nodes.renaming)
+        return bool(more.any()) and not inner.stopped and time.perf_counter() < deadline
 
-    def _tell(self, method: str) -> None:
-        seconds = time.perf_counter() - self.began
-        self.history.append((seconds, self.objective, self.judgement.lower_bound))
-        stage = Stage(method, seconds, self.objective, self.judgement.lower_bound)
-        if self.callback is not None and self.callback(stage):
-            self.done = True
-
-    def try_families(self) -> None:
-        """Judge the closed forms, the likelier one first."""
-        informed = (np.ptp(self.instance.costs, axis=1) > 0.5).mean() > 0.5
-        for name in ("F", "G") if informed else ("G", "F"):
-            self.consider(FAMILIES[name](self.instance, self.z), name)
-            if self.done:
-                return
-
-    def improve(self, deadline: float, max_iter: int | None) -> None:
-        """Search for better dual variables until the deadline, or until nothing is gained."""
-        if max_iter == 0:
+    def settle_ties(self) -> None:
+        """Compare what is left in exact arithmetic, where that is possible."""
+        instance, nodes = self.search.instance, self.nodes
+        if not (self.certified or nodes.certified.any()) or self.failure:
             return
-        if self.instance.n_nodes > _BLOCKS_MOST:
-            self._follow("ascent", self._ascent(max_iter, deadline), deadline)
+        names = nodes.renaming and not (self.fixed and self.steps)
+        best = resolve_ties(instance, self.z, nodes.certified, names)
+        if best is None:
             return
-        spread = float(np.ptp(self.instance.costs, axis=1).sum())
-        if spread <= _ALIKE * self.missing:
-            self._follow("blocks", self._blocks(max_iter, deadline, alike=True), deadline)
-            assert self.dual is not None
-            self.milestones.append((self.dual, self.judgement))
-        if not self.done and spread > _ALIKE_ENOUGH * self.missing:
-            self._follow("blocks", self._blocks(max_iter, deadline, alike=False), deadline)
-
-    def _follow(
-        self, method: str, looks: Iterator[tuple[list[Dual], Any]], deadline: float
-    ) -> None:
-        """Judge what a method finds for as long as it gains."""
-        gained: list[float] = []
-        while not self.done and time.perf_counter() < deadline:
-            found = next(looks, None)
-            if found is None:
+        if not np.array_equal(best, self.search.z) and not nodes.certified.all():
+            # What is sure was found by another labelling: others must be able to see it by this.
+            dual = self.node_dual or self.search.dual
+            assert dual is not None
+            objective = instance.value_between(best)[1]
+            found = sure_nodes(instance, best, dual, objective, self.steps)
+            if isinstance(found, str):
                 return
-            before = self.judgement.lower_bound
-            for dual in found[0]:
-                self.consider(dual, method)
-                if self.done:
-                    return
-            if found[1] is not None and self.relabel(self.instance.settle(found[1].argmax(axis=1))):
-                self.try_families()
-            gained.append((self.judgement.lower_bound - before) / max(self.missing, 1e-300))
-            if len(gained) > 2 * _STALLED and sum(gained[-_STALLED:]) < _STALLED_SHARE:
+            nodes = NodeCertificates(nodes.certified & found.certified, found.renaming)
+            if resolve_ties(instance, best, nodes.certified, names) is None:
                 return
-
-    def _blocks(
-        self, max_iter: int | None, deadline: float, alike: bool
-    ) -> Iterator[tuple[list[Dual], Any]]:
-        assert self.dual is not None
-        state = Blocks(self.instance, self.z, self.dual, alike)
-        look = 5
-        for iteration in range(1, (max_iter or 10**9) + 1):
-            state.step()
-            if iteration in (look, max_iter) or time.perf_counter() >= deadline:
-                look += min(iteration, 20)
-                yield state.duals(self.z), state.shares
-
-    def _ascent(self, max_iter: int | None, deadline: float) -> Iterator[tuple[list[Dual], Any]]:
-        assert self.dual is not None
-        best, found, look = -math.inf, self.dual, 20
-        for iteration, (value, dual) in enumerate(Ascent(self.instance, self.dual, self.seed)):
-            if value > best:
-                best, found = value, dual
-            if iteration in (look, max_iter) or time.perf_counter() >= deadline:
-                look += min(iteration, 100)
-                yield [found], None
-            if iteration == max_iter:
-                return
-
-    def certify_nodes(self) -> tuple[NodeCertificates, Dual | None]:
-        """Return what is known of single nodes, and by which dual variables if not by the best."""
-        assert self.dual is not None
-        best = certify_nodes(self.instance, self.dual, self.z, self.judgement, self.objective)
-        chosen = None
-        # A better bound may leave less to spare elsewhere: others may know more of single nodes.
-        for dual, judgement in self.milestones:
-            if best.certified.all() or dual is self.dual or self.judgement.failure:
-                break
-            found = certify_nodes(self.instance, dual, self.z, judgement, self.objective)
-            if found.certified.sum() > best.certified.sum():
-                best, chosen = found, dual
-        return best, chosen
+        self.z, self.nodes, self.exact = best, nodes, True
+        self.lower_bound = max(self.lower_bound, instance.value_between(best)[0])
 
 
-def _settle_ties(
-    instance: Instance, search: _Search, nodes: NodeCertificates
-) -> tuple[Labels, bool]:
-    """Settle what floating point cannot tell apart; return the labelling, and if that is exact."""
-    if search.missing > search.tolerance or search.judgement.failure:
-        return search.z, False
-    best = resolve_ties(instance, search.z, nodes.certified, nodes.renaming)
-    return (search.z, False) if best is None else (best, True)
-
-
-def _report(
-    search: _Search,
-    z: Labels,
-    given: Labels,
-    nodes: NodeCertificates,
-    node_dual: Dual | None,
-    exact: bool,
-    interrupted: bool,
-    seconds: float,
-) -> Certificate:
-    instance, judgement = search.instance, search.judgement
-    failure = judgement.failure * search.n_looks  # any of the looks may have been the wrong one
-    objective = search.objective if z is search.z else instance.value_between(z)[1]
-    missing = objective - judgement.lower_bound
+def _report(proof: _Proof, given: Labels, interrupted: bool, seconds: float) -> Certificate:
+    search, nodes, z = proof.search, proof.nodes, proof.z
+    instance = search.instance
+    objective = instance.value_between(z)[1]
+    missing = objective - proof.lower_bound
     certified = bool(missing <= search.tolerance)
     gap = 0.0
     if missing > 0 and not (certified and abs(objective) <= search.tolerance):
         gap = missing / abs(objective) if objective else math.inf
-    spectra = judgement.spectra
+    spectra = search.judgement.spectra
     worst = min(spectra, key=lambda spectrum: spectrum.beyond) if spectra else None
     return Certificate(
-        status=status_of(certified, failure, gap),
+        status=status_of(certified, proof.failure, gap),
         objective=objective,
-        lower_bound=judgement.lower_bound,
+        lower_bound=proof.lower_bound,
         gap=gap,
         tolerance=search.tolerance,
-        exact=exact and certified,
+        exact=proof.exact and certified,
         unique=bool(certified and nodes.certified.all()),
         nullity=max((_nullity(spectrum) for spectrum in spectra), default=0),
         method=search.method,
         seconds=seconds,
-        failure=failure,
+        failure=proof.failure,
         labels=z,
         moved=np.flatnonzero(z != given),
-        certified_nodes=nodes.certified & (z == search.z),
+        certified_nodes=nodes.certified,
         renaming=nodes.renaming,
         eigenvalues=np.empty(0) if worst is None else worst.lowest,
         interrupted=interrupted,
         history=search.history,
         instance=instance,
         dual=search.dual,
-        node_dual=node_dual,
+        node_dual=proof.node_dual,
+        steps=tuple(proof.steps),
     )
 
 

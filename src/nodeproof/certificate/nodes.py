@@ -33,6 +33,8 @@ Flags = NDArray[np.bool_]
 
 # Shifted matrices are this many times further from singular than rounding goes.
 _CLEAR = 400.0
+# Nodes that are sure but for the names of classes are worth less than those that are sure.
+_NAMES_COUNT = 2
 # Small matrices are raised by this share of their diagonal: far more than rounding does.
 _RAISED = 1e-11
 
@@ -87,7 +89,11 @@ def certify_nodes(
     if named.all():
         return NodeCertificates(named, renaming=False)
     anchored = _by_anchor(instance, usable, z, base, objective)
-    if anchored.sum() > named.sum():
+    # Nodes that are with their anchor have the name of any of them that has one.
+    known = np.zeros(K, dtype=bool)
+    known[z[anchored & named]] = True
+    named |= anchored & known[z]
+    if anchored.sum() > _NAMES_COUNT * named.sum():
         return NodeCertificates(anchored, renaming=True)
     return NodeCertificates(named, renaming=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import zipfile
 import zlib
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from nodeproof import __version__
 from nodeproof.certificate.checking import Check
 from nodeproof.certificate.dual import Dual, Factors
 from nodeproof.certificate.instance import Instance
+from nodeproof.certificate.reducing import Step
 from nodeproof.certificate.verifying import percent, verify_certificate
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.io.atomic import atomic_path
@@ -76,6 +78,8 @@ class Certificate:
     instance, dual, node_dual
         The labelling problem, the dual variables that prove the bound, and those that prove
         single nodes if they are others: what `verify` checks.
+    steps : tuple of Step
+        Further steps of the proof, each on what was left when the sure nodes were fixed.
     """
 
     status: str
@@ -100,6 +104,7 @@ class Certificate:
     instance: Instance | None = field(default=None, repr=False)
     dual: Dual | None = field(default=None, repr=False)
     node_dual: Dual | None = field(default=None, repr=False)
+    steps: tuple[Step, ...] = field(default=(), repr=False)
 
     @property
     def certified(self) -> bool:
@@ -201,6 +206,8 @@ class Certificate:
             arrays |= self.instance.to_arrays() | _dual_arrays(self.dual)
             if self.node_dual is not None:
                 arrays |= _dual_arrays(self.node_dual, "node_")
+            for k, step in enumerate(self.steps):
+                arrays |= {f"step{k}_sure": step.sure} | _dual_arrays(step.dual, f"step{k}_")
         with atomic_path(path) as temporary, Path(temporary).open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
 
@@ -247,6 +254,10 @@ class Certificate:
             instance=instance,
             dual=dual,
             node_dual=_dual_of(arrays, "node_") if "node_nu" in arrays else None,
+            steps=tuple(
+                Step(arrays[f"step{k}_sure"], _dual_of(arrays, f"step{k}_"))
+                for k in range(sum(name.endswith("_sure") for name in arrays))
+            ),
         )
 
     def plot(self, axes: Any = None) -> Any:
@@ -310,7 +321,7 @@ def _dual_of(arrays: dict[str, NDArray[Any]], prefix: str = "") -> Dual:
 def _check_kinds(arrays: dict[str, NDArray[Any]]) -> None:
     """Refuse arrays that hold another kind of number than they should."""
     for name, array in arrays.items():
-        kind = _KINDS.get(name.removeprefix("node_"), "f")
+        kind = _KINDS.get(re.sub(r"^(node|step\d+)_", "", name), "f")
         if array.dtype.kind not in kind:
             raise ValueError(f"{name} holds {array.dtype}")
 
@@ -325,5 +336,5 @@ _PLAIN = {
 _ARRAYS = ("labels", "moved", "certified_nodes", "eigenvalues")
 _KINDS = {
     "labels": "i", "moved": "i", "factor_labels": "i", "indptr": "i", "indices": "i",
-    "certified_nodes": "b", "weights": "biuf",
+    "certified_nodes": "b", "sure": "b", "weights": "biuf",
 }  # fmt: skip

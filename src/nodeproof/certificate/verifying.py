@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nodeproof import threads
 from nodeproof.certificate.checking import Check, check_dual
+from nodeproof.certificate.dual import Dual
 from nodeproof.certificate.instance import Instance
 from nodeproof.certificate.judging import judge
-from nodeproof.certificate.nodes import certify_nodes
+from nodeproof.certificate.nodes import NodeCertificates, certify_nodes
+from nodeproof.certificate.reducing import Step, reduce
 from nodeproof.certificate.spectrum import DENSE_MOST
 from nodeproof.certificate.ties import resolve_ties
 
 if TYPE_CHECKING:
     from nodeproof.certificate.result import Certificate
 
-__all__ = ["percent", "status_of", "verify_certificate"]
+__all__ = ["percent", "status_of", "sure_nodes", "verify_certificate"]
+
+Labels = NDArray[np.int64]
 
 # Two sums of the same numbers differ by less than this.
 _ROUNDED = 1e-13
@@ -45,19 +51,69 @@ def percent(share: float) -> str:
 
 def verify_certificate(certificate: Certificate) -> Check:
     """Return whether its claims are confirmed."""
-    if certificate.instance is None or certificate.dual is None:
+    c = certificate
+    if c.instance is None or c.dual is None:
         return Check(False, math.nan, -math.inf, "it holds no dual variables to check")
     with threads.using(1):
-        objective, bound, wrong = check_dual(
-            certificate.instance, certificate.labels, certificate.dual
-        )
-        wrong = (
-            wrong
-            or _contradicts_itself(certificate)
-            or _wrong_bound(certificate, certificate.instance, objective, bound)
-            or _wrong_nodes(certificate, certificate.instance, objective)
-        )
+        objective, bound, wrong = check_dual(c.instance, c.labels, c.dual)
+        wrong = wrong or _contradicts_itself(c)
+        if not wrong:
+            bound, wrong = _check_steps(c, c.instance, objective, bound)
+        wrong = wrong or _wrong_bound(c, c.instance, objective, bound)
     return Check(not wrong, objective, bound, wrong)
+
+
+def _check_steps(
+    c: Certificate, instance: Instance, objective: float, bound: float
+) -> tuple[float, str]:
+    """Return the best bound of all steps, and what is not confirmed of nodes and ties, if any."""
+    dual = c.node_dual or c.dual
+    if dual is None or not (c.certified_nodes.any() or c.exact or c.unique or c.steps):
+        return bound, ""
+    found = sure_nodes(instance, c.labels, dual, objective, c.steps)
+    if isinstance(found, str):
+        return bound, found
+    sure, names = found.certified, found.renaming
+    if names > c.renaming and (c.certified_nodes.any() or c.unique):
+        return bound, "nodes are proven up to the names of their classes only"
+    for step in c.steps:
+        left = reduce(instance, c.labels, step.sure)
+        _, inner, wrong = check_dual(left.instance, c.labels[left.loose], step.dual)
+        if wrong:
+            return bound, wrong
+        bound = max(bound, left.lift(instance, c.labels, inner))
+    if (c.certified_nodes & ~sure).any():
+        return bound, "some nodes are not proven to keep their class"
+    if c.unique and not sure.all():
+        return bound, "it is not proven to be the only one"
+    if c.exact:
+        best = resolve_ties(instance, c.labels, sure, names and not c.steps)
+        if c.failure or best is None or not np.array_equal(best, c.labels):
+            return bound, "it is not proven to be the best without a tolerance"
+        bound = max(bound, instance.value_between(c.labels)[0])
+    return bound, ""
+
+
+def sure_nodes(
+    instance: Instance, z: Labels, dual: Dual, objective: float, steps: Sequence[Step]
+) -> NodeCertificates | str:
+    """Return which nodes all steps of a proof make sure, or where a step goes too far."""
+    judgement = judge(instance, dual, z, seed=1)
+    found = certify_nodes(instance, dual, z, judgement, objective)
+    if steps and found.renaming and not instance.symmetric:
+        return "names of classes are not proven, and not free to choose"
+    sure = found.certified.copy()
+    for step in steps:
+        if step.sure.shape != sure.shape or (step.sure & ~sure).any():
+            return "a step takes nodes for sure that are not"
+        left = reduce(instance, z, step.sure)
+        if not step.dual.valid(left.instance):
+            return "the dual variables of a step are none"
+        judgement = judge(left.instance, step.dual, z[left.loose], seed=2)
+        more = certify_nodes(left.instance, step.dual, z[left.loose], judgement, left.objective(z))
+        if not more.renaming:
+            sure[left.loose] |= more.certified
+    return NodeCertificates(sure, found.renaming)
 
 
 def _contradicts_itself(certificate: Certificate) -> str:
@@ -95,24 +151,4 @@ def _wrong_bound(c: Certificate, instance: Instance, objective: float, bound: fl
         return f"the dual variables leave {objective - bound:.3g}, above the tolerance"
     if not bound >= c.lower_bound - max(tolerance, 1e-6 * abs(c.lower_bound)):
         return f"they prove {bound:.12g}, not {c.lower_bound:.12g}"
-    return ""
-
-
-def _wrong_nodes(c: Certificate, instance: Instance, objective: float) -> str:
-    """Return what is not confirmed of single nodes and of ties, or nothing."""
-    dual = c.node_dual or c.dual
-    if dual is None or not (c.certified_nodes.any() or c.exact or c.unique):
-        return ""
-    judgement = judge(instance, dual, c.labels, seed=1)
-    found = certify_nodes(instance, dual, c.labels, judgement, objective)
-    if (c.certified_nodes & ~found.certified).any() or (
-        c.certified_nodes.any() and found.renaming > c.renaming
-    ):
-        return "some nodes are not proven to keep their class"
-    if c.unique and not (found.certified.all() and found.renaming <= c.renaming):
-        return "it is not proven to be the only one"
-    if c.exact:
-        best = resolve_ties(instance, c.labels, found.certified, found.renaming)
-        if c.failure or best is None or not np.array_equal(best, c.labels):
-            return "it is not proven to be the best without a tolerance"
     return ""

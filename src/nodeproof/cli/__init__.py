@@ -116,7 +116,7 @@ def predict(model: Path, **options: Any) -> None:
 
 @cli.command()
 @click.argument("model", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--time-budget", type=click.FloatRange(min=0), default=60.0, show_default=True,
+@click.option("--time-budget", type=click.FloatRange(min=0), default=45.0, show_default=True,
               help="Seconds that the search for a proof may take.")  # fmt: skip
 @click.option("--tolerance", type=click.FloatRange(min=0),
               help="What may be missing; by default 1e-9 of the size of the numbers.")  # fmt: skip
