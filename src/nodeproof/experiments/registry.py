@@ -242,7 +242,7 @@ def _scored(n_clusters: int, **settings: Any) -> dict[str, Any]:
 
 
 # Proofs take n³ a class: up to so many nodes they are asked for.
-_PROVABLE = {"proof": 432, "program": 648}
+_PROVABLE = {"proof": 288, "program": 648}
 
 
 def _few_seeds(n: float, curve: Curve, seeds: int) -> int:
