@@ -241,6 +241,8 @@ def test_demo_prints_the_table_and_draws_the_picture(capsys, tmp_path):
     assert code == 0, err
     assert "Graph + Feature + Label" in out
     assert "spectral clustering" in out
+    assert "This labelling is proven to be the best of all" in out.replace("\n", " ")
+    assert out.count("certificate of Graph + Feature + Label: ") == 2
     assert (tmp_path / "demo" / "demo.png").read_bytes().startswith(b"\x89PNG")
     figures = json.loads((tmp_path / "demo" / "demo.json").read_text())
     for rows in figures["results"].values():
@@ -248,10 +250,19 @@ def test_demo_prints_the_table_and_draws_the_picture(capsys, tmp_path):
         assert rows[-1]["accuracy"] > rows[-1]["bound"] - 0.03
 
 
-def test_demo_in_json(capsys, tmp_path):
+def test_demo_in_json_has_the_certificates(capsys, tmp_path):
     code, out, _ = run(capsys, "demo", "--json", "--seed", 1, "--out", tmp_path)
     assert code == 0
-    assert json.loads(out)["seed"] == 1
+    printed = json.loads(out)
+    assert printed["seed"] == 1
+    assert set(printed["certificates"]) == set(printed["results"])
+    easy, hard = printed["certificates"].values()
+    assert (easy["status"], easy["certified_nodes"]) == ("certified", 900)
+    assert easy["explanation"].startswith("This labelling is proven")
+    assert not hard["status"].startswith("certified")
+    assert hard["lower_bound"] < hard["objective"]
+    written = json.loads((tmp_path / "demo.json").read_text())
+    assert written["certificates"] == printed["certificates"]
 
 
 def test_demo_without_matplotlib_names_the_install_command(capsys, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""`nodeproof demo`: planted data, six combinations of sources, the bound, a picture."""
+"""`nodeproof demo`: planted data, six combinations of sources, bound, certificate, a picture."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.markup import escape
 from rich.table import Table
 
 from nodeproof import NodeClassifier, __version__, baselines
+from nodeproof.certificate import Certificate
 from nodeproof.cli.console import note, screen
 from nodeproof.datasets import Planted, make_planted
 from nodeproof.errors import MissingExtraError
@@ -26,24 +28,32 @@ DATA: dict[str, dict[str, Any]] = {
     "a harder one": {"p": 0.07, "omega": 0.3, "label_ratio": 0.05},
 }
 
+# Seconds that the search for a proof may take, for each of the data.
+_TIME_BUDGET = 3.0
+
 
 def run_demo(out: Path, seed: int, as_json: bool) -> None:
-    """Fit the six configurations on planted data; print tables, draw a picture."""
+    """Fit six configurations to planted data, certify the last; print tables, draw a picture."""
     drawn = {name: make_planted(random_state=seed, **asked) for name, asked in DATA.items()}
-    results = {name: _compare(data, seed) for name, data in drawn.items()}
+    fits = {name: _fit_all(data, seed) for name, data in drawn.items()}
+    results = {name: _compare(data, fits[name], seed) for name, data in drawn.items()}
+    proofs = {name: fits[name]["GFL"].certify(time_budget=_TIME_BUDGET) for name in drawn}
     figures = {
         "nodeproof": __version__,
         "seed": seed,
         "data": {name: {"drawn": repr(data), **DATA[name]} for name, data in drawn.items()},
         "results": results,
+        "certificates": {name: proof.summary() for name, proof in proofs.items()},
     }
     out.mkdir(parents=True, exist_ok=True)
     with atomic_path(out / "demo.json") as temporary:
         temporary.write_text(json.dumps(figures, indent=2) + "\n")
     try:
-        default = drawn["the paper's default"]
-        found = _fit(default, "GFL", seed).labels_
-        picture: Path | None = _draw(default, found, results, out / "demo.png")
+        default = "the paper's default"
+        found = fits[default]["GFL"].map_labels_  # what is certified
+        picture: Path | None = _draw(
+            drawn[default], found, proofs[default], results, out / "demo.png"
+        )
     except MissingExtraError as missing:
         picture = None
         note(f"no picture: {missing}")
@@ -52,29 +62,33 @@ def run_demo(out: Path, seed: int, as_json: bool) -> None:
         return
     for name, data in drawn.items():
         screen.print(_table(name, data, results[name]))
+        said = f"certificate of {SOURCES['GFL']}: {proofs[name].explain()}"
+        screen.print(escape(said), "", sep="\n", soft_wrap=True)
     screen.print("best possible: told the true parameters and every other node's class")
     if picture:
         screen.print(f"picture: {picture}")
 
 
-def _compare(data: Planted, seed: int) -> list[dict[str, Any]]:
+def _fit_all(data: Planted, seed: int) -> dict[str, NodeClassifier]:
+    """Return the six configurations, fitted."""
+    return {
+        sources: NodeClassifier(n_classes=data.params["n_clusters"], random_state=seed).fit(
+            data.X if "F" in sources else None,
+            data.y if "L" in sources else None,
+            graph=data.graph if "G" in sources else None,
+        )
+        for sources in SOURCES
+    }
+
+
+def _compare(data: Planted, fits: dict[str, NodeClassifier], seed: int) -> list[dict[str, Any]]:
     """Return accuracy and bound of spectral clustering and of the six configurations."""
     K = data.params["n_clusters"]
     spectral = baselines.spectral_clustering(data.graph, K, random_state=seed)
     rows = [_row("Graph", "spectral clustering", data, "G", spectral)]
-    for sources, name in SOURCES.items():
-        found = _fit(data, sources, seed).labels_
-        rows.append(_row(name, "nodeproof", data, sources, found))
+    for sources, clf in fits.items():
+        rows.append(_row(SOURCES[sources], "nodeproof", data, sources, clf.labels_))
     return rows
-
-
-def _fit(data: Planted, sources: str, seed: int) -> NodeClassifier:
-    clf = NodeClassifier(n_classes=data.params["n_clusters"], random_state=seed)
-    return clf.fit(
-        data.X if "F" in sources else None,
-        data.y if "L" in sources else None,
-        graph=data.graph if "G" in sources else None,
-    )
 
 
 def _row(
@@ -111,7 +125,11 @@ def _table(name: str, data: Planted, rows: list[dict[str, Any]]) -> Table:
 
 
 def _draw(
-    default: Planted, found: NDArray[Any], results: dict[str, list[dict[str, Any]]], path: Path
+    default: Planted,
+    found: NDArray[Any],
+    proof: Certificate,
+    results: dict[str, list[dict[str, Any]]],
+    path: Path,
 ) -> Path:
     try:
         import matplotlib as mpl
@@ -126,7 +144,7 @@ def _draw(
     for k, (name, rows) in enumerate(results.items()):
         _draw_bars(axes[k], name, rows, named=k == 0)
     axes[0].legend(loc="upper left", bbox_to_anchor=(-0.02, -0.14), ncols=2, frameon=False)
-    _draw_links(axes[2], default, found)
+    _draw_links(axes[2], default, found, proof)
     with atomic_path(path) as temporary:
         figure.savefig(temporary, dpi=150)
     plt.close(figure)
@@ -153,7 +171,7 @@ def _draw_bars(axes: Any, title: str, rows: list[dict[str, Any]], named: bool) -
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_links(axes: Any, data: Planted, found: NDArray[Any]) -> None:
+def _draw_links(axes: Any, data: Planted, found: NDArray[Any], proof: Certificate) -> None:
     order = np.argsort(found, kind="stable")
     links = data.graph[order][:, order].tocoo()
     axes.scatter(links.col, links.row, s=0.35, lw=0, color="#2f6f9f", rasterized=True)
@@ -162,5 +180,5 @@ def _draw_links(axes: Any, data: Planted, found: NDArray[Any]) -> None:
         axes.axvline(edge, color="#b04a3a", lw=1)
     axes.set(
         xlim=(0, len(order)), ylim=(len(order), 0), aspect="equal", xticks=[], yticks=[],
-        title="the default's links, sorted by class found",
+        title=f"the default's links, sorted by class found\n(certificate: {proof.status})",
     )  # fmt: skip

@@ -1,0 +1,324 @@
+"""`nodeproof certify`: from files to a proof that others can check."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nodeproof import NodeClassifier
+from nodeproof.certificate import Certificate
+from nodeproof.cli import main
+from nodeproof.datasets import make_planted
+from nodeproof.solvers import BlockCADO
+
+NAMES = np.array(["cat", "dog", "<script>alert(1)</script>"])
+IDS = [f"user {v:03d}" for v in range(180)]
+WRITTEN = ["certificate.csv", "certificate.json", "certificate.npz", "certificate.png"]
+
+
+def run(capsys, *arguments: object) -> tuple[int, str, str]:
+    """Run the command line in this process; return exit code, output and errors."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    return int(ended.value.code or 0), printed.out, printed.err
+
+
+def write(path: Path, rows: list[list[object]]) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_planted(cluster_size=60, p=0.3, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def fitted_folder(data, tmp_path_factory):
+    """What `nodeproof fit` writes, from files with string ids."""
+    folder = tmp_path_factory.mktemp("files")
+    links = data.graph.tocoo()
+    edges = [[IDS[u], IDS[v]] for u, v in zip(links.row, links.col, strict=True) if u < v]
+    write(folder / "edges.csv", [["source", "target"], *edges])
+    features = [[i, *x] for i, x in zip(IDS, data.X, strict=True)]
+    write(folder / "features.csv", [["node", *"abcdef"], *features])
+    labels = [[IDS[v], NAMES[y] if y >= 0 else "?"] for v, y in enumerate(data.y)]
+    write(folder / "labels.csv", [["node", "label"], *labels])
+    arguments = ["--features", "features.csv", "--labels", "labels.csv", "--out", "out"]
+    subprocess.run(
+        [sys.executable, "-m", "nodeproof", "fit", "edges.csv", *arguments], cwd=folder, check=True,
+        capture_output=True,
+    )  # fmt: skip
+    return folder / "out"
+
+
+@pytest.fixture
+def fitted(fitted_folder, tmp_path):
+    """A copy of it, to write to."""
+    return Path(shutil.copytree(fitted_folder, tmp_path / "out"))
+
+
+@pytest.fixture(scope="module")
+def certified_folder(fitted_folder, tmp_path_factory):
+    """The same with its certificate."""
+    folder = Path(shutil.copytree(fitted_folder, tmp_path_factory.mktemp("proof") / "out"))
+    with pytest.raises(SystemExit) as ended:
+        main(["certify", str(folder)])
+    assert not ended.value.code
+    return folder
+
+
+@pytest.fixture
+def certified(certified_folder, tmp_path):
+    """A copy of that, to write to."""
+    return Path(shutil.copytree(certified_folder, tmp_path / "certified"))
+
+
+# From files to a proof. -----------------------------------------------------------------
+
+
+def test_certify_writes_the_proof_and_what_it_says_of_every_node(capsys, fitted):
+    before = names_in(fitted)
+    code, out, err = run(capsys, "certify", fitted)
+    assert code == 0, err
+    assert names_in(fitted) == sorted([*before, *WRITTEN])
+    assert (fitted / "certificate.png").read_bytes().startswith(b"\x89PNG")
+    assert "proven to be the best of all" in " ".join(out.replace("│", " ").split())
+    assert "180 of 180" in out
+
+    model = NodeClassifier.load(fitted / "model.npz")
+    with (fitted / "certificate.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["node", "label", "best_label", "certified"]
+    assert [row["node"] for row in rows] == IDS
+    assert [row["label"] for row in rows] == model.labels_.tolist()
+    assert {row["certified"] for row in rows} == {"true"}
+    proof = Certificate.load(fitted / "certificate.npz")
+    assert [row["best_label"] for row in rows] == model.classes_[proof.labels].tolist()
+    summary = json.loads((fitted / "certificate.json").read_text(encoding="utf-8"))
+    assert summary.items() >= proof.summary().items()
+    assert summary["status"] == "certified"
+
+
+def test_json_is_all_that_is_printed(capsys, fitted):
+    code, out, err = run(capsys, "certify", fitted, "--json")
+    assert (code, err) == (0, "")
+    printed = json.loads(out)
+    assert [Path(path).name for path in printed.pop("written")] == [
+        "certificate.npz", "certificate.json", "certificate.csv", "certificate.png",
+    ]  # fmt: skip
+    assert printed == json.loads((fitted / "certificate.json").read_text(encoding="utf-8"))
+
+
+def test_the_model_may_be_named_by_its_file(capsys, fitted):
+    code, _, _ = run(capsys, "certify", fitted / "model.npz")
+    assert code == 0
+    assert set(WRITTEN) < set(names_in(fitted))
+
+
+def test_without_matplotlib_all_but_the_picture_is_written(capsys, fitted, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, out, err = run(capsys, "certify", fitted, "--json")
+    assert code == 0
+    assert "pip install 'nodeproof[plot]'" in err.replace("\n", " ")
+    assert len(json.loads(out)["written"]) == 3
+    assert not (fitted / "certificate.png").exists()
+
+
+def test_names_of_classes_are_not_taken_for_markup(capsys, data, tmp_path):
+    names = np.array(["[red]a", "[/b]", "c"])
+    y = np.where(data.y >= 0, names[data.y], "")
+    clf = NodeClassifier(random_state=0).fit(data.X, y, graph=data.graph)
+    clf.save(tmp_path / "model.npz")
+    code, _, err = run(capsys, "certify", tmp_path)
+    assert code == 0, err
+    with (tmp_path / "certificate.csv").open(newline="") as file:
+        assert {row["label"] for row in csv.DictReader(file)} == set(names)
+
+
+# What is not proven. --------------------------------------------------------------------
+
+
+def hard_model(path: Path) -> NodeClassifier:
+    data = make_planted(cluster_size=30, p=0.12, omega=0.3, random_state=0)
+    clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+    clf.save(path)
+    return clf
+
+
+def test_without_time_closed_forms_alone_are_tried(capsys, tmp_path):
+    hard_model(tmp_path / "model.npz")
+    code, out, _ = run(capsys, "certify", tmp_path, "--time-budget", 0, "--json")
+    assert code == 0
+    summary = json.loads(out)
+    assert summary["method"] in ("F", "G")
+    assert not summary["status"].startswith("certified")
+    assert summary["lower_bound"] < summary["objective"]
+    code, out, _ = run(capsys, "certify", tmp_path, "--verify")
+    assert code == 0
+    assert out.startswith("confirmed: ")
+
+
+def test_a_larger_tolerance_is_taken(capsys, tmp_path):
+    hard_model(tmp_path / "model.npz")
+    asked = ["certify", tmp_path, "--time-budget", 0, "--tolerance", 1e6, "--json"]
+    code, out, _ = run(capsys, *asked)
+    assert code == 0
+    assert (json.loads(out)["status"], json.loads(out)["tolerance"]) == ("certified", 1e6)
+
+
+def test_a_model_with_an_affinity_for_each_two_classes_has_no_certificate(capsys, data, tmp_path):
+    solver = BlockCADO(affinities="matrix", random_state=0)
+    clf = NodeClassifier(solver=solver, random_state=0).fit(data.X, data.y, graph=data.graph)
+    clf.save(tmp_path / "model.npz")
+    code, out, _ = run(capsys, "certify", tmp_path, "--json")
+    assert code == 0
+    summary = json.loads(out)
+    assert summary["status"] == "not applicable"
+    assert "one affinity for all classes" in summary["explanation"]
+    assert (summary["objective"], summary["gap"], summary["certified_nodes"]) == (None, None, 0)
+    code, out, _ = run(capsys, "certify", tmp_path)
+    assert code == 0
+    assert "not applicable" in out
+    code, out, _ = run(capsys, "certify", tmp_path, "--verify")
+    assert code == 1
+    assert "no dual variables to check" in out
+
+
+# What cannot be read. -------------------------------------------------------------------
+
+
+def refused(capsys, folder: Path, *arguments: object) -> str:
+    """Run the command and check that it ends as bad input should; return its one line."""
+    before = names_in(folder)
+    code, out, err = run(capsys, "certify", *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("nodeproof: ")
+    assert err.count("\n") == 1
+    assert names_in(folder) == before
+    return err
+
+
+def test_a_missing_model_gives_one_line_and_exit_code_two(capsys, tmp_path):
+    assert "nodeproof fit" in refused(capsys, tmp_path, tmp_path)
+    assert "no model" in refused(capsys, tmp_path, tmp_path / "nowhere")
+    assert "no certificate" in refused(capsys, tmp_path, tmp_path, "--verify")
+
+
+def test_a_damaged_model_gives_one_line_and_exit_code_two(capsys, fitted):
+    file = fitted / "model.npz"
+    file.write_bytes(file.read_bytes()[:2000])
+    assert "damaged" in refused(capsys, fitted, fitted)
+
+
+def test_a_damaged_certificate_gives_one_line_and_exit_code_two(capsys, certified):
+    file = certified / "certificate.npz"
+    file.write_bytes(file.read_bytes()[:2000])
+    assert "damaged" in refused(capsys, certified, certified, "--verify")
+
+
+def test_a_model_saved_without_links_says_what_to_do(capsys, data, tmp_path):
+    clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+    clf.save(tmp_path / "model.npz", certifiable=False)
+    assert "fit and save it again" in refused(capsys, tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize("option", ["--time-budget", "--tolerance"])
+def test_a_negative_number_is_refused(capsys, fitted, option):
+    assert option in refused(capsys, fitted, fitted, option, -1)
+
+
+def test_nothing_half_written_stays_where_writing_fails(capsys, fitted, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", fail)
+    before = names_in(fitted)
+    with pytest.raises((SystemExit, OSError)) as ended:
+        main(["certify", str(fitted)])
+    assert ended.type is OSError or ended.value.code
+    assert names_in(fitted) == before
+
+
+# Checked by others. ---------------------------------------------------------------------
+
+
+def test_a_certificate_is_confirmed_by_its_file_alone(capsys, certified, tmp_path):
+    alone = tmp_path / "elsewhere.npz"
+    shutil.copy(certified / "certificate.npz", alone)
+    before = names_in(certified)
+    for place in (certified, alone):
+        code, out, err = run(capsys, "certify", place, "--verify")
+        assert (code, err) == (0, "")
+        assert out.startswith("confirmed: This labelling is proven")
+    assert names_in(certified) == before
+    code, out, _ = run(capsys, "certify", alone, "--verify", "--json")
+    assert code == 0
+    assert json.loads(out)["confirmed"] is True
+
+
+def test_a_changed_certificate_is_refused_with_exit_code_one(capsys, certified):
+    file = certified / "certificate.npz"
+    with np.load(file, allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    arrays["labels"] = arrays["labels"].copy()
+    arrays["labels"][0] = (arrays["labels"][0] + 1) % 3
+    np.savez(file, **arrays)
+    code, out, _ = run(capsys, "certify", certified, "--verify")
+    assert code == 1
+    assert out.startswith("refused: ")
+    code, out, _ = run(capsys, "certify", certified, "--verify", "--json")
+    assert code == 1
+    found = json.loads(out)
+    assert found["confirmed"] is False
+    assert found["reason"]
+
+
+# Ctrl-C. --------------------------------------------------------------------------------
+
+# Says when the search has begun, so that the interrupt surely comes in the middle of it.
+_REPORTING = """
+import time
+from nodeproof.cli import console, main
+def report(self, text):
+    print(text, flush=True)
+    time.sleep(0.05)
+console.LiveLine.show = report
+main(['certify', '.', '--time-budget', '600'])
+"""
+
+
+def test_ctrl_c_stops_the_search_and_writes_what_is_proven(tmp_path):
+    """A real process, interrupted in the middle of its search."""
+    data = make_planted(cluster_size=100, p=0.1, random_state=0)
+    clf = NodeClassifier(n_classes=3, random_state=0).fit(graph=data.graph)
+    clf.save(tmp_path / "model.npz")
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-c", _REPORTING], cwd=tmp_path, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "COLUMNS": "200"},
+    )  # fmt: skip
+    for line in process.stdout:
+        if line.startswith("blocks"):
+            process.send_signal(signal.SIGINT)
+            break
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    summary = json.loads((tmp_path / "certificate.json").read_text(encoding="utf-8"))
+    assert summary["interrupted"] is True
+    assert Certificate.load(tmp_path / "certificate.npz").verify()
