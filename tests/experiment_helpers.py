@@ -50,6 +50,7 @@ def make_results(
     seeds: int = 2,
     quick: bool = False,
     trace: Callable[[Point], dict[str, Any]] | None = None,
+    answers: Callable[[Point], dict[str, Any]] | None = None,
 ) -> Results:
     """Return results of registered panels, or of others, as claimed but for the changes."""
     chosen = [panel if isinstance(panel, Panel) else select([panel])[0] for panel in panels]
@@ -58,6 +59,9 @@ def make_results(
         for point in panel.points(seeds, quick):
             if panel.kind == "trace":
                 records[point.cell.key] = (trace or good_trace)(point)
+                continue
+            if panel.kind == "answers":
+                records[point.cell.key] = (answers or good_answers)(point)
                 continue
             method, sources = point.cell.method, point.cell.sources
             accuracy = change(panel.name, point.x, method, sources, point.cell.seed)
@@ -68,6 +72,24 @@ def make_results(
             else:
                 records.setdefault(point.cell.key, {"accuracy": usual})
     return Results(chosen, records, seeds, quick)
+
+
+def good_answers(point: Point) -> dict[str, Any]:
+    """Return answers, the same of every method, for which what Theorem 1 says of draws holds."""
+    sources, settings = point.cell.sources, point.cell.settings
+    size = settings["cluster_size"]
+    if point.panel == "regimes":
+        yes = sources != "G" or size**2 >= size * settings["n_clusters"]
+    else:
+        yes = {"GL": point.x <= 2, "G": settings["p"] >= 0.9, "L": point.x <= 1}[sources]
+    return make_answers(yes)
+
+
+def make_answers(yes: bool, **others: bool) -> dict[str, Any]:
+    """Return the record of a cell that answers every question alike, but for some."""
+    names = ("claimed", "promised", "certified", "recovered", "possible", "faultless")
+    answers = {**dict.fromkeys(names, yes), **others}
+    return {"accuracy": None, "answers": {name: float(said) for name, said in answers.items()}}
 
 
 def good_trace(point: Point) -> dict[str, Any]:

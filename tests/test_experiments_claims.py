@@ -225,9 +225,10 @@ def test_what_the_quick_grid_leaves_out_is_not_judged(name: str, missing: str) -
 
 def test_all_panels_at_once_on_both_grids() -> None:
     full = check(make_results(PANELS))
-    assert {v.holds for v in full} == {True}
+    # Theorem 1 as printed has a counterexample, whatever is run.
+    assert {v.name for v in full if not v.holds} == {"printed-theorem-holds"}
     quick = check(make_results(PANELS, quick=True))
-    assert {v.holds for v in quick} == {True, None}
+    assert {v.holds for v in quick if v.name != "printed-theorem-holds"} == {True, None}
 
 
 def judged(name: str, trace: Callable[[Point], dict]) -> list[bool | None]:

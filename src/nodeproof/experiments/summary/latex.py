@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nodeproof.experiments.methods import METHODS
-from nodeproof.experiments.panels import Curve, Panel
+from nodeproof.experiments.panels import Axis, Curve, Panel
 from nodeproof.experiments.questions import QUESTIONS, Question
 from nodeproof.experiments.results import Results, Series
 
@@ -169,14 +169,14 @@ def _asked(results: Results, panel: Panel, curve: Curve, question: Question) -> 
     ys = panel.y.quick if results.quick else panel.y.grid
     series = [results.answers(panel.name, curve, question.answer, y) for y in ys]
     xs = sorted({float(x) for s in series for x in s.x})
-    shares = [[_at(s, x) for s in series] for x in xs]
+    shares = [[_at(s, x) for x in xs] for s in series]
     rows = [["--" if cell is None else f"${cell[0]:.0f}$" for cell in row] for row in shares]
     return _Table(
-        f"{panel.title}: {question.title} ({curve.name}). Columns: {panel.y.label}",
-        _corner(panel),
+        f"{panel.title}: {question.title} ({curve.name}). Columns: {panel.x.label}",
+        _formula(panel.y) or tex(panel.y.label),
         [],
-        [f"{y:g}" for y in ys],
-        [[f"{x:g}", *row] for x, row in zip(xs, rows, strict=True)],
+        [f"{x:g}" for x in xs],
+        [[f"{y:g}", *row] for y, row in zip(ys, rows, strict=True)],
         _YES,
     )
 
@@ -199,8 +199,12 @@ def _ends(results: Results, panel: Panel, curves: list[Curve]) -> _Table:
 
 
 def _corner(panel: Panel) -> str:
-    found = re.search(r"\$.+?\$", panel.x.label)
-    return found[0] if found else tex(panel.name)
+    return _formula(panel.x) or tex(panel.name)
+
+
+def _formula(axis: Axis) -> str:
+    found = re.search(r"\$.+?\$", axis.label)
+    return found[0] if found else ""
 
 
 def _at(series: Series, x: float) -> tuple[float, float] | None:
