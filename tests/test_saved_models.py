@@ -179,11 +179,80 @@ def rewrite(path, change):
 
 def test_a_newer_file_is_refused_with_what_to_do(saved):
     rewrite(saved, lambda meta, arrays: meta.update(version=FORMAT_VERSION + 1, nodeproof="9.9"))
-    with pytest.raises(InputError, match=r"nodeproof 9\.9 in format 3.*upgrade"):
+    with pytest.raises(InputError, match=r"nodeproof 9\.9 in format 4.*upgrade"):
         NodeClassifier.load(saved)
 
 
+@pytest.mark.parametrize("sources", ["G", "GL", "GFL", "FL"])
+def test_a_loaded_model_certifies_to_the_same_certificate(data, tmp_path, sources):
+    clf = NodeClassifier(n_classes=3, random_state=0).fit(
+        data.X if "F" in sources else None,
+        data.y if "L" in sources else None,
+        graph=data.graph if "G" in sources else None,
+    )
+    clf.save(tmp_path / "m.npz")
+    again = NodeClassifier.load(tmp_path / "m.npz")
+    again.save(tmp_path / "again.npz")
+    third = NodeClassifier.load(tmp_path / "again.npz")
+    proof = clf.certify(time_budget=0)
+    for loaded in (again, third):
+        found = loaded.certify(time_budget=0)
+        assert found.verify()
+        assert (found.status, found.objective, found.lower_bound, found.method) == (
+            proof.status, proof.objective, proof.lower_bound, proof.method,
+        )  # fmt: skip
+        for mine, theirs in (
+            (found.labels, proof.labels),
+            (found.dual.nu, proof.dual.nu),
+            (found.dual.r, proof.dual.r),
+            (loaded.map_labels_, clf.map_labels_),
+            (loaded.certified_nodes_, clf.certified_nodes_),
+        ):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+def test_why_there_is_no_certificate_is_saved_too(data, tmp_path):
+    clf = fit(data, solver=BlockCADO(affinities="matrix", random_state=1))
+    clf.save(tmp_path / "m.npz")
+    found = NodeClassifier.load(tmp_path / "m.npz").certify()
+    assert found.status == "not applicable"
+    assert found.reason == clf.certify().reason
+
+
+def test_a_model_saved_without_its_links_is_smaller_and_not_certified(data, saved, tmp_path):
+    fit(data).save(tmp_path / "small.npz", certifiable=False)
+    assert (tmp_path / "small.npz").stat().st_size < saved.stat().st_size
+    clf = NodeClassifier.load(tmp_path / "small.npz")
+    np.testing.assert_array_equal(clf.labels_, NodeClassifier.load(saved).labels_)
+    with pytest.raises(InputError, match=r"without the links and costs.*save it again"):
+        clf.certify()
+
+
+def make_second_version(meta, arrays):
+    meta["version"] = 2
+    del meta["not_applicable"]
+    for name in [name for name in arrays if name.startswith("problem_")]:
+        del arrays[name]
+
+
+@pytest.mark.filterwarnings("ignore:predict")
+def test_files_of_the_second_version_are_read_but_not_certified(data, saved):
+    before = NodeClassifier.load(saved)
+    rewrite(saved, make_second_version)
+    clf = NodeClassifier.load(saved)
+    links = data.graph[:9]
+    np.testing.assert_array_equal(
+        clf.predict_proba(data.X[:9], graph=links), before.predict_proba(data.X[:9], graph=links)
+    )
+    with pytest.raises(InputError, match=r"without the links and costs.*save it again"):
+        clf.certify()
+    clf.save(saved)
+    with pytest.raises(InputError, match="without the links and costs"):
+        NodeClassifier.load(saved).certify()
+
+
 def make_first_version(meta, arrays):
+    make_second_version(meta, arrays)
     meta["version"] = 1
     for name in ("kept", "estimated_accuracy"):
         del meta[name]
@@ -218,6 +287,10 @@ DAMAGE = {
     "nothing for new nodes": lambda meta, arrays: meta.pop("kept"),
     "no pairs": lambda meta, arrays: arrays.pop("null_pairs"),
     "pairs of other classes": lambda meta, arrays: arrays.update(null_pairs=np.ones(7)),
+    "links of other nodes": lambda meta, arrays: arrays.update(problem_costs=np.ones((7, 3))),
+    "costs of other classes": lambda meta, arrays: arrays.update(problem_costs=np.ones((180, 4))),
+    "a link to nowhere": lambda meta, arrays: arrays["problem_indices"].__setitem__(0, 999),
+    "half a labelling problem": lambda meta, arrays: arrays.pop("problem_eta"),
     "a classifier missing": lambda meta, arrays: meta["kept"]["softmax"].update(
         {"0": {"hops": 1, "alpha": 0.1, "of": "features"}}
     ),
