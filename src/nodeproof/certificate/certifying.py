@@ -188,7 +188,7 @@ class _Proof:
                 self.lower_bound = max(self.lower_bound, bound)
         assert inner.dual is not None
         found, _ = inner.certify_nodes(left.objective(self.z), alternatives=False)
-        self.steps.append(Step(sure, inner.dual))
+        self.steps.append(Step(sure, inner.dual, inner.judgement.lower_bound))
         more = np.zeros_like(sure)
         more[left.loose] = found.certified & (not found.renaming)
         self.nodes = NodeCertificates(sure | more, self.nodes.renaming)
@@ -251,6 +251,7 @@ def _report(proof: _Proof, given: Labels, interrupted: bool, seconds: float) -> 
         instance=instance,
         dual=search.dual,
         node_dual=proof.node_dual,
+        dual_bound=search.judgement.lower_bound,
         steps=tuple(proof.steps),
     )
 

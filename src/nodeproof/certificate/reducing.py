@@ -32,10 +32,13 @@ class Step:
         Nodes that are fixed.
     dual : Dual
         For the labelling problem of the others.
+    bound : float
+        What they prove of it.
     """
 
     sure: Flags
     dual: Dual
+    bound: float
 
 
 @dataclass(frozen=True)

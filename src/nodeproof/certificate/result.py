@@ -78,6 +78,8 @@ class Certificate:
     instance, dual, node_dual
         The labelling problem, the dual variables that prove the bound, and those that prove
         single nodes if they are others: what `verify` checks.
+    dual_bound : float
+        What `dual` proves alone; `lower_bound` may be better by further steps.
     steps : tuple of Step
         Further steps of the proof, each on what was left when the sure nodes were fixed.
     """
@@ -104,6 +106,7 @@ class Certificate:
     instance: Instance | None = field(default=None, repr=False)
     dual: Dual | None = field(default=None, repr=False)
     node_dual: Dual | None = field(default=None, repr=False)
+    dual_bound: float = -math.inf
     steps: tuple[Step, ...] = field(default=(), repr=False)
 
     @property
@@ -207,7 +210,8 @@ class Certificate:
             if self.node_dual is not None:
                 arrays |= _dual_arrays(self.node_dual, "node_")
             for k, step in enumerate(self.steps):
-                arrays |= {f"step{k}_sure": step.sure} | _dual_arrays(step.dual, f"step{k}_")
+                arrays |= {f"step{k}_sure": step.sure, f"step{k}_bound": np.array(step.bound)}
+                arrays |= _dual_arrays(step.dual, f"step{k}_")
         with atomic_path(path) as temporary, Path(temporary).open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
 
@@ -255,7 +259,11 @@ class Certificate:
             dual=dual,
             node_dual=_dual_of(arrays, "node_") if "node_nu" in arrays else None,
             steps=tuple(
-                Step(arrays[f"step{k}_sure"], _dual_of(arrays, f"step{k}_"))
+                Step(
+                    arrays[f"step{k}_sure"],
+                    _dual_of(arrays, f"step{k}_"),
+                    float(arrays[f"step{k}_bound"]),
+                )
                 for k in range(sum(name.endswith("_sure") for name in arrays))
             ),
         )
@@ -331,7 +339,7 @@ _PLAIN = {
     "status": (str,), "objective": _NUMBER, "lower_bound": _NUMBER, "gap": _NUMBER,
     "tolerance": _NUMBER, "exact": (bool,), "unique": (bool,), "nullity": (int,),
     "method": (str,), "seconds": _NUMBER, "failure": _NUMBER, "renaming": (bool,),
-    "reason": (str,), "interrupted": (bool,),
+    "reason": (str,), "interrupted": (bool,), "dual_bound": _NUMBER,
 }  # fmt: skip
 _ARRAYS = ("labels", "moved", "certified_nodes", "eigenvalues")
 _KINDS = {

@@ -18,6 +18,7 @@ from nodeproof.certificate.families import FAMILIES
 from nodeproof.certificate.instance import Instance
 from nodeproof.certificate.judging import Judgement, judge
 from nodeproof.certificate.nodes import NodeCertificates, certify_nodes
+from nodeproof.certificate.ties import countable
 
 __all__ = ["Search", "Stage"]
 
@@ -39,6 +40,8 @@ _ALIKE_ENOUGH = 1e-3
 # The search ends when so many looks in a row have closed less than this share of the gap.
 _STALLED = 6
 _STALLED_SHARE = 0.01
+# This near to the best, it is worth asking which nodes are sure.
+_NEARLY = 0.01
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ class Search:
     def __post_init__(self) -> None:
         self.began = time.perf_counter()
         self.n_looks = 0
+        self._asked_at = math.inf
         self.objective = self.instance.value_between(self.z)[1]
         self.tolerance = self.asked_tolerance or 0.0
         if self.asked_tolerance is None:
@@ -171,9 +175,21 @@ class Search:
                     return
             if found[1] is not None and self.relabel(self.instance.settle(found[1].argmax(axis=1))):
                 self.try_families()
+            if self._few_left():
+                self.done = True
             gained.append((self.judgement.lower_bound - before) / max(self.missing, 1e-300))
             if len(gained) > 2 * _STALLED and sum(gained[-_STALLED:]) < _STALLED_SHARE:
                 return
+
+    def _few_left(self) -> bool:
+        """Return whether so many nodes are sure that the others can be compared one by one."""
+        assert self.dual is not None
+        near = self.missing <= _NEARLY * abs(self.objective)
+        if not near or self.missing > 0.5 * self._asked_at or self.judgement.failure:
+            return False
+        self._asked_at = self.missing
+        found = certify_nodes(self.instance, self.dual, self.z, self.judgement, self.objective)
+        return not found.renaming and countable(self.instance, found.certified)
 
     def _blocks(
         self, max_iter: int | None, deadline: float, alike: bool

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nodeproof.certificate.instance import Instance
 
-__all__ = ["resolve", "resolve_names", "resolve_ties"]
+__all__ = ["countable", "resolve", "resolve_names", "resolve_ties"]
 
 Labels = NDArray[np.int64]
 
@@ -38,6 +38,11 @@ def resolve_ties(
     return resolve(instance, z, np.zeros_like(certified) if renaming else certified)
 
 
+def countable(instance: Instance, sure: NDArray[np.bool_]) -> bool:
+    """Return whether all labellings of the nodes that are not sure can be gone through."""
+    return instance.n_classes ** min(int((~sure).sum()), 64) <= _MOST
+
+
 def resolve(instance: Instance, z: Labels, sure: NDArray[np.bool_]) -> Labels | None:
     """Return the best labelling that agrees with z at the sure nodes; None where they are too many.
 
@@ -47,7 +52,7 @@ def resolve(instance: Instance, z: Labels, sure: NDArray[np.bool_]) -> Labels | 
     loose = np.flatnonzero(~sure)
     if len(loose) == 0:
         return z
-    if K ** min(len(loose), 64) > _MOST:
+    if not countable(instance, sure):
         return None
     costs, pairs = _reduced(instance, z, loose)
     rough = np.array([[float(x) for x in row] for row in costs])

@@ -56,7 +56,7 @@ def verify_certificate(certificate: Certificate) -> Check:
         return Check(False, math.nan, -math.inf, "it holds no dual variables to check")
     with threads.using(1):
         objective, bound, wrong = check_dual(c.instance, c.labels, c.dual)
-        wrong = wrong or _contradicts_itself(c)
+        wrong = wrong or _contradicts_itself(c) or _below(c, c.instance, bound, c.dual_bound)
         if not wrong:
             bound, wrong = _check_steps(c, c.instance, objective, bound)
         wrong = wrong or _wrong_bound(c, c.instance, objective, bound)
@@ -79,7 +79,7 @@ def _check_steps(
     for step in c.steps:
         left = reduce(instance, c.labels, step.sure)
         _, inner, wrong = check_dual(left.instance, c.labels[left.loose], step.dual)
-        if wrong:
+        if wrong := wrong or _below(c, left.instance, inner, step.bound):
             return bound, wrong
         bound = max(bound, left.lift(instance, c.labels, inner))
     if (c.certified_nodes & ~sure).any():
@@ -92,6 +92,13 @@ def _check_steps(
             return bound, "it is not proven to be the best without a tolerance"
         bound = max(bound, instance.value_between(c.labels)[0])
     return bound, ""
+
+
+def _below(c: Certificate, instance: Instance, bound: float, claimed: float) -> str:
+    """Return that dual variables prove less than is claimed of them, or nothing."""
+    if bound >= claimed - max(c.tolerance + _AUDITED * instance.span, 1e-6 * abs(claimed)):
+        return ""
+    return f"the dual variables prove {bound:.12g}, not {claimed:.12g}"
 
 
 def sure_nodes(
@@ -149,6 +156,4 @@ def _wrong_bound(c: Certificate, instance: Instance, objective: float, bound: fl
     tolerance = c.tolerance + _AUDITED * instance.span
     if c.certified and not objective - bound <= tolerance:
         return f"the dual variables leave {objective - bound:.3g}, above the tolerance"
-    if not bound >= c.lower_bound - max(tolerance, 1e-6 * abs(c.lower_bound)):
-        return f"they prove {bound:.12g}, not {c.lower_bound:.12g}"
-    return ""
+    return _below(c, instance, bound, c.lower_bound)
