@@ -180,7 +180,8 @@ class _Proof:
         try:
             inner.run(deadline, max_iter)
         finally:
-            if inner.dual is not None:
+            if inner.dual is not None:  # what is known when interrupted counts, with its proof
+                self.steps.append(Step(sure, inner.dual, inner.judgement.lower_bound))
                 self.z = self.z.copy()
                 self.z[left.loose] = inner.z
                 self.failure += inner.failure
@@ -188,7 +189,6 @@ class _Proof:
                 self.lower_bound = max(self.lower_bound, bound)
         assert inner.dual is not None
         found, _ = inner.certify_nodes(left.objective(self.z), alternatives=False)
-        self.steps.append(Step(sure, inner.dual, inner.judgement.lower_bound))
         more = np.zeros_like(sure)
         more[left.loose] = found.certified & (not found.renaming)
         self.nodes = NodeCertificates(sure | more, self.nodes.renaming)
