@@ -323,6 +323,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             time_budget=time_budget,
             callback=callback,
             random_state=0 if seed is None else seed,
+            n_jobs=self.n_jobs,
         )
         self.map_labels_ = self.classes_[proof.labels]
         self.certified_nodes_ = proof.certified_nodes

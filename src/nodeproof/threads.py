@@ -20,7 +20,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-__all__ = ["ROWS", "default_threads", "map_rows", "sum_rows", "using"]
+__all__ = ["ROWS", "default_threads", "map_each", "map_rows", "sum_rows", "using"]
 
 T = TypeVar("T")
 
@@ -85,6 +85,14 @@ def map_rows(function: Callable[[int, int], T], stop: int, start: int = 0) -> li
     if pool is None or len(ranges) == 1:
         return [function(lo, hi) for lo, hi in ranges]
     return list(pool.map(lambda bounds: function(*bounds), ranges))
+
+
+def map_each(function: Callable[[int], T], count: int) -> list[T]:
+    """Return ``function(k)`` for k = 0, 1, …, in their order."""
+    pool = _pool.get()
+    if pool is None or count == 1:
+        return [function(k) for k in range(count)]
+    return list(pool.map(function, range(count)))
 
 
 def sum_rows(

@@ -38,6 +38,7 @@ def certify(
     max_iter: int | None = None,
     callback: Callable[[Stage], bool | None] | None = None,
     random_state: int = 0,
+    n_jobs: int | None = None,
 ) -> Certificate:
     """Prove a labelling the best of all, or bound how far from the best it can be.
 
@@ -66,6 +67,8 @@ def certify(
         Told of every :class:`Stage`; a true answer ends the search.
     random_state : int
         Seed; above some thousand nodes the proof holds but for a probability over it.
+    n_jobs : int, optional
+        Threads; by default every core, or as many as OMP_NUM_THREADS says.
 
     Examples
     --------
@@ -81,7 +84,7 @@ def certify(
         models = problem.fit_models(np.eye(problem.n_classes)[z])
     return certify_instance(
         labelling_problem(problem, models), z, tolerance=tolerance, time_budget=time_budget,
-        max_iter=max_iter, callback=callback, random_state=random_state,
+        max_iter=max_iter, callback=callback, random_state=random_state, n_jobs=n_jobs,
     )  # fmt: skip
 
 
@@ -99,11 +102,12 @@ def certify_instance(
     max_iter: int | None = None,
     callback: Callable[[Stage], bool | None] | None = None,
     random_state: int = 0,
+    n_jobs: int | None = None,
 ) -> Certificate:
     """Do what `certify` does, for a labelling problem; the parameters are the same."""
     if isinstance(instance, str):
         return _nothing(labels, instance)
-    with threads.using(1):
+    with threads.using(n_jobs):
         return _certify(instance, labels, tolerance, time_budget, max_iter, callback, random_state)
 
 

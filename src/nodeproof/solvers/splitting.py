@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from nodeproof import threads
 from nodeproof.program import Decomposition
 
 __all__ = ["FIRST_ADAPTATION", "RELAXATION", "Splitting", "positive_part", "root", "sum_of_atoms"]
@@ -81,14 +82,17 @@ def positive_part(matrices: Array, ranks: NDArray[np.int64] | None = None) -> Ar
     """
     out = np.empty_like(matrices)
     size = matrices.shape[1]
-    for j, (matrix, part) in enumerate(zip(matrices, out, strict=True)):
+
+    def project(j: int) -> None:
         few = ranks is None or 2 * ranks[j] <= size
-        half = root(matrix if few else -matrix)
-        np.matmul(half, half.T, out=part)
+        half = root(matrices[j] if few else -matrices[j])
+        np.matmul(half, half.T, out=out[j])
         if not few:
-            part += matrix
+            out[j] += matrices[j]
         if ranks is not None:
             ranks[j] = half.shape[1] if few else size - half.shape[1]
+
+    threads.map_each(project, len(matrices))
     return out
 
 
