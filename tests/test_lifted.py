@@ -1,4 +1,4 @@
-"""The lifted relaxation against all labellings, and its bound for any dual variables."""
+"""The lifted relaxation, as a solver, against all labellings."""
 
 import itertools
 from dataclasses import replace
@@ -7,18 +7,11 @@ import numpy as np
 import pytest
 
 from nodeproof import Problem, datasets, terms
+from nodeproof.certificate.instance import Instance
+from nodeproof.certificate.judging import judge
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.solvers import BlockADMM, BlockCADO, Status
-from nodeproof.solvers.lifted import Dual, labelling_costs, lifted_bound
-
-
-def drawn(n, K, seed, scale=1.0):
-    rng = np.random.default_rng(seed)
-    B = rng.normal(size=(n, n))
-    B = scale * (B + B.T)
-    np.fill_diagonal(B, 0.0)
-    return B, scale * rng.normal(size=(n, K)), rng
 
 
 def price(B, costs, z):
@@ -31,6 +24,12 @@ def best(B, costs):
     return min(price(B, costs, np.array(z)) for z in itertools.product(range(K), repeat=n))
 
 
+def labelling_costs(problem, models):
+    """Return B and the costs."""
+    costs = problem.costs(models, 0, problem.n_nodes) - models.log_prior
+    return Instance.of(problem, models).dense(), costs
+
+
 def planted(seed, size=4, K=2, calibrated=True, labels=True):
     data = datasets.make_planted(K, cluster_size=size, p=0.7, q=0.3, random_state=seed)
     nodes = terms.NodeData(K, X=data.X, y=data.y)
@@ -39,49 +38,6 @@ def planted(seed, size=4, K=2, calibrated=True, labels=True):
     weights = "calibrated" if calibrated else (1.0, 1.0, 2.0)
     problem = Problem(Graph(data.graph, "uniform"), bound, K, weights, threshold=0.5)
     return problem, np.eye(K)[data.y_true]
-
-
-@pytest.mark.parametrize("size", [0.0, 0.1, 1.0, 30.0])
-@pytest.mark.parametrize(("n", "K"), [(1, 1), (1, 3), (2, 2), (4, 3), (5, 2)])
-def test_no_dual_variables_prove_too_much(n, K, size):
-    for seed in range(12):
-        B, costs, rng = drawn(n, K, seed, scale=rng_scale(seed))
-        dual = Dual(
-            size * rng.normal(size=n),
-            size * rng.normal(size=(K, n)),
-            size * rng.normal(size=K),
-            size * rng.normal(size=(K, n, n)),
-        )
-        assert lifted_bound(B, costs, dual) <= best(B, costs)
-
-
-def rng_scale(seed):
-    return (1.0, 1e-6, 1e6)[seed % 3]
-
-
-def closed_form(B, costs, z):
-    """Return dual variables whose bound is P(z) if they are feasible (family F)."""
-    n, K = costs.shape
-    members = np.eye(K)[z]
-    H = B @ members
-    own = H[np.arange(n), z]
-    delta = costs - costs[np.arange(n), z][:, None]
-    rival = np.where(members > 0, -np.inf, H - 0.5 * delta)
-    tau = rival.max(axis=1)
-    r = np.where(members > 0, tau[:, None], H).T
-    sigma = -members.T @ tau
-    nu = costs[np.arange(n), z] - own - tau
-    return Dual(nu, r, sigma, np.zeros((K, n, n)))
-
-
-def test_dual_variables_in_closed_form_prove_a_clear_labelling_best():
-    z = np.repeat([0, 1], 4)
-    B = np.where(np.equal.outer(z, z), 1.0, -1.0)
-    np.fill_diagonal(B, 0.0)
-    costs = -2.0 * np.eye(2)[z]
-    bound = lifted_bound(B, costs, closed_form(B, costs, z))
-    assert bound <= price(B, costs, z) == best(B, costs)
-    assert bound == pytest.approx(price(B, costs, z), abs=1e-9)
 
 
 @pytest.mark.parametrize("calibrated", [True, False])
@@ -93,7 +49,9 @@ def test_the_solver_finds_the_best_labelling_and_a_bound_below_it(calibrated, se
     least = best(B, costs)
     assert result.lower_bound <= least
     assert result.value >= least - 1e-9 * abs(least)
-    assert lifted_bound(B, costs, result.dual) == result.lower_bound
+    proven = judge(Instance.of(problem, result.models), result.dual, result.W.argmax(axis=1))
+    whole = proven.lower_bound + costs.min(axis=1).sum()
+    assert whole == pytest.approx(result.lower_bound, rel=1e-9)
     assert result.value == pytest.approx(price(B, costs, result.W.argmax(axis=1)), rel=1e-12)
     assert result.status is Status.CONVERGED
     assert result.gap <= 1e-4

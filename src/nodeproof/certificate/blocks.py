@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nodeproof.certificate.dual import Dual
 from nodeproof.certificate.families import closed
 from nodeproof.certificate.instance import Instance
-from nodeproof.solvers.splitting import Splitting
+from nodeproof.splitting import Splitting
 
 __all__ = ["Blocks"]
 

@@ -10,16 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import threads
+from nodeproof.certificate.instance import Instance
 from nodeproof.errors import InputError
 from nodeproof.problem import Problem
-from nodeproof.program import Decomposition, Polytope, Program, check_memory, lift_negative
+from nodeproof.program import (
+    Decomposition,
+    Polytope,
+    Program,
+    check_memory,
+    lift_negative,
+    sum_down,
+)
 from nodeproof.solvers.base import Callback, Progress, Status, check_at_least, check_count
 from nodeproof.solvers.block import BlockCADO
 from nodeproof.solvers.bounds import best_bound
 from nodeproof.solvers.convex import ConvexResult, finish, relative_gap
-from nodeproof.solvers.lifted import Labelling, LabellingResult, labelling_costs
-from nodeproof.solvers.splitting import FIRST_ADAPTATION, RELAXATION, Splitting, sum_of_atoms
+from nodeproof.solvers.lifted import Labelling, LabellingResult
 from nodeproof.son import Pairs, sum_of_norms
+from nodeproof.splitting import FIRST_ADAPTATION, RELAXATION, Splitting, sum_of_atoms
 
 __all__ = ["BlockADMM"]
 
@@ -133,12 +141,15 @@ class BlockADMM:
         check_memory("BlockADMM", problem.n_nodes, 6 * problem.n_classes + 3)
         _check_start(problem, start)
         models = problem.fit_models(start)
-        state = Labelling(*labelling_costs(problem, models))
+        state = Labelling(Instance.of(problem, models), np.asarray(start).argmax(axis=1))
         status, iteration, history = self._iterate(state, callback)
         W = np.eye(problem.n_classes, dtype=np.float32)[state.labelling]
+        # The labelling problem counts costs from each node's cheapest class.
+        cheapest = (problem.costs(models, 0, problem.n_nodes) - models.log_prior).min(axis=1)
+        value, bound = state.value + float(cheapest.sum()), sum_down(cheapest, [state.bound])
         return LabellingResult(
-            W, models, state.value, status, iteration, history,
-            shares=state.shares, lower_bound=state.bound, dual=state.proof,
+            W, models, value, status, iteration, history,
+            shares=state.shares, lower_bound=bound, dual=state.proof,
         )  # fmt: skip
 
     def _iterate(

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.program import off_diagonal, polytope_bound, with_diagonal
-from nodeproof.solvers.splitting import positive_part
+from nodeproof.splitting import positive_part
 
 __all__ = ["best_bound", "tighten"]
 

@@ -21,7 +21,7 @@ from nodeproof.program import Array, Decomposition, Program, check_memory
 from nodeproof.solvers.base import Callback, Progress, Status, check_at_least, check_count
 from nodeproof.solvers.bounds import best_bound
 from nodeproof.solvers.convex import ConvexResult, finish, relative_gap
-from nodeproof.solvers.splitting import sum_of_atoms
+from nodeproof.splitting import sum_of_atoms
 
 __all__ = ["ExactSDP"]
 
