@@ -19,6 +19,7 @@ from certificate_helpers import (
     with_instance,
 )
 from nodeproof.certificate.certifying import certify_instance
+from nodeproof.certificate.checking import _least, check_dual
 from nodeproof.certificate.instance import Instance
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -179,7 +180,27 @@ def test_links_that_are_stored_twice_count_twice(costs_proof):
     indptr = np.r_[0, np.cumsum(np.bincount(rows, minlength=len(z)))]
     doubled = sp.csr_array((np.ones(len(rows)), columns[order], indptr), shape=A.shape)
     assert not doubled.has_canonical_format
-    refused(with_instance(costs_proof, adjacency=doubled))
+    forged = with_instance(costs_proof, adjacency=doubled)
+    refused(forged)
+    summed = replace(forged.instance, adjacency=sp.csr_array(doubled.toarray()))
+    audited = check_dual(forged.instance, z, forged.dual)
+    assert audited[:2] == pytest.approx(check_dual(summed, z, forged.dual)[:2], rel=1e-9)
+
+
+def test_the_auditor_counts_what_nearly_null_vectors_are_turned_into():
+    # N y is tiny but not zero, and where it points to N has nothing to make up for it.
+    labels, g = np.array([0, 0, 1, 1, 1]), 1.5
+    y = np.r_[g, labels == 0]
+    y /= np.linalg.norm(y)
+    Q = np.linalg.qr(np.column_stack([y, np.eye(6)[:, 1:]]))[0]
+    for tiny, beyond in ((1e-10, 0.0), (1e-11, 0.0), (1e-10, 1e-9)):
+        middle = np.diag([0.0, beyond, 1.0, 1.0, 2.0, 3.0])
+        middle[0, 1] = middle[1, 0] = tiny
+        N = Q @ middle @ Q.T
+        N = 0.5 * (N + N.T)
+        true = 0.5 * (beyond - np.hypot(beyond, 2.0 * tiny))
+        least = _least(N, float(np.abs(N).sum(axis=1).max()), labels, g, 2)
+        assert true - 1e-12 < least < 0.999 * true
 
 
 # What it says. --------------------------------------------------------------------------
