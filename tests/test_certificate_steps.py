@@ -40,7 +40,7 @@ def run(kind, seeds, max_iter):
 @pytest.mark.parametrize("kind", KINDS)
 def test_proofs_in_steps_prove_nothing_false(monkeypatch, kind):
     monkeypatch.setattr(ties, "_MOST", 1)  # small instances would be gone through otherwise
-    assert run(kind, range(40), 0) + run(kind, range(40, 60), 20) >= 3
+    assert run(kind, range(40), 0) + run(kind, range(40, 60), 20) >= 2
 
 
 @pytest.mark.slow
