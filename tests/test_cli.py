@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -236,6 +237,14 @@ def test_bad_input_gives_one_line_and_exit_code_two(
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
+@pytest.fixture
+def no_search(monkeypatch):
+    """Proofs by closed forms alone: what they say is the same on a slow machine."""
+    # `nodeproof.cli.demo` is the command; this is the module.
+    monkeypatch.setattr(import_module("nodeproof.cli.demo"), "_TIME_BUDGET", 0.0)
+
+
+@pytest.mark.usefixtures("no_search")
 def test_demo_prints_the_table_and_draws_the_picture(capsys, tmp_path):
     code, out, err = run(capsys, "demo", "--out", tmp_path / "demo")
     assert code == 0, err
@@ -250,6 +259,7 @@ def test_demo_prints_the_table_and_draws_the_picture(capsys, tmp_path):
         assert rows[-1]["accuracy"] > rows[-1]["bound"] - 0.03
 
 
+@pytest.mark.usefixtures("no_search")
 def test_demo_in_json_has_the_certificates(capsys, tmp_path):
     code, out, _ = run(capsys, "demo", "--json", "--seed", 1, "--out", tmp_path)
     assert code == 0
@@ -265,6 +275,7 @@ def test_demo_in_json_has_the_certificates(capsys, tmp_path):
     assert written["certificates"] == printed["certificates"]
 
 
+@pytest.mark.usefixtures("no_search")
 def test_demo_without_matplotlib_names_the_install_command(capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     code, out, err = run(capsys, "demo", "--out", tmp_path)
