@@ -28,6 +28,9 @@ __all__ = ["Dual", "Factors", "Matrix"]
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
+# Among so many classes, sums are done exactly.
+_FEW_CLASSES = 8
+
 
 @dataclass(frozen=True)
 class Factors:
@@ -73,13 +76,18 @@ class Factors:
         n, K = self.a.shape
         return sp.csr_array((np.ones(n), (self.labels, np.arange(n))), shape=(K, n))
 
+    @property
+    def exact(self) -> bool:
+        """Whether sums over classes can be rounded once only: K² of them are not too many."""
+        return len(self.g) <= _FEW_CLASSES
+
     def times(self, X: Array, exactly: bool = False) -> Array:
-        """Return Γ X, for X of shape (n, m); `exactly` as in `Instance.times`."""
+        """Return Γ X, for X of shape (n, m); `exactly` as in `Instance.times`, if they are few."""
         out = np.empty_like(X)
         for k in range(X.shape[1]):
             # sums[j, i] = Σ_{v ∈ C_j} a[v, i] x_v
             scaled = self.a * X[:, k : k + 1]
-            if exactly:
+            if exactly and self.exact:
                 classes = [scaled[self.labels == j] for j in range(len(self.g))]
                 sums = np.array([dot_exact(np.ones(len(part)), part) for part in classes])
             else:
@@ -234,8 +242,12 @@ class Matrix:
     @property
     def roundings(self) -> int:
         """How many roundings an entry of a product done exactly has behind it, at most."""
-        dense = self.instance.n_nodes if isinstance(self.gamma, np.ndarray) else 0
-        return self.instance.roundings + self.instance.n_classes + dense + 16
+        summed = 0
+        if isinstance(self.gamma, np.ndarray):
+            summed = self.instance.n_nodes
+        elif self.gamma is not None and not self.gamma.exact:
+            summed = int(np.bincount(self.gamma.labels).max())
+        return self.instance.roundings + self.instance.n_classes + summed + 16
 
     def indicator(self, members: NDArray[np.bool_]) -> Array:
         """Return ``D⁻¹ [1; 1_C]``, of length one, shape (n + 1,)."""

@@ -27,6 +27,9 @@ Labels = NDArray[np.int64]
 #: probability that a certificate by Lanczos may be wrong
 FAILURE = 1e-9
 
+# A matrix below others stands for them where it is no further from semidefinite, relatively.
+_GOOD_ENOUGH = 1e-9
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -99,8 +102,9 @@ def _spectra(instance: Instance, dual: Dual, z: Labels, seed: int) -> tuple[Spec
             continue
         alike = [j for j in range(i, K) if (dual.r[j] == dual.r[i]).all()]
         if len(alike) > 1 and not own_gamma:
-            lowest = least(_below(instance, dual, alike), K + i)
-            if lowest.least > -1e-9 * max(1.0, float(np.abs(lowest.lowest).max(initial=0.0))):
+            below = _below(instance, dual, alike)
+            lowest = least(below, K + i)
+            if lowest.least > -_GOOD_ENOUGH * float(np.abs(below.diagonal).max(initial=0.0)):
                 found |= dict.fromkeys(alike, lowest)
                 continue
         found[i] = least(Matrix(instance, dual, i), i)
@@ -119,5 +123,8 @@ def _below(instance: Instance, dual: Dual, classes: list[int]) -> Matrix:
 
 
 def _indicators(matrix: Matrix, z: Labels, K: int) -> Array:
-    """Return what may be null vectors: the classes, shape (n + 1, K)."""
-    return np.stack([matrix.indicator(z == i) for i in range(K)], axis=1)
+    """Return what may be null vectors: the classes, one of those that are empty."""
+    sizes = np.bincount(z, minlength=K)
+    empty = np.flatnonzero(sizes == 0)[:1]
+    classes = np.append(np.flatnonzero(sizes), empty)
+    return np.stack([matrix.indicator(z == i) for i in classes], axis=1)

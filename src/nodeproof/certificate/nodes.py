@@ -11,6 +11,7 @@ optimal labelling, v is in the class of its anchor, and anchors are in different
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -184,19 +185,17 @@ def _by_anchor(
     filled = [i for i in range(K) if (z == i).any()]
     anchors = {i: int(np.flatnonzero(z == i)[ahead[z == i].argmax()]) for i in filled}
     certified = np.zeros(n, dtype=bool)
-    for i in filled:
-        members = np.flatnonzero(z == i)
-        others = members[members != anchors[i]]
-        apart = _apart(inverses, np.full(len(others), anchors[i]), others)
-        certified[others] = base + apart - 1e-12 * (abs(base) + apart) > objective
-        certified[anchors[i]] = True
-    for i in filled:  # two anchors that could share a class: neither class is sure
-        for j in filled:
-            if i < j:
-                pair = (np.array([anchors[i]]), np.array([anchors[j]]))
-                together = float(_together(inverses, *pair)[0])
-                if base + together - 1e-12 * (abs(base) + together) <= objective:
-                    certified[(z == i) | (z == j)] = False
+    certified[list(anchors.values())] = True
+    others = np.flatnonzero(~certified)
+    apart = _apart(inverses, np.array([anchors[i] for i in z[others].tolist()]), others)
+    certified[others] = base + apart - 1e-12 * (abs(base) + apart) > objective
+    pairs = np.array(list(itertools.combinations(filled, 2))).reshape(-1, 2)
+    if len(pairs):
+        ends = np.vectorize(anchors.__getitem__)(pairs)
+        together = _together(inverses, ends[:, 0], ends[:, 1])
+        shared = base + together - 1e-12 * (abs(base) + together) <= objective
+        # Two anchors that could share a class: neither class is sure.
+        certified[np.isin(z, pairs[shared])] = False
     return certified
 
 

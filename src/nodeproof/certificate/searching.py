@@ -16,7 +16,7 @@ from nodeproof.certificate.blocks import Blocks
 from nodeproof.certificate.dual import Dual
 from nodeproof.certificate.families import FAMILIES
 from nodeproof.certificate.instance import Instance
-from nodeproof.certificate.judging import Judgement, judge
+from nodeproof.certificate.judging import FAILURE, Judgement, judge
 from nodeproof.certificate.nodes import NodeCertificates, certify_nodes
 from nodeproof.certificate.ties import countable
 
@@ -101,7 +101,7 @@ class Search:
     @property
     def failure(self) -> float:
         """Probability that the bound is wrong: any of the looks may have been."""
-        return self.judgement.failure * self.n_looks
+        return FAILURE * self.n_looks if self.judgement.failure else 0.0
 
     def run(self, deadline: float, max_iter: int | None) -> None:
         """Try the closed forms, then search until the deadline."""
@@ -138,7 +138,8 @@ class Search:
 
     def try_families(self) -> None:
         """Judge the closed forms, the likelier one first."""
-        informed = (np.ptp(self.instance.costs, axis=1) > 0.5).mean() > 0.5
+        link = 0.5 * max(abs(self.instance.w), abs(self.instance.wt))
+        informed = (np.ptp(self.instance.costs, axis=1) > link).mean() > 0.5
         for name in ("F", "G") if informed else ("G", "F"):
             self.consider(FAMILIES[name](self.instance, self.z), name)
             if self.done:
