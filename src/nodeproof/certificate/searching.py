@@ -190,7 +190,7 @@ class Search:
             return False
         self._asked_at = self.missing
         found = certify_nodes(self.instance, self.dual, self.z, self.judgement, self.objective)
-        return not found.renaming and countable(self.instance, found.certified)
+        return countable(self.instance, found.certified, found.renaming)
 
     def _blocks(
         self, max_iter: int | None, deadline: float, alike: bool

@@ -24,6 +24,9 @@ _MOST = 200_000
 # Those within this share of the size of the numbers are compared exactly.
 _NEAR = 1e-9
 _MOST_EXACT = 2_000
+# Among so many classes all namings are, of so many nodes.
+_MOST_NAMED = 5
+_MOST_NODES = 20_000
 
 
 def resolve_ties(
@@ -33,14 +36,48 @@ def resolve_ties(
 
     None where too many are left to compare. With `renaming` they are right but for names.
     """
-    if renaming and certified.all():
+    if not renaming:
+        return resolve(instance, z, certified)
+    if certified.all():
         return resolve_names(instance, z)
-    return resolve(instance, z, np.zeros_like(certified) if renaming else certified)
+    if instance.symmetric:
+        return resolve(instance, z, certified)
+    if not countable(instance, certified, renaming):
+        return None
+    # Whatever the names of the sure nodes are, the others are compared for each.
+    found = [z]
+    for names in itertools.permutations(range(instance.n_classes)):
+        best = resolve(instance, np.array(names)[z], certified)
+        if best is None:
+            return None
+        found.append(best)
+    return min(found, key=lambda labels: _value(instance, labels))
 
 
-def countable(instance: Instance, sure: NDArray[np.bool_]) -> bool:
-    """Return whether all labellings of the nodes that are not sure can be gone through."""
-    return instance.n_classes ** min(int((~sure).sum()), 64) <= _MOST
+def _value(instance: Instance, z: Labels) -> Fraction:
+    """Return P(z) exactly."""
+    A = instance.adjacency.tocoo()
+    inside = z[A.row] == z[A.col]
+    linked = sum(map(Fraction, A.data[inside].astype(np.float64).tolist()), Fraction(0))
+    pairs = Fraction(0)
+    for i in range(instance.n_classes):
+        eta = [Fraction(x) for x in instance.eta[z == i].tolist()]
+        pairs += sum(eta, Fraction(0)) ** 2 - sum((x * x for x in eta), Fraction(0))
+    paid = instance.costs[np.arange(len(z)), z].tolist()
+    total = Fraction(instance.wt) * pairs - Fraction(instance.w) * linked
+    return total + sum(map(Fraction, paid), Fraction(0))
+
+
+def countable(instance: Instance, sure: NDArray[np.bool_], renaming: bool = False) -> bool:
+    """Return whether all labellings of the nodes that are not sure can be gone through.
+
+    With `renaming`, for all names of the classes.
+    """
+    K = instance.n_classes
+    few = K ** min(int((~sure).sum()), 64) <= _MOST
+    if not renaming or instance.symmetric:
+        return few
+    return few and K <= _MOST_NAMED and instance.n_nodes <= _MOST_NODES
 
 
 def resolve(instance: Instance, z: Labels, sure: NDArray[np.bool_]) -> Labels | None:
@@ -80,7 +117,7 @@ def resolve_names(instance: Instance, z: Labels) -> Labels | None:
     K = instance.n_classes
     if instance.symmetric or K == 1:
         return z
-    if K > 5 or len(z) > 20_000:
+    if K > _MOST_NAMED or len(z) > _MOST_NODES:
         return None
     named = [
         [sum(map(Fraction, instance.costs[z == j, i].tolist()), Fraction(0)) for i in range(K)]
