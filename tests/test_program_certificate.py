@@ -365,7 +365,7 @@ def test_it_says_what_is_proven_in_a_sentence():
     problem, z = graph_problem(50, 0.9, 0.1)
     assert certify_program(problem, z).explain().startswith("Proven: no point")
     near = certify_program(problem, z, "node-only")
-    assert near.status.startswith("gap <= ")
+    assert near.status.startswith("gap ≤ ")
     assert float(near.status.split()[2]) >= 100 * near.gap
     assert "at most" in near.explain()
     assert "Z ≤ B inside" in near.explain()

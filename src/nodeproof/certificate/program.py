@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, floor, log10
 
 from numpy.typing import ArrayLike
 
@@ -23,6 +22,7 @@ from nodeproof.certificate.program_ideal import Ideal
 from nodeproof.certificate.program_links import Conditions
 from nodeproof.certificate.program_paper import Built, combined, graph_only, node_only
 from nodeproof.certificate.program_strong import multiplicative, optimised
+from nodeproof.certificate.verifying import status_of
 from nodeproof.errors import InputError
 from nodeproof.problem import Problem
 from nodeproof.program import check_memory
@@ -57,7 +57,7 @@ class ProgramCertificate:
     Attributes
     ----------
     status : str
-        ``certified``, ``gap <= x %`` or ``not certified``.
+        ``certified``, ``gap ≤ x %`` or ``not certified``.
     objective : float
         The program's objective at the ideal solution, rounded up.
     lower_bound : float
@@ -105,7 +105,7 @@ class ProgramCertificate:
         failing = [name for name, (holds, _) in self.conditions.items() if not holds]
         why = f"; what fails: {', '.join(failing)}" if failing else ""
         if self.status.startswith("gap"):
-            share = self.status.removeprefix("gap <= ")
+            share = self.status.removeprefix("gap ≤ ")
             return (
                 f"Not proven to be optimal, but the best point of the convex program is at most "
                 f"{share} better than this labelling ({by}{why})."
@@ -164,7 +164,7 @@ def certify_program(
         conditions = check_conditions(ideal, tried.built, _FEW_STEPS)
     gap = relative_gap(ideal.value, tried.proof.bound)
     return ProgramCertificate(
-        _status(tried.proven, gap),
+        status_of(tried.proven, 0.0, gap),
         ideal.value,
         tried.proof.bound,
         gap,
@@ -224,13 +224,3 @@ def _applying(ideal: Ideal) -> list[str]:
     if graph.weighted or graph.null_model != "uniform":
         return ["multiplicative", *flowing]
     return ["multiplicative", *flowing, "combined" if ideal.program.terms else "graph-only"]
-
-
-def _status(proven: bool, gap: float) -> str:
-    if proven:
-        return "certified"
-    if not gap < 1.0:
-        return "not certified"
-    percent = max(100.0 * gap, 1e-12)
-    unit = 10.0 ** (floor(log10(percent)) - 1)  # two digits, rounded up
-    return f"gap <= {ceil(percent / unit) * unit:.4g} %"

@@ -133,7 +133,7 @@ class Certificate:
         sure = int(self.certified_nodes.sum())
         names = ", up to the names of the classes" if self.renaming else ""
         if self.certified:
-            best = "the best of all" if self.exact else "as good as any"
+            best = "the best of all" if self.exact or self.unique else "as good as any"
             chance = ""
             if self.failure:
                 chance = f" (wrong with a probability of at most {self.failure:.0e})"
@@ -142,13 +142,13 @@ class Certificate:
                 f"This labelling is proven to be {best}: for these models no labelling of the "
                 f"{n:,} nodes has a lower objective{chance}.{only}"
             )
-        if math.isfinite(self.gap):
+        if self.gap < 1.0:
             start = (
                 "This labelling may not be the best, but it cannot be improved by more than "
                 f"{percent(self.gap)} of its objective"
             )
         else:
-            start = "Nothing was proven about this labelling"
+            start = "Little is proven about this labelling as a whole"
         return (
             f"{start}; {sure:,} of {n:,} nodes are proven to keep their class in every best "
             f"labelling{names}."
@@ -271,7 +271,7 @@ class Certificate:
     def plot(self, axes: Any = None) -> Any:
         """Draw the low end of the spectrum around zero, on matplotlib axes.
 
-        What is proven is right of the dashed line; left of zero is what is missing.
+        Left of zero is what is missing from a proof.
         """
         try:
             from matplotlib import pyplot as plt

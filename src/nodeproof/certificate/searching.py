@@ -86,6 +86,7 @@ class Search:
         self.began = time.perf_counter()
         self.n_looks = 0
         self._asked_at = math.inf
+        self.judging = 0.0  # seconds
         self.objective = self.instance.value_between(self.z)[1]
         self.tolerance = self.asked_tolerance or 0.0
         if self.asked_tolerance is None:
@@ -113,7 +114,9 @@ class Search:
         """Judge dual variables, and keep them if they are the best so far."""
         # Another seed each time: what is judged must not depend on it.
         self.n_looks += 1
+        began = time.perf_counter()
         judgement = judge(self.instance, dual, self.z, seed=self.seed + 1000 * self.n_looks)
+        self.judging = time.perf_counter() - began
         if judgement.lower_bound > self.judgement.lower_bound or self.dual is None:
             self.dual, self.judgement, self.method = dual, judgement, method
         self.done = self.done or self.missing <= self.tolerance
@@ -206,15 +209,15 @@ class Search:
 
     def _ascent(self, max_iter: int | None, deadline: float) -> Iterator[tuple[list[Dual], Any]]:
         assert self.dual is not None
-        best, found, look = -math.inf, self.dual, 20
+        # Judging takes its time: it is done once, and single nodes are asked about after it.
+        end = deadline - 3.0 * self.judging
+        best, found = -math.inf, self.dual
         for iteration, (value, dual) in enumerate(Ascent(self.instance, self.dual, self.seed)):
             if value > best:
                 best, found = value, dual
-            if iteration in (look, max_iter) or time.perf_counter() >= deadline:
-                look += min(iteration, 100)
-                yield [found], None
-            if iteration == max_iter:
-                return
+            if iteration == max_iter or time.perf_counter() >= end:
+                break
+        yield [found], None
 
     def certify_nodes(
         self, objective: float | None = None, alternatives: bool = True

@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, eigh_tridiagonal, eigvalsh
-from scipy.sparse.linalg import ArpackError, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from nodeproof.certificate.rounding import relative_error
 
@@ -119,7 +119,7 @@ def least_dense(matrix: Operator, N: Array, candidates: Array) -> Spectrum:
     # Entries were computed by a few operations each.
     assembled = 2.0 * relative_error(matrix.roundings) * float(np.abs(N.diagonal()).max())
     assembled += 2.0 * relative_error(32) * (norm + raised * _row_sums(V))
-    lowest = _lowest(N)
+    lowest = _lowest(matrix, N, raised, V)
     least = float(lowest[0])
     beyond = -math.inf
     slack = relative_error(matrix.size + 2) * float(np.abs(N.diagonal()).sum())
@@ -272,14 +272,19 @@ def _row_sums(V: Array) -> float:
     return float((np.abs(V) @ np.abs(V).sum(axis=0)).max(initial=0.0))
 
 
-def _lowest(N: Array) -> Array:
-    """Return estimates of the lowest eigenvalues."""
+def _lowest(matrix: Operator, N: Array, raised: float, V: Array) -> Array:
+    """Return estimates of the lowest eigenvalues of N, which is the matrix and raised on V."""
     if len(N) > _ALL:
         start = np.random.default_rng(0).standard_normal(len(N))
+
+        def times(x: Array) -> Array:
+            x = x.reshape(-1, 1)
+            return (matrix.times(x) + raised * (V @ (V.T @ x)))[:, 0]
+
         try:
             found = eigsh(
-                N, k=_SHOWN, which="SA", v0=start, tol=1e-6, maxiter=300, ncv=64,
-                return_eigenvectors=False,
+                LinearOperator(N.shape, matvec=times, dtype=np.float64), k=_SHOWN, which="SA",
+                v0=start, tol=1e-4, maxiter=60, ncv=48, return_eigenvectors=False,
             )  # fmt: skip
             return np.sort(found)
         except ArpackError:
