@@ -125,13 +125,14 @@ class _Inverse:
         if info != 0:
             return None
         X = np.tril(X)
-        residual = R @ X
+        residual = X @ R
         np.einsum("vv->v", residual)[:] -= 1.0
         off = float(np.linalg.norm(residual))
         off += 2.0 * relative_error(size) * float(np.linalg.norm(R) * np.linalg.norm(X))
         if not off < 0.01:
             return None
-        # N + s is no less than (1 − 1/(clear − 1)) R Rᵀ, and R⁻¹ no more than X/(1 − off).
+        # N + s is no less than (1 − 1/(clear − 1)) R Rᵀ; and from XR = I + F it follows that
+        # R⁻¹ = (I + F)⁻¹X, so that ‖R⁻¹y‖ is no more than ‖Xy‖/(1 − ‖F‖).
         X /= (1.0 - off) * math.sqrt(1.0 - 2.0 / _CLEAR)
         return cls(X, shift, 1.0 / matrix.corner_scale)
 

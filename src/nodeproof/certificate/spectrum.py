@@ -118,7 +118,7 @@ def least_dense(matrix: Operator, N: Array, candidates: Array) -> Spectrum:
     N += raised * (V @ V.T)
     # Entries were computed by a few operations each.
     assembled = 2.0 * relative_error(matrix.roundings) * float(np.abs(N.diagonal()).max())
-    assembled += 2.0 * relative_error(32) * (norm + raised * _row_sums(V))
+    assembled += 2.0 * relative_error(32 + V.shape[1]) * (norm + raised * _row_sums(V))
     lowest = _lowest(matrix, N, raised, V)
     least = float(lowest[0])
     beyond = -math.inf
