@@ -191,19 +191,10 @@ def _build(
 
 def _least(N: Array, added: float, labels: Labels, g: float, K: int) -> float:
     """Return what the least eigenvalue of N is at least, rounding allowed for."""
-    size = len(N)
-    frobenius = float(np.linalg.norm(N))
     entries = 16.0 * _UNIT * added
     basis = _null_basis(N, labels, g, K, added)
     k = basis.shape[1]
-    turned = N
-    if k:
-        # Householder vectors give an orthogonal Q whose first columns span the null vectors.
-        Q = sl.qr(basis, mode="full", check_finite=False)[0]
-        turned = Q.T @ N @ Q
-        turned = 0.5 * (turned + turned.T)
-    # Products with Q, and Q itself, are off by this much in norm.
-    moved = 0.0 if not k else 16.0 * size * _UNIT * frobenius
+    turned, moved = _turned(N, basis, added)
     corner = float(np.linalg.norm(turned[:k, :k])) + moved
     across = float(np.linalg.norm(turned[k:, :k])) + moved
     rest = turned[k:, k:]
@@ -222,6 +213,28 @@ def _least(N: Array, added: float, labels: Labels, g: float, K: int) -> float:
     if corner > 4.0 * moved:  # they are not null but to rounding: as a whole it may be better
         value = max(value, _cholesky_bound(N))
     return value - entries
+
+
+def _turned(N: Array, basis: Array, added: float) -> tuple[Array, float]:
+    """Return N in a basis whose first vectors span these, and how far off that is in norm.
+
+    One reflection I − 2uuᵀ a vector. With w = Nu, which is off by (n + 2)u‖|N|‖, it turns N into
+    N − 2(uwᵀ + wuᵀ) + 4(uᵀw)uuᵀ, a few roundings an entry.
+    """
+    off = 0.0
+    basis = sl.qr(basis, mode="economic", check_finite=False)[0] if basis.size else basis
+    for k in range(basis.shape[1]):
+        u = basis[:, k].copy()
+        u[:k] = 0.0
+        u[k] += math.copysign(float(np.linalg.norm(u)), u[k])
+        u /= np.linalg.norm(u)
+        w = N @ u
+        a = float(u @ w)
+        N = N - 2.0 * (np.outer(u, w) + np.outer(w, u)) + 4.0 * a * np.outer(u, u)
+        basis = basis - 2.0 * np.outer(u, u @ basis)
+        size = added + 8.0 * float(np.linalg.norm(w)) + off
+        off += (12.0 * (len(N) + 2) * added + 64.0 * size) * _UNIT
+    return N, off
 
 
 def _null_basis(N: Array, labels: Labels, g: float, K: int, norm: float) -> Array:
