@@ -219,7 +219,6 @@ def picture(options: Options) -> None:
         proof = fit(make_planted(omega=omega, random_state=0), "GFL", 0).certify(time_budget=0)
         proof.plot(place)
         place.set_title(f"ω = {omega:g}: {proof.status}")
-        place.get_legend().remove()
     axes[0].set_xlabel("")
     options.out.mkdir(parents=True, exist_ok=True)
     figure.savefig(options.out / "certificate.png", dpi=150)

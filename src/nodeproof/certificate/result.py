@@ -286,24 +286,15 @@ class Certificate:
 def draw_spectrum(certificate: Certificate, axes: Any) -> None:
     """Draw the eigenvalues as a row of marks on both sides of zero."""
     values = certificate.eigenvalues
-    below = values < -1e-9 * max(1.0, float(np.abs(values).max(initial=0.0)))
+    below = values < -1e-9 * float(np.abs(values).max(initial=0.0))
     axes.axvline(0.0, color="black", lw=1.2)
-    for chosen, colour, name in (
-        (~below, "#2f6f9f", "above zero"),
-        (below, "#b04a3a", "below zero"),
-    ):
-        if chosen.any():
-            axes.plot(
-                values[chosen], np.zeros(int(chosen.sum())), "|", ms=28, mew=2, color=colour,
-                label=name,
-            )  # fmt: skip
-    axes.plot(
-        [0.0], [0.0], "o", color="black", ms=6, label=f"null directions: {certificate.nullity}"
-    )
+    for chosen, colour in ((~below, "#2f6f9f"), (below, "#b04a3a")):
+        heights = np.zeros(int(chosen.sum()))
+        axes.plot(values[chosen], heights, "|", ms=28, mew=2, color=colour)
+    axes.plot([0.0], [0.0], "o", color="black", ms=6)
     axes.set(yticks=[], xlabel="lowest eigenvalues beyond the classes themselves", ylim=(-1, 1))
     axes.set_title(certificate.status)
     axes.spines[["left", "top", "right"]].set_visible(False)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, -0.75), ncols=3, frameon=False)
 
 
 def _dual_arrays(dual: Dual, prefix: str = "") -> dict[str, NDArray[Any]]:
