@@ -58,7 +58,8 @@ class Blocks(Splitting):
         self._put_shares(Z, np.full((1, n), 1.0 / K) if alike else members)
         size = float(np.abs(self.B).max(initial=0.0)) or float(np.abs(self.costs).max(initial=0.0))
         super().__init__(Z, _RHO * size * (K if alike else 1) or 1.0)
-        self._between = 0.5 * self.rho, 4.0 * self.rho
+        # Residuals alone would lead ρ astray: it stays near where it is, or there.
+        self._between = (0.5 * self.rho, 4.0 * self.rho) if alike else (self.rho, self.rho)
         for i in range(k):
             self.U[i] = self._matrix(dual, i) / self.rho
 
@@ -94,7 +95,7 @@ class Blocks(Splitting):
         return np.asarray(L[:, chosen])
 
     def rescale(self, factor: float) -> None:
-        """Make ρ so many times larger, within limits: residuals alone would lead it astray."""
+        """Make ρ so many times larger, within limits."""
         low, high = self._between
         super().rescale(min(max(self.rho * factor, low), high) / self.rho)
 

@@ -139,11 +139,15 @@ class Search:
         if self.callback is not None and self.callback(Stage(method, seconds, objective, bound)):
             self.done = self.stopped = True
 
+    @property
+    def informed(self) -> bool:
+        """Whether most nodes know something of their class by themselves."""
+        link = 0.5 * max(abs(self.instance.w), abs(self.instance.wt))
+        return bool((np.ptp(self.instance.costs, axis=1) > link).mean() > 0.5)
+
     def try_families(self) -> None:
         """Judge the closed forms, the likelier one first."""
-        link = 0.5 * max(abs(self.instance.w), abs(self.instance.wt))
-        informed = (np.ptp(self.instance.costs, axis=1) > link).mean() > 0.5
-        for name in ("F", "G") if informed else ("G", "F"):
+        for name in ("F", "G") if self.informed else ("G", "F"):
             self.consider(FAMILIES[name](self.instance, self.z), name)
             if self.done:
                 return
@@ -199,7 +203,10 @@ class Search:
         self, max_iter: int | None, deadline: float, alike: bool
     ) -> Iterator[tuple[list[Dual], Any]]:
         assert self.dual is not None
-        state = Blocks(self.instance, self.z, self.dual, alike)
+        # Even where its bound is worse, G is the better start if links must decide.
+        linked = not (self.informed or alike or self.method == "blocks")
+        start = FAMILIES["G"](self.instance, self.z) if linked else self.dual
+        state = Blocks(self.instance, self.z, start, alike)
         look = 5
         for iteration in range(1, (max_iter or 10**9) + 1):
             state.step()
