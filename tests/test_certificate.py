@@ -15,6 +15,7 @@ from certificate_helpers import (
     refused,
 )
 from nodeproof import NodeClassifier, Problem, certify, threads
+from nodeproof.certificate import searching
 from nodeproof.certificate.certifying import certify_instance
 from nodeproof.certificate.families import FAMILIES
 from nodeproof.certificate.judging import judge
@@ -218,6 +219,21 @@ def test_an_interrupted_search_returns_what_it_has(unclear, after):
     proof = certify_instance(instance, z, callback=interrupt)
     assert proof.interrupted
     assert proof.lower_bound == seen[-1].lower_bound
+    assert proof.verify()
+
+
+def test_an_interrupt_while_nodes_are_asked_about_loses_nothing(unclear, monkeypatch):
+    instance, z = unclear
+    whole = certify_instance(instance, z, time_budget=0)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(searching, "certify_nodes", interrupt)
+    proof = certify_instance(instance, z, time_budget=0)
+    assert proof.interrupted
+    assert proof.lower_bound == whole.lower_bound
+    assert not proof.certified_nodes.any()
     assert proof.verify()
 
 

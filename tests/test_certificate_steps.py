@@ -47,8 +47,8 @@ def test_proofs_in_steps_prove_nothing_false(monkeypatch, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_proofs_in_steps_prove_nothing_false_of_hundreds(monkeypatch, kind):
     monkeypatch.setattr(ties, "_MOST", 1)
-    # Ties leave few nodes sure, and then there is little to go on from.
-    assert run(kind, range(100, 400), 0) + run(kind, range(400, 500), 40) >= 10
+    # Ties leave few nodes sure, and then there is little to go on from: hence so many.
+    assert run(kind, range(100, 400), 0) + run(kind, range(400, 600), 40) >= 20
 
 
 def test_what_is_left_differs_by_a_constant():

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cli_helpers import run, write
 from nodeproof import NodeClassifier
 from nodeproof.certificate import Certificate
 from nodeproof.cli import main
@@ -23,20 +24,6 @@ from nodeproof.solvers import BlockCADO
 NAMES = np.array(["cat", "dog", "<script>alert(1)</script>"])
 IDS = [f"user {v:03d}" for v in range(180)]
 WRITTEN = ["certificate.csv", "certificate.json", "certificate.npz", "certificate.png"]
-
-
-def run(capsys, *arguments: object) -> tuple[int, str, str]:
-    """Run the command line in this process; return exit code, output and errors."""
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    printed = capsys.readouterr()
-    return int(ended.value.code or 0), printed.out, printed.err
-
-
-def write(path: Path, rows: list[list[object]]) -> Path:
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows(rows)
-    return path
 
 
 def names_in(folder: Path) -> list[str]:

@@ -11,26 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from cli_helpers import run, write
 from nodeproof import NodeClassifier
 from nodeproof.cli import main
 from nodeproof.datasets import make_planted
 
 NAMES = np.array(["cat", "dog", "eel"])
 NEW = np.arange(0, 240, 12)
-
-
-def run(capsys, *arguments: object) -> tuple[int, str, str]:
-    """Run the command line in this process; return exit code, output and errors."""
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    printed = capsys.readouterr()
-    return int(ended.value.code or 0), printed.out, printed.err
-
-
-def write(path: Path, rows: list[list[object]]) -> Path:
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows(rows)
-    return path
 
 
 def read(path: Path) -> list[dict[str, str]]:

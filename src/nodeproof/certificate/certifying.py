@@ -64,7 +64,8 @@ def certify(
     max_iter : int, optional
         Most iterations of that search.
     callback : callable, optional
-        Told of every :class:`Stage`; a true answer ends the search.
+        Told of every :class:`Stage`; a true answer ends the search at once, and single nodes
+        are not asked about.
     random_state : int
         Seed; above some thousand nodes the proof holds but for a probability over it.
     n_jobs : int, optional
@@ -132,11 +133,13 @@ def _certify(
         interrupted = True
     proof = _Proof.of(search)
     try:
+        if not search.stopped:
+            proof.ask_nodes()
         while not (interrupted or search.stopped) and proof.go_on(deadline, max_iter):
             pass
+        proof.settle_ties()
     except KeyboardInterrupt:
         interrupted = True
-    proof.settle_ties()
     return _report(proof, labels, interrupted, time.perf_counter() - began)
 
 
@@ -147,20 +150,25 @@ class _Proof:
     search: Search
     z: Labels
     nodes: NodeCertificates
-    node_dual: Dual | None
     lower_bound: float
     failure: float
+    node_dual: Dual | None = None
     exact: bool = False
     steps: list[Step] = field(default_factory=list)
 
     @classmethod
     def of(cls, search: Search) -> _Proof:
-        nodes, node_dual = search.certify_nodes()
-        bound, failure = search.judgement.lower_bound, search.failure
-        return cls(search, search.z, nodes, node_dual, bound, failure)
+        """Return what a search has proven; of single nodes nothing is known yet."""
+        none = NodeCertificates(np.zeros(len(search.z), dtype=bool), renaming=False)
+        return cls(search, search.z, none, search.judgement.lower_bound, search.failure)
+
+    def ask_nodes(self) -> None:
+        """Find which nodes keep their class in every optimal labelling."""
+        self.nodes, self.node_dual = self.search.certify_nodes()
 
     @property
     def certified(self) -> bool:
+        """Whether the bound is within the tolerance."""
         objective = self.search.instance.value_between(self.z)[1]
         return bool(objective - self.lower_bound <= self.search.tolerance)
 
