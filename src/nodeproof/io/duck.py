@@ -1,0 +1,163 @@
+"""DuckDB, kept to a memory limit, interruptible, and with errors that fit one line."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from nodeproof.errors import InputError, MissingExtraError
+
+__all__ = ["batches", "connect", "first_row", "in_background", "quoted", "readable"]
+
+T = TypeVar("T")
+
+# Results that may wait to be taken.
+_WAITING = 3
+# Seconds between two looks at how far a query is.
+_TICK = 0.5
+
+
+def connect(temporary: Path, memory: int, threads: int) -> Any:
+    """Return a connection that spills to a folder rather than exceed a memory limit.
+
+    Parameters
+    ----------
+    temporary : pathlib.Path
+        The folder.
+    memory : int
+        Bytes.
+    threads : int
+        How many threads a query may use.
+    """
+    try:
+        import duckdb
+    except ImportError:
+        raise MissingExtraError("duckdb", "big") from None
+    connection = duckdb.connect(
+        config={
+            "threads": threads,
+            "memory_limit": f"{max(memory >> 20, 64)}MiB",
+            "temp_directory": str(temporary),
+            "preserve_insertion_order": False,
+            # Nothing is ever fetched from a network.
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+    )
+    # So that a query tells how far it is, without a bar of its own.
+    connection.execute("SET enable_progress_bar = true")
+    connection.execute("SET enable_progress_bar_print = false")
+    return connection
+
+
+def quoted(name: str, mark: str = '"') -> str:
+    """Return a name (or, with ``mark="'"``, a text) as SQL wants it.
+
+    Examples
+    --------
+    >>> quoted('a "b" c'), quoted("it's so", "'")
+    ('"a ""b"" c"', "'it''s so'")
+    """
+    return mark + name.replace(mark, 2 * mark) + mark
+
+
+def batches(connection: Any, query: str, size: int) -> Iterator[Any]:
+    """Yield the result of a query in Arrow record batches of about this many rows."""
+    relation = connection.sql(query)
+    # The method's name changed between the versions of DuckDB.
+    read = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+    yield from read(size)
+
+
+def first_row(connection: Any, query: str) -> Any:
+    """Return the first row of a result as a tuple, or None where there is none."""
+
+    def run() -> Iterator[Any]:
+        # All of them: a connection is not free again before its result is read to the end.
+        yield connection.execute(query).fetchall()
+
+    with closing(in_background(connection, run())) as results:
+        return next(iter(next(results)), None)
+
+
+@contextmanager
+def readable(what: Any) -> Iterator[None]:
+    """Turn an error of DuckDB into one of ours that names what was read."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise MemoryError(f"{_first(error)}; give more, e.g. --memory 8GB") from None
+    except duckdb.IOException as error:
+        raise OSError(f"{what}: {_first(error)}") from None
+    except duckdb.Error as error:
+        raise InputError(f"cannot read {what}: {_first(error)}") from None
+
+
+def in_background(
+    connection: Any, items: Iterable[T], waiting: Callable[[float], None] | None = None
+) -> Generator[T, None, None]:
+    """Yield what queries give while the next of it is being made on another thread.
+
+    Ctrl-C interrupts the query: DuckDB alone would not notice before its next result.
+
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        What the queries run on; nobody else may use it meanwhile.
+    items : iterable
+        Runs the queries.
+    waiting : callable, optional
+        Called now and then while there is nothing to yield, with the share of the query that
+        is done (0 where that is not known).
+    """
+    ready: queue.Queue[tuple[str, Any]] = queue.Queue(_WAITING)
+    stopped = threading.Event()
+
+    def hand_over(kind: str, item: Any) -> None:
+        while not stopped.is_set():
+            with suppress(queue.Full):
+                ready.put((kind, item), timeout=_TICK)
+                return
+
+    def produce() -> None:
+        try:
+            for item in items:
+                hand_over("item", item)
+                if stopped.is_set():
+                    return
+            hand_over("end", None)
+        except BaseException as error:  # whatever it is, it is raised where the items are taken
+            hand_over("error", error)
+
+    producer = threading.Thread(target=produce, name="nodeproof-queries")
+    producer.start()
+    try:
+        while True:
+            try:
+                kind, item = ready.get(timeout=_TICK)
+            except queue.Empty:
+                if waiting is not None:
+                    waiting(max(connection.query_progress(), 0.0) / 100.0)
+                continue
+            if kind == "error":
+                raise item
+            if kind == "end":
+                return
+            yield item
+    finally:
+        stopped.set()
+        while producer.is_alive():
+            connection.interrupt()
+            producer.join(_TICK)
+
+
+def _first(error: Exception) -> str:
+    """Return what is wrong, without DuckDB's advice on its own options."""
+    text = str(error).split("Possible fixes")[0].split("\nLINE ")[0]
+    return " ".join(text.split())

@@ -1,0 +1,156 @@
+"""One table in one or many files, as DuckDB reads it."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from nodeproof.errors import InputError
+from nodeproof.io.duck import quoted, readable
+from nodeproof.io.files import file_kind, reading, unnamed
+
+__all__ = ["FileTable", "find_files", "open_files"]
+
+# In this order: names hold spaces and commas far more often than tabs.
+_DELIMITERS = ("\t", ",", ";", " ")
+# How much the rules that look for a header may see.
+_HEAD_ROWS = 1000
+_TEXT_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+
+
+@dataclass(frozen=True)
+class FileTable:
+    """Files with the same columns.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        What the user gave: a file, a folder, or a pattern.
+    files : tuple of pathlib.Path
+        The files.
+    names, types : list of str
+        Columns, and DuckDB's types of them.
+    reader, options : str
+        Which function of DuckDB reads them, and how.
+    head : list of list of str, or None
+        The first rows of text without a header.
+    """
+
+    path: Path
+    files: tuple[Path, ...]
+    names: list[str]
+    types: list[str]
+    reader: str
+    options: str
+    head: list[list[str]] | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether these are files of delimited text."""
+        return self.reader == "read_csv"
+
+    def sql(self, files: Sequence[Path] | None = None) -> str:
+        """Return what stands behind FROM, for all files or for some."""
+        listed = ", ".join(quoted(str(file), "'") for file in files or self.files)
+        names = f" AS named({', '.join(map(quoted, self.names))})" if self.is_text else ""
+        return f"{self.reader}([{listed}], {self.options}){names}"
+
+    def column(self, position: int) -> str:
+        """Return a column as SQL; white space around the fields of text does not count."""
+        name = quoted(self.names[position])
+        return f"nullif(trim({name}, ' \t'), '')" if self.is_text else name
+
+    def with_header(self) -> FileTable:
+        """Return the same table with its columns named by the first line."""
+        assert self.head is not None
+        names = self.head[0]
+        if len({name.lower() for name in names}) < len(names):
+            raise InputError(f"{self.path} has two columns of the same name: {', '.join(names)}")
+        options = self.options.replace("header=false", "header=true")
+        return replace(self, names=names, options=options, head=None)
+
+
+def find_files(path: Path) -> tuple[Path, ...]:
+    """Return the files that a path means: itself, those in the folder, or those that match."""
+    if path.is_file():
+        return (path,)
+    if path.is_dir():
+        # Those that begin with a dot or a line are notes that programs leave.
+        files = [
+            file
+            for file in sorted(path.rglob("*"))
+            if file.is_file() and not file.name.startswith((".", "_"))
+        ]
+        found = [file for file in files if file.suffix.lower() == ".parquet"]
+        found = found or [file for file in files if file.name.lower().endswith(_TEXT_SUFFIXES)]
+        if not found:
+            raise InputError(f"the folder {path} holds no Parquet, CSV or TSV file")
+        return tuple(found)
+    if not any(mark in str(path) for mark in "*?["):
+        raise InputError(f"{path} does not exist; check the path")
+    root = Path(path.anchor)
+    found = sorted(file for file in root.glob(str(path.relative_to(root))) if file.is_file())
+    if not found:
+        raise InputError(f"no file matches {path}")
+    return tuple(found)
+
+
+def open_files(connection: Any, path: str | os.PathLike[str]) -> FileTable:
+    """Find the files of a table and its columns.
+
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        What reads them.
+    path : path
+        Parquet or delimited text: a file, a folder, or a pattern.
+    """
+    files = find_files(Path(path))
+    kinds = {file_kind(file) for file in files}
+    if kinds == {"text"}:
+        return _open_text(Path(path), files)
+    if kinds != {"parquet"}:
+        raise InputError(f"{path}: expected Parquet files, or files of delimited text")
+    # Files may list the same columns in another order.
+    options = "union_by_name=true, hive_partitioning=false, binary_as_string=true"
+    table = FileTable(Path(path), files, [], [], "read_parquet", options)
+    with readable(path):
+        rows = connection.execute(f"DESCRIBE SELECT * FROM {table.sql()}").fetchall()
+    return replace(table, names=[row[0] for row in rows], types=[row[1] for row in rows])
+
+
+def _open_text(path: Path, files: tuple[Path, ...]) -> FileTable:
+    (head, delimiter), *others = (_read_head(file) for file in files)
+    width = len(head[0])
+    for file, (rows, mark) in zip(files[1:], others, strict=True):
+        if mark != delimiter or len(rows[0]) != width:
+            raise InputError(f"{file} has other columns than {files[0]}")
+    names = [unnamed(i) for i in range(width)]
+    columns = ", ".join(f"{quoted(name, chr(39))}: 'VARCHAR'" for name in names)
+    # Everything is text at first: "007" is not the node 7.
+    options = (
+        f"auto_detect=false, columns={{{columns}}}, delim={quoted(delimiter, chr(39))}, "
+        "quote='\"', escape='\"', comment='#', header=false"
+    )
+    return FileTable(path, files, names, ["VARCHAR"] * width, "read_csv", options, head)
+
+
+def _read_head(path: Path) -> tuple[list[list[str]], str]:
+    """Return the fields of the first rows of a text file, and what separates them."""
+    with reading(path):
+        opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
+        with opener(path, "rt", encoding="utf-8-sig") as file:
+            rows = (line for line in file if line.strip() and not line.startswith("#"))
+            lines = list(islice(rows, _HEAD_ROWS))
+    if not lines:
+        raise InputError(f"{path} is empty: it holds no line but blank ones and comments")
+    delimiter = next((mark for mark in _DELIMITERS if mark in lines[0].strip()), ",")
+    fields = [[cell.strip(" \t") for cell in row] for row in csv.reader(lines, delimiter=delimiter)]
+    # What has another number of fields is left to DuckDB, which names the line.
+    return [row for row in fields if len(row) == len(fields[0])], delimiter
