@@ -135,6 +135,33 @@ def certify(model: Path, **options: Any) -> None:
 
 
 @cli.command()
+@click.argument("edges", type=click.Path(path_type=Path))
+@click.argument("out", type=click.Path(path_type=Path), required=False)
+@click.option("--nodes", type=click.Path(path_type=Path),
+              help="Table whose column node lists further nodes.")  # fmt: skip
+@click.option("--source", help="Column of EDGES with one end: a name, or a position from 0.")
+@click.option("--target", help="Column of EDGES with the other end.")
+@click.option("--weight", help="Column of EDGES with the weight.")
+@click.option("--memory", metavar="SIZE",
+              help="Memory to use, such as 4GB; half of what is free by default.")  # fmt: skip
+@click.option("--jobs", type=click.IntRange(min=1), help="Threads; every core by default.")
+@click.option("--fresh", is_flag=True, help="Forget what was begun, and replace OUT.")
+@click.option("--verify", is_flag=True,
+              help="Check the sums of all files; of a folder that is there, if given alone.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
+def convert(edges: Path, out: Path | None, **options: Any) -> None:
+    """Convert the links in EDGES to a graph on disk, the folder OUT.
+
+    EDGES is a Parquet, CSV or TSV file, a folder of them, or a quoted pattern; it may be far larger
+    than memory. After Ctrl-C or a crash the same command goes on. `nodeproof convert --verify OUT`
+    checks a folder.
+    """
+    from nodeproof.cli.convert import run_convert
+
+    run_convert(edges, out, **options)
+
+
+@cli.command()
 @click.argument("names", nargs=-1, required=True, metavar="{fig1|fig2|fig3|theorem|all|…}...")
 @click.option("--seeds", type=click.IntRange(min=1), default=None,
               help="Draws of the data at each place; 10 by default, 2 with --quick.")  # fmt: skip
@@ -170,6 +197,38 @@ def reproduce(
         jobs=jobs or -1,
         fresh=fresh,
     )
+
+
+@cli.command()
+@click.option("--links", default="1e4,1e5,1e6,1e7", show_default=True, metavar="N,N,…",
+              help="Sizes of the graphs.")  # fmt: skip
+@click.option("--repeats", type=click.IntRange(min=1), default=3, show_default=True,
+              help="The best of so many fits counts.")  # fmt: skip
+@click.option("--peers/--no-peers", default=True, show_default=True,
+              help="Measure other methods, too.")  # fmt: skip
+@click.option("--peers-up-to", type=click.FloatRange(min=1), default=1e6, show_default=True,
+              metavar="N", help="Most links that other methods are given.")  # fmt: skip
+@click.option("--out-of-core-from", "disk_from", type=click.FloatRange(min=1), default=2e8,
+              show_default=True, metavar="N",
+              help="From so many links on, fit graph and labels from disk.")  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path), default=Path("bench"), show_default=True,
+              help="Folder; what is finished there is not redone.")  # fmt: skip
+@click.option("--jobs", type=click.IntRange(min=1), help="Threads of a fit; every core by default.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+              help="Seed of the graphs.")  # fmt: skip
+@click.option("--fresh", is_flag=True, help="Forget what is finished in the folder.")
+@click.option("--keep-data", is_flag=True, help="Leave the graphs in the folder.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
+def bench(out: Path, as_json: bool, **settings: Any) -> None:
+    """Measure time and memory on sparse planted graphs, beside one A @ M and other methods.
+
+    Writes bench.json, bench.csv and, with matplotlib, bench.png. Every measurement has a process
+    of its own and is kept at once; after Ctrl-C or a crash the same command goes on.
+    """
+    from nodeproof.cli.bench import read_sizes, run_bench
+
+    check_folder(out)
+    run_bench(out, as_json, **{**settings, "links": read_sizes(settings["links"])})
 
 
 @cli.group()
