@@ -106,8 +106,10 @@ def convert(
     (GraphFolder(n=3, links=2), ['ann', 'bob', 'eve'], [1.0, 2.0, 1.0])
     """
     out = Path(out)
-    if not (fresh and is_graph_folder(out)):
+    if not is_graph_folder(out):
         refuse_occupied(out)
+    elif not fresh:
+        raise InputError(f"{out} is a graph folder already; to replace it, add --fresh")
     limit = available_memory() // 2 if memory is None else parse_size(memory)
     if limit < _LEAST_MEMORY:
         raise InputError(f"a conversion needs at least 128MiB of memory, got {limit:,} bytes")

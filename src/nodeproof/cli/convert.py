@@ -1,0 +1,110 @@
+"""`nodeproof convert`: files of links in, a graph on disk out."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from nodeproof import __version__
+from nodeproof.cli.console import LiveLine, note, notes_from_warnings, screen
+from nodeproof.io.converting import convert, work_folder
+from nodeproof.io.files import count_of
+from nodeproof.io.graph_folder import GraphFolder
+
+__all__ = ["run_convert"]
+
+_STAGES = {"ids": "looking at ids", "links": "sharing out links", "rows": "sorting rows"}
+
+
+def run_convert(
+    edges: Path, out: Path | None, *, verify: bool, jobs: int | None, as_json: bool, **options: Any
+) -> None:
+    """Convert, or only verify a folder that was converted earlier."""
+    if out is None and not verify:
+        raise click.UsageError("Missing argument 'OUT': the folder to write.")
+    began = time.perf_counter()
+    notes: list[str] = []
+    with _StageLine(enabled=not as_json) as line:
+        if out is None:
+            graph = GraphFolder.open(edges)
+        else:
+            if work_folder(out).exists() and not options["fresh"]:
+                notes.append("going on from what an earlier run has finished (--fresh forgets it)")
+            try:
+                with notes_from_warnings(notes):
+                    graph = convert(edges, out, threads=jobs, progress=line, **options)
+            except KeyboardInterrupt:
+                line.__exit__()
+                if work_folder(out).exists():
+                    note(
+                        f"what is finished is kept in {work_folder(out)}; the same command goes on"
+                    )
+                raise
+            notes += _notes(graph)
+        if verify:
+            graph.verify(line)
+    summary = {
+        "nodeproof": __version__,
+        "folder": str(graph.path),
+        "nodes": graph.n_nodes,
+        "links": graph.n_entries // 2,
+        "weighted": len(graph.weights) > 0,
+        "read": graph.read,
+        "bytes": sum(file.stat().st_size for file in graph.path.iterdir()),
+        "verified": verify,
+        "seconds": round(time.perf_counter() - began, 3),
+        "notes": notes,
+    }
+    if as_json:
+        print(json.dumps(summary, indent=2, ensure_ascii=False))
+        return
+    for text in notes:
+        note(text)
+    _show(summary)
+
+
+def _notes(graph: GraphFolder) -> list[str]:
+    """Say what of the links was dropped or merged."""
+    read, notes = graph.read, []
+    if read["loops"]:
+        notes.append(f"{count_of(read['loops'], 'self loop')} dropped")
+    if read["zeros"]:
+        notes.append(f"{count_of(read['zeros'], 'link')} with weight 0 dropped")
+    if read["repeats"]:
+        largest = " with its largest weight" if len(graph.weights) else ""
+        notes.append(
+            f"{count_of(read['repeats'], 'repeat')} of a link, in the same or the other direction; "
+            f"each link counts once{largest}"
+        )
+    alone = int((graph.degrees[:] == 0).sum())
+    if alone:
+        notes.append(f"{count_of(alone, 'node')} without a link: isolated")
+    return notes
+
+
+def _show(summary: dict[str, Any]) -> None:
+    table = Table(title="Graph folder", show_header=False)
+    for key in ("nodes", "links"):
+        table.add_row(key, f"{summary[key]:,}")
+    table.add_row("weights", "yes" if summary["weighted"] else "all one")
+    table.add_row("size", f"{summary['bytes'] / 1e6:,.1f} MB")
+    table.add_row("checksums", "verified" if summary["verified"] else "written")
+    table.add_row("time", f"{summary['seconds']:.1f} s")
+    table.add_row("folder", summary["folder"])
+    screen.print(table)
+
+
+class _StageLine(LiveLine):
+    """Shows how far a stage is."""
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        share = done / total if total else 1.0
+        self.show(
+            f"{_STAGES.get(stage, f'checking {stage}')}: {share:.0%} ({self.seconds:.0f} s; after "
+            "Ctrl-C the same command goes on)"
+        )
