@@ -147,7 +147,7 @@ def certify(model: Path, **options: Any) -> None:
 @click.option("--jobs", type=click.IntRange(min=1), help="Threads; every core by default.")
 @click.option("--fresh", is_flag=True, help="Forget what was begun, and replace OUT.")
 @click.option("--verify", is_flag=True,
-              help="Check the sums of all files; of a folder that is there, if given alone.")  # fmt: skip
+              help="Check the sums of all files; given alone, of a folder there is.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
 def convert(edges: Path, out: Path | None, **options: Any) -> None:
     """Convert the links in EDGES to a graph on disk, the folder OUT.
