@@ -176,7 +176,7 @@ def test_a_sweep_is_the_stated_update(planted, null_model, temperature, n_batche
     models = build(planted, son=0.0, null_model=null_model).fit_models(np.eye(K)[planted.y_true])
     sweeper = Sweeper(problem, n_batches)
     expected = plain_sweep(problem, W, models, temperature, sweeper.batch)
-    sweeper.charge(models, W)
+    sweeper.charge(models)
     sweeper.sweep(W, models.affinity, models.log_prior, temperature)
     np.testing.assert_allclose(W, expected, atol=1e-4)
 
@@ -193,7 +193,7 @@ def test_the_free_energy_never_rises(planted, seed):
         sweeper, models, energies = Sweeper(problem), problem.fit_models(W), []
         assert sweeper.batch == 1
         for _ in range(6):
-            sweeper.charge(models, W)
+            sweeper.charge(models)
             sweeper.sweep(W, models.affinity, models.log_prior, temperature)
             energies.append(problem.free_energy(W, models, temperature))
             terms = problem.fit_terms(W, models.terms, tol=1e-4)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from nodeproof import kernels
+from nodeproof import kernels, threads
 from nodeproof.errors import InputError
 
 __all__ = ["check_adjacency", "from_edges", "is_pyg_data"]
@@ -61,25 +61,56 @@ def check_adjacency(graph: Any, n_nodes: int | None = None) -> sp.csr_array:
         raise InputError(f"weights of links must be real numbers, got {matrix.dtype}")
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float64 if matrix.dtype.itemsize > 2 else np.float32)
-    if not matrix.has_canonical_format:
+    seen = _inspect(matrix)
+    if not seen.ordered:
         matrix = matrix.copy()
+        matrix.has_canonical_format = False
         matrix.sum_duplicates()
-    bad = kernels.first_bad_weight(matrix.data)
-    if bad >= 0:
+        seen = _inspect(matrix)
+    if seen.bad:
+        bad = kernels.first_bad_weight(matrix.data)
         row = int(np.searchsorted(matrix.indptr, bad, side="right")) - 1
         column, value = int(matrix.indices[bad]), matrix.data[bad]
         what = "negative" if value < 0 else "not finite"
         raise InputError(f"the weight of the link ({row}, {column}) is {what}: {value}")
-    loops, zeros = kernels.count_loops_and_zeros(matrix.indptr, matrix.indices, matrix.data)
-    if loops or zeros:
+    if seen.loops or seen.zeros:
         matrix = matrix.copy()
         matrix.setdiag(0)
         matrix.eliminate_zeros()
-    if not kernels.is_symmetric(matrix.indptr, matrix.indices, unless_all_one(matrix.data)):
+        seen = _inspect(matrix)
+    symmetric = seen.symmetric
+    if symmetric and not seen.all_one:
+        symmetric = kernels.is_symmetric(matrix.indptr, matrix.indices, matrix.data)
+    if not symmetric:
         _warn_directed()
         matrix = matrix.maximum(matrix.T).tocsr()
         matrix.sort_indices()
     return matrix
+
+
+class _Seen(NamedTuple):
+    """What one pass over a CSR matrix tells."""
+
+    loops: int
+    zeros: int
+    bad: int
+    all_one: bool
+    ordered: bool
+    symmetric: bool
+
+
+def _inspect(matrix: sp.csr_array) -> _Seen:
+    def part(lo: int, hi: int) -> tuple[int, int, int, int, bool, np.uint64]:
+        found: tuple[int, int, int, int, bool, np.uint64] = kernels.inspect_links(
+            lo, hi, matrix.indptr, matrix.indices, matrix.data
+        )
+        return found
+
+    parts = threads.map_rows(part, matrix.shape[0])
+    loops, zeros, ones, bad = (sum(int(found[k]) for found in parts) for k in range(4))
+    odd = sum(int(found[5]) for found in parts) % 2**64
+    ordered = all(found[4] for found in parts)
+    return _Seen(loops, zeros, bad, ones == matrix.nnz, ordered, odd == 0)
 
 
 def _warn_directed() -> None:

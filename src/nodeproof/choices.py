@@ -194,7 +194,7 @@ def _names_all(nodes: NodeData) -> bool:
 
 def _is_cheap(nodes: NodeData) -> bool:
     assert nodes.graph is not None
-    return (nodes.graph.adjacency.nnz + nodes.graph.n_nodes) * nodes.n_classes <= _CHEAP
+    return (nodes.graph.n_entries + nodes.graph.n_nodes) * nodes.n_classes <= _CHEAP
 
 
 def _means_matter(X: NDArray[Any], y: NDArray[np.int64] | None, n_classes: int) -> tuple[bool, str]:
@@ -316,7 +316,11 @@ def choose_solver(solver: Any, choices: Choices, **settings: Any) -> Any:
     if isinstance(solver, str):
         if solver in ("auto", "block"):
             chosen: Any = BlockCADO(
-                temperature=settings["temperature"], n_init=settings["n_init"], **common
+                temperature=settings["temperature"],
+                n_init=settings["n_init"],
+                engine=settings.get("engine"),
+                checkpoint=settings.get("checkpoint"),
+                **common,
             )
         elif solver == "cado":
             chosen = CADO(**common)

@@ -156,7 +156,7 @@ def _most_classes(family: Family) -> int:
     """Return how many classes to try at most."""
     work = family.n_nodes
     if family.graph is not None:
-        work += family.graph.adjacency.nnz
+        work += family.graph.n_entries
     if family.terms and family.nodes.X is not None:
         X = family.nodes.X
         work += X.size if sp.issparse(X) else X.size * -(-X.shape[1] // 2)

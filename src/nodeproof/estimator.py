@@ -101,8 +101,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         Most sweeps of one start, from one re-fit of a classifier to the next.
     tol : float
         Stop when rows change by less, on average over the nodes.
-    engine : None
-        Where the work is done; only this machine so far.
+    engine : None, "dask" or distributed.Client
+        Where sweeps are done: on this machine, on the Dask cluster that was connected to last, or
+        on this one. The result does not depend on it.
     n_jobs : int, optional
         Threads; by default every core, or as many as OMP_NUM_THREADS says. The result does not
         depend on it.
@@ -116,7 +117,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
     ----------
     labels_ : ndarray of shape (n,)
         The class of every node.
-    proba_ : ndarray of shape (n, K)
+    proba_ : ndarray of shape (n, K), float32
         Class probabilities of every node.
     classes_ : ndarray of shape (K,)
         Names of the classes, in the order of the columns of `proba_`.
@@ -256,6 +257,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             tol=self.tol,
             n_jobs=self.n_jobs,
             random_state=seed,
+            engine=self.engine,
         )
         smoothing = None if X is None else Smoothing(X, network)
         K = len(labels.classes)
@@ -362,7 +364,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         codes = self.predict_proba(X, graph=graph).argmax(axis=1)
         return np.asarray(self.classes_[codes])
 
-    def predict_proba(self, X: Any = None, *, graph: Any = None) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any = None, *, graph: Any = None) -> NDArray[Any]:
         """Return `proba_`, or the class probabilities of new nodes by their features and links.
 
         Parameters
@@ -485,8 +487,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         choices: Choices,
     ) -> None:
         tuned = plan.tuned
-        proba = choose_probabilities(problem, result, solver, tuned, choices).astype(np.float64)
-        proba /= proba.sum(axis=1, keepdims=True)
+        proba = np.asarray(
+            choose_probabilities(problem, result, solver, tuned, choices), dtype=np.float32
+        )
         codes = proba.argmax(axis=1)
         self.classes_ = labels.classes
         self.proba_ = proba

@@ -18,7 +18,7 @@ _STRETCHES, _STRETCH = 20, 1000
 
 
 def find_suspects(
-    proba: Array, codes: NDArray[np.int64] | None, classes: NDArray[Any]
+    proba: NDArray[Any], codes: NDArray[np.int64] | None, classes: NDArray[Any]
 ) -> np.recarray[Any, Any]:
     """Return the labelled nodes whose label is probably wrong, worst first.
 
@@ -46,7 +46,7 @@ def find_suspects(
     if codes is None:
         return np.recarray(0, dtype=fields)
     known = np.flatnonzero(codes >= 0)
-    p_wrong = np.clip(1.0 - proba[known, codes[known]], 0.0, 1.0)
+    p_wrong = np.clip(1.0 - proba[known, codes[known]].astype(np.float64), 0.0, 1.0)
     order = np.argsort(-p_wrong, kind="stable")
     doubted = (p_wrong > 0.5) & (proba[known].argmax(axis=1) != codes[known])
     order = order[doubted[order]]
@@ -80,7 +80,7 @@ def node_evidence(
     graph, affinity = problem.graph, models.affinity
     if graph is not None and affinity is not None and totals is not None:
         eta = graph.eta[lo:hi, None]
-        links = np.asarray(graph.adjacency[lo:hi] @ W, dtype=np.float64)
+        links = graph.times_rows(np.ascontiguousarray(W, dtype=np.float32), lo, hi)
         pairs = eta * (totals - eta * W[lo:hi])
         if affinity.ell.shape == (1, 1):
             evidence["graph"] = affinity.ell[0, 0] * links - affinity.ell_t[0, 0] * pairs
@@ -104,6 +104,7 @@ def source_shares(problem: Problem, W: NDArray[Any], models: Models) -> dict[str
     if problem.n_classes == 1:
         return {}
     margins: dict[str, float] = {}
+    W = np.ascontiguousarray(W, dtype=np.float32)
     totals = problem.graph.null_totals(W) if problem.graph else None
     for lo, hi in _stretches(n):
         evidence = node_evidence(problem, W, models, totals, lo, hi)

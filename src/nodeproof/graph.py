@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +20,10 @@ from nodeproof import kernels, threads
 from nodeproof.adjacency import check_adjacency, unless_all_one
 from nodeproof.errors import InputError
 
-__all__ = ["Affinity", "Graph", "NullCorrected"]
+if TYPE_CHECKING:
+    from nodeproof.io.graph_folder import GraphFolder
+
+__all__ = ["Affinity", "Graph", "NullCorrected", "RowSums"]
 
 Array = NDArray[np.float64]
 
@@ -28,6 +33,9 @@ _HUB_DISPERSION = 0.25
 
 # How many links a guess about the contrast of densities is worth.
 _GUESS_LINKS = 20.0
+
+# Links of so many labelled nodes, evenly spaced, say how densely classes are linked.
+_MOST_ASKED = 20_000
 
 # Keeps estimated densities off 0 and 1, where log-odds are infinite.
 _TINY = 1e-12
@@ -47,15 +55,13 @@ class NullCorrected(LinearOperator):
            [-0.5,  0.5,  0. ]])
     """
 
-    def __init__(
-        self, adjacency: sp.csr_array, eta: Array, t: float, dtype: Any = np.float64
-    ) -> None:
-        super().__init__(dtype=np.dtype(dtype), shape=adjacency.shape)
-        self.adjacency, self.eta, self.t = adjacency, eta.astype(dtype), t
+    def __init__(self, graph: Graph, eta: Array, t: float, dtype: Any = np.float64) -> None:
+        super().__init__(dtype=np.dtype(dtype), shape=(graph.n_nodes, graph.n_nodes))
+        self.graph, self.eta, self.t = graph, eta.astype(dtype), t
 
     def _matmat(self, M: Array) -> Array:
         eta = self.eta[:, None]
-        return np.asarray(self.adjacency @ M - self.t * eta * (self.eta @ M - eta * M))
+        return np.asarray(self.graph.times(M) - self.t * eta * (self.eta @ M - eta * M))
 
     def _matvec(self, x: Array) -> Array:
         return self._matmat(x.reshape(-1, 1))[:, 0]
@@ -64,13 +70,65 @@ class NullCorrected(LinearOperator):
         return self
 
 
+@dataclass(frozen=True)
+class RowSums:
+    """What is needed of W beside its links, from one pass.
+
+    Attributes
+    ----------
+    totals : ndarray of shape (K,)
+        ``Σ_v η_v W_vi``.
+    sizes : ndarray of shape (K,)
+        ``Σ_v W_vi``.
+    squares : ndarray of shape (1, 1) or (K, K)
+        ``Σ_v η_v² W_vi W_vj``: its trace, or all of it.
+    """
+
+    totals: Array
+    sizes: Array
+    squares: Array
+
+    @classmethod
+    def of(cls, W: NDArray[Any], eta: Array, matrix: bool = False) -> RowSums:
+        """Return the sums over all rows."""
+        return cls.split(
+            threads.sum_rows(lambda lo, hi: cls.part(W, eta, matrix, lo, hi), len(W)), W.shape[1]
+        )
+
+    @staticmethod
+    def part(W: NDArray[Any], eta: Array, matrix: bool, lo: int, hi: int) -> Array:
+        """Return the sums over rows lo…hi as one array."""
+        K = W.shape[1]
+        sums = np.zeros(2 * K + (K * K if matrix else 1))
+        side = K if matrix else 1
+        squares = sums[2 * K :].reshape(side, side)
+        kernels.row_sums(lo, hi, eta, W, sums[:K], sums[K : 2 * K], squares)
+        return sums
+
+    @classmethod
+    def split(cls, sums: Array, n_classes: int) -> RowSums:
+        """Return the sums out of one array."""
+        K, squares = n_classes, sums[2 * n_classes :]
+        side = round(len(squares) ** 0.5)
+        return cls(sums[:K], sums[K : 2 * K], squares.reshape(side, side))
+
+    @property
+    def pairs(self) -> Array:
+        """``Σ_{u≠v} η_u η_v W_ui W_vj``: its trace, shape (1, 1), or all of it, (K, K)."""
+        if self.squares.shape == (1, 1):
+            return np.asarray(self.totals @ self.totals - self.squares)
+        return np.asarray(np.outer(self.totals, self.totals) - self.squares)
+
+
 class Graph:
     """An undirected graph with its null model.
 
     Parameters
     ----------
     graph : object
-        Anything that :func:`nodeproof.adjacency.check_adjacency` reads.
+        Anything that :func:`nodeproof.adjacency.check_adjacency` reads, or a
+        folder that `nodeproof convert` wrote: its path, or a
+        :class:`nodeproof.io.graph_folder.GraphFolder`.
     null_model : {"auto", "uniform", "degree"}
         "auto" takes "degree" where the degrees spread far more than chance allows.
     n_nodes : int, optional
@@ -78,20 +136,37 @@ class Graph:
 
     Attributes
     ----------
-    adjacency : scipy.sparse.csr_array of shape (n, n)
-        Symmetric, without self loops.
+    n_nodes, n_entries : int
+        Nodes, and stored links: each counts in both directions.
+    indptr, indices : ndarray of shape (n + 1,) and (n_entries,)
+        The links in CSR form, rows sorted, symmetric, without self loops; of a folder on disk
+        they are memory-mapped.
+    weights : ndarray of shape (n_entries,), or (0,) where all weights are one
+        For the kernels.
+    degrees : ndarray of shape (n,)
+        Sums of weights.
     eta : ndarray of shape (n,)
         The factors of the null model; 0 for nodes without a link.
-    weights : ndarray of shape (nnz,), or (0,) where all weights are one
-        For the kernels.
     """
 
     def __init__(self, graph: Any, null_model: str = "auto", n_nodes: int | None = None) -> None:
-        self.adjacency = check_adjacency(graph, n_nodes)
-        self.n_nodes: int = self.adjacency.shape[0]
-        self.weights = unless_all_one(self.adjacency.data)
+        if isinstance(graph, str | PathLike):
+            from nodeproof.io.graph_folder import GraphFolder
+
+            graph = GraphFolder.open(graph)
+        #: the folder on disk that the links are in, if they are
+        self.folder: GraphFolder | None = None
+        if hasattr(graph, "indptr") and hasattr(graph, "degrees"):
+            self._read_folder(graph, n_nodes)
+        else:
+            matrix = check_adjacency(graph, n_nodes)
+            self.adjacency = matrix
+            self.n_nodes = matrix.shape[0]
+            self.indptr, self.indices = matrix.indptr, matrix.indices
+            self.weights = unless_all_one(matrix.data)
+            self.degrees = _degrees(matrix, len(self.weights) > 0)
+        self.n_entries = len(self.indices)
         self.weighted = len(self.weights) > 0
-        self.degrees: Array = np.asarray(self.adjacency.sum(axis=1, dtype=np.float64)).ravel()
         self.total = float(self.degrees.sum())
         # One link of mean weight counts as one observation, whatever the unit of the weights.
         self.unit = self.total / len(self.weights) if self.weighted else 1.0
@@ -107,6 +182,42 @@ class Graph:
         else:
             # Of a node without any link nothing is known, not even that it avoids others.
             self.eta = (self.degrees > 0).astype(np.float64)
+
+    def _read_folder(self, folder: GraphFolder, n_nodes: int | None) -> None:
+        if n_nodes is not None and n_nodes != folder.n_nodes:
+            raise InputError(
+                f"the graph in {folder.path} has {folder.n_nodes} nodes but features or labels "
+                f"have {n_nodes} rows; they must be listed for the same nodes, in the same order"
+            )
+        self.folder = folder
+        self.n_nodes = folder.n_nodes
+        self.indptr, self.indices = folder.indptr, folder.indices
+        self.weights, self.degrees = folder.weights, folder.degrees
+
+    @cached_property
+    def adjacency(self) -> sp.csr_array:
+        """The links as a scipy matrix; of a folder on disk, its weights are made in memory."""
+        data = self.weights if self.weighted else np.ones(self.n_entries, dtype=np.float32)
+        return sp.csr_array((data, self.indices, self.indptr), shape=(self.n_nodes,) * 2)
+
+    def times(self, M: NDArray[Any]) -> NDArray[Any]:
+        """Return ``A @ M``, shape (n, any), in the precision of M: float32 or float64."""
+        if M.dtype != np.float32:
+            return np.asarray(self.adjacency @ M)
+        M = np.ascontiguousarray(M)
+        out = np.empty_like(M)
+
+        def part(lo: int, hi: int) -> None:
+            out[lo:hi] = self.times_rows(M, lo, hi)
+
+        threads.map_rows(part, self.n_nodes)
+        return out
+
+    def times_rows(self, M: NDArray[Any], lo: int, hi: int) -> Array:
+        """Return rows lo…hi of ``A @ M`` for contiguous M in float32."""
+        out = np.empty((hi - lo, M.shape[1]))
+        kernels.product_rows(lo, hi, self.indptr, self.indices, self.weights, M, out)
+        return out
 
     def degree_dispersion(self) -> float:
         """Return the squared coefficient of variation of the degrees beyond Poisson noise.
@@ -125,7 +236,7 @@ class Graph:
 
     def operator(self, t: float) -> NullCorrected:
         """Return ``A − tN`` (zero diagonal) as a linear operator."""
-        return NullCorrected(self.adjacency, self.eta, t)
+        return NullCorrected(self, self.eta, t)
 
     def phi(self, W: Array, s: float, t: float) -> float:
         """Return the paper's graph term ``−s Σ_{u≠v} (A − tN)_uv (√W√Wᵀ)_uv``."""
@@ -140,25 +251,19 @@ class Graph:
 
     def link_mass(self, W: NDArray[Any], matrix: bool = False) -> Array:
         """Return ``Σ_{u≠v} A_uv W_ui W_vj``: its trace, shape (1, 1), or all of it, (K, K)."""
-        A, W = self.adjacency, np.ascontiguousarray(W)
+        W = np.ascontiguousarray(W)
+        add = kernels.link_mass if W.dtype == np.float32 else kernels.link_mass_exactly
 
         def part(lo: int, hi: int) -> Array:
             mass = np.zeros((W.shape[1],) * 2 if matrix else (1, 1))
-            kernels.link_mass(lo, hi, A.indptr, A.indices, self.weights, W, mass)
+            add(lo, hi, self.indptr, self.indices, self.weights, W, mass)
             return mass
 
         return threads.sum_rows(part, self.n_nodes)
 
     def pair_mass(self, W: NDArray[Any], matrix: bool = False) -> Array:
         """Return ``Σ_{u≠v} η_u η_v W_ui W_vj``: its trace, shape (1, 1), or all, (K, K)."""
-        totals = self.null_totals(W)
-
-        def part(lo: int, hi: int) -> Array:
-            rows = self.eta[lo:hi, None] * W[lo:hi]
-            return rows.T @ rows if matrix else np.full((1, 1), np.vdot(rows, rows))
-
-        pairs = np.outer(totals, totals) if matrix else np.full((1, 1), totals @ totals)
-        return np.asarray(pairs - threads.sum_rows(part, self.n_nodes))
+        return RowSums.of(W, self.eta, matrix).pairs
 
     def null_totals(self, W: NDArray[Any]) -> Array:
         """Return ``Σ_v η_v W_vi``, shape (K,)."""
@@ -206,7 +311,7 @@ class Affinity:
         cls,
         graph: Graph,
         labels: NDArray[np.int64] | None = None,
-        start: NDArray[Any] | None = None,
+        masses: tuple[Array, Array] | None = None,
     ) -> Affinity:
         """Return the pair to begin with, from the labelled nodes and a guess.
 
@@ -218,14 +323,14 @@ class Affinity:
         ----------
         labels : ndarray of shape (n,), optional
             Given labels, −1 where there is none.
-        start : ndarray of shape (n, K), optional
-            Rows that a solver starts from.
+        masses : pair of ndarray of shape (1, 1), optional
+            Link mass and pair mass of the rows that a solver starts from.
         """
         links, pairs = np.zeros(2), np.zeros(2)
         if labels is not None and (labels >= 0).any():
             links, pairs = _labelled_mass(graph, labels)
         guess = graph.density * np.array([np.sqrt(2.0), np.sqrt(0.5)])
-        if start is not None and _avoids_itself(graph, start):
+        if masses is not None and _avoids_itself(graph, *masses):
             guess = guess[::-1]
         weight = _GUESS_LINKS * graph.unit / graph.density if graph.density > 0 else 1.0
         rates = _bounded((links + weight * guess) / (pairs + weight), graph)
@@ -286,11 +391,11 @@ class Affinity:
         return float(self.constant - 0.5 * bound)
 
 
-def _avoids_itself(graph: Graph, W: NDArray[Any]) -> bool:
+def _avoids_itself(graph: Graph, links: Array, pairs: Array) -> bool:
     """Tell whether classes hold fewer links than chance would give them, by four sigmas."""
-    links = 0.5 * graph.link_mass(W, False)[0, 0] / graph.unit
-    by_chance = 0.5 * graph.density * graph.pair_mass(W, False)[0, 0] / graph.unit
-    return bool(links < by_chance - 4.0 * np.sqrt(by_chance))
+    held = 0.5 * links[0, 0] / graph.unit
+    by_chance = 0.5 * graph.density * pairs[0, 0] / graph.unit
+    return bool(held < by_chance - 4.0 * np.sqrt(by_chance))
 
 
 def _is_bernoulli(graph: Graph) -> bool:
@@ -315,17 +420,29 @@ def _bounded(rates: Array, graph: Graph) -> Array:
 
 
 def _labelled_mass(graph: Graph, labels: NDArray[np.int64]) -> tuple[Array, Array]:
-    """Return links and pairs among labelled nodes: (of equal labels, of different ones)."""
+    """Return links and pairs of labelled nodes: (of equal labels, of different ones).
+
+    From all labelled nodes, or an even sample of them, to all others.
+    """
     known = np.flatnonzero(labels >= 0)
-    y, eta = labels[known], graph.eta[known]
-    among = graph.adjacency[known][:, known].tocoo()
-    equal = float(among.data[y[among.row] == y[among.col]].sum())
-    pairs_equal = float((np.bincount(y, weights=eta) ** 2).sum() - eta @ eta)
-    pairs_all = float(eta.sum() ** 2 - eta @ eta)
+    asked = known[:: -(-len(known) // _MOST_ASKED)]
+    y, eta = labels[asked], graph.eta[asked]
+    equal, linked = kernels.labelled_links(
+        asked, graph.indptr, graph.indices, graph.weights, labels
+    )
+    totals = np.bincount(labels[known], weights=graph.eta[known])
+    pairs_equal = float(eta @ (totals[y] - eta))
+    pairs_all = float(eta @ (totals.sum() - eta))
     return (
-        np.array([equal, float(among.data.sum()) - equal]),
+        np.array([equal, linked - equal]),
         np.array([pairs_equal, pairs_all - pairs_equal]),
     )
+
+
+def _degrees(matrix: sp.csr_array, weighted: bool) -> Array:
+    if not weighted:
+        return np.diff(matrix.indptr).astype(np.float64)
+    return np.asarray(matrix.sum(axis=1, dtype=np.float64)).ravel()
 
 
 def _worth_and_price(rates: Array, graph: Graph) -> tuple[Array, Array]:

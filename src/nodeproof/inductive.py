@@ -65,11 +65,11 @@ class FittedGraph:
     pairs: Array
 
     @classmethod
-    def of_graph(cls, graph: Graph, W: Array) -> FittedGraph:
+    def of_graph(cls, graph: Graph, W: NDArray[Any]) -> FittedGraph:
         """Sum up a graph whose nodes have these rows."""
         return cls(graph.null_model, graph.total, graph.unit, graph.null_totals(W))
 
-    def evidence(self, links: sp.csr_array, W: Array, affinity: Affinity) -> Array:
+    def evidence(self, links: sp.csr_array, W: NDArray[Any], affinity: Affinity) -> Array:
         """Return what links and missing links add to the scores, in nats, shape (n_new, K).
 
         As in a sweep, ``ℓ Σ_u a_vu W_ui − ℓt η_v Σ_u η_u W_ui``; a node without a link gets
@@ -215,7 +215,7 @@ class Kept:
     scale: float = 1.0
 
     @classmethod
-    def of_fit(cls, problem: Problem, models: Models, W: Array, scale: float) -> Kept:
+    def of_fit(cls, problem: Problem, models: Models, W: NDArray[Any], scale: float) -> Kept:
         """Take what is needed from a problem, its class models and the rows of its nodes."""
         graph = None if problem.graph is None else FittedGraph.of_graph(problem.graph, W)
         softmax = {

@@ -15,6 +15,7 @@ from nodeproof.adjacency import is_pyg_data
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.solvers.base import check_at_least, check_count
+from nodeproof.solvers.rows import check_engine
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
@@ -214,8 +215,7 @@ def check_candidates(
 def check_settings(clf: NodeClassifier) -> None:
     """Raise an error that names the first setting of a classifier that cannot be used."""
     check_at_least("son", clf.son, 0.0)
-    if clf.engine is not None:
-        raise InputError(f"engine must be None (this machine), got {clf.engine!r}")
+    check_engine(clf.engine)
     check_count("max_iter", clf.max_iter)
     if clf.n_init != "auto":
         check_count("n_init", clf.n_init)

@@ -11,9 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlogy
 
-from nodeproof import threads
+from nodeproof import kernels, threads
 from nodeproof.characteristic import biased_centroids, group_equal
 from nodeproof.errors import InputError
 from nodeproof.graph import Affinity, Graph
@@ -234,12 +233,16 @@ class Problem:
         affinity = self._affinity(masses)
         if not self.calibrated:
             return Models(affinity, self.fit_terms(W, kept), np.zeros(self.n_classes))
-        return Models(affinity, self.fit_terms(W, kept), self.fit_log_prior(W))
+        return Models(affinity, self.fit_terms(W, kept), self.fit_log_prior(sizes_of(W)))
 
     def _affinity(self, masses: tuple[Array, Array] | None) -> Affinity | None:
         if not self.calibrated:
-            return Affinity.fixed(self._scale(), self.threshold) if self.graph else None
+            return self.fixed_affinity()
         return self.fit_affinity(*masses) if masses else None
+
+    def fixed_affinity(self) -> Affinity | None:
+        """Return the affinity of fixed weights; None without a graph."""
+        return Affinity.fixed(self._scale(), self.threshold) if self.graph else None
 
     def affinity(self, W: NDArray[Any], matrix: bool = False) -> Affinity | None:
         """Return the affinity of :meth:`fit_models` alone; None without a graph."""
@@ -282,16 +285,14 @@ class Problem:
         """How often terms that wait for the rows to settle are to be fitted again."""
         return max((term.rounds or 0 for term in self.terms), default=0) if self.calibrated else 0
 
-    def fit_log_prior(self, W: NDArray[Any]) -> Array:
-        """Return the log proportions of the classes, one node added to each.
+    def fit_log_prior(self, sizes: Array) -> Array:
+        """Return the log proportions of classes of these sizes, one node added to each.
 
         Zeros where a term knows them already.
         """
         if any(term.discriminative for term in self.terms):
             return np.zeros(self.n_classes)
-        sizes = 1.0 + threads.sum_rows(
-            lambda lo, hi: W[lo:hi].sum(axis=0, dtype=np.float64), self.n_nodes
-        )
+        sizes = 1.0 + sizes
         return np.asarray(np.log(sizes / sizes.sum()))
 
     def costs(self, models: Models, lo: int, hi: int, skip: Collection[int] = ()) -> Array:
@@ -302,10 +303,10 @@ class Problem:
         skip : collection of int
             Positions of terms to leave out.
         """
-        total = np.zeros((hi - lo, self.n_classes))
+        total: Array | None = None
         for _, costs in self.costs_by_term(models, lo, hi, skip):
-            total += costs
-        return total
+            total = costs if total is None else total + costs
+        return np.zeros((hi - lo, self.n_classes)) if total is None else total
 
     def costs_by_term(
         self, models: Models, lo: int, hi: int, skip: Collection[int] = ()
@@ -345,21 +346,29 @@ class Problem:
         temperature: float,
         masses: tuple[Array, Array] | None,
     ) -> float:
-        def part(lo: int, hi: int) -> Array:
-            rows = W[lo:hi].astype(np.float64)
-            charged = self.costs(models, lo, hi) - models.log_prior
-            return np.array([np.vdot(rows, charged) + temperature * xlogy(rows, rows).sum()])
-
-        total = float(threads.sum_rows(part, self.n_nodes)[0])
+        total = self.row_energy(W, models, temperature)
         if masses is not None and models.affinity is not None:
             total += models.affinity.energy(*masses)
+        return total
+
+    def row_energy(self, W: NDArray[Any], models: Models, temperature: float = 1.0) -> float:
+        """Return the free energy without the links: rows, terms, priors."""
+
+        def part(lo: int, hi: int) -> Array:
+            costs = self.costs(models, lo, hi)
+            return np.array([kernels.charge_rows(W[lo:hi], costs, models.log_prior, temperature)])
+
+        total = float(threads.sum_rows(part, self.n_nodes)[0])
         if norms := self._norms(models):
             total += norms.energy(W)
-        if self.calibrated:
-            total -= float(models.log_prior.sum())
-            for term, theta in zip(self.terms, models.terms, strict=True):
-                total += term.penalty(theta)
-        return total
+        return total + self.penalty(models)
+
+    def penalty(self, models: Models) -> float:
+        """Return what the free energy has for the class models alone; 0 for fixed weights."""
+        if not self.calibrated:
+            return 0.0
+        penalties = [term.penalty(m) for term, m in zip(self.terms, models.terms, strict=True)]
+        return float(sum(penalties)) - float(models.log_prior.sum())
 
     def fit_and_judge(
         self,
@@ -383,3 +392,8 @@ class Problem:
     def labels(self) -> NDArray[np.int64] | None:
         """The given labels, shape (n,), −1 where there is none; None without a label term."""
         return next((term.y for term in self.terms if isinstance(term, Labels)), None)
+
+
+def sizes_of(W: NDArray[Any]) -> Array:
+    """Return ``Σ_v W_vi``, shape (K,)."""
+    return threads.sum_rows(lambda lo, hi: W[lo:hi].sum(axis=0, dtype=np.float64), len(W))

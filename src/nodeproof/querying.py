@@ -16,7 +16,7 @@ _MOST_CANDIDATES = 5000
 
 
 def most_uncertain(
-    proba: Array, k: int, candidates: NDArray[np.int64]
+    proba: NDArray[Any], k: int, candidates: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], Array]:
     """Return the k candidates of largest entropy, and it; ties go to the lower position."""
     entropy = -(proba * np.log(np.maximum(proba, 1e-300))).sum(axis=1)[candidates]
@@ -25,7 +25,7 @@ def most_uncertain(
 
 
 def most_telling(
-    proba: Array,
+    proba: NDArray[Any],
     rows: NDArray[Any],
     labelled: NDArray[np.int64],
     k: int,

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
-from threading import Lock
-from typing import TypeVar
+from contextvars import ContextVar, copy_context
+from functools import partial
+from itertools import pairwise
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-__all__ = ["ROWS", "default_threads", "map_each", "map_rows", "sum_rows", "using"]
+__all__ = ["ROWS", "default_threads", "map_each", "map_rows", "share", "sum_rows", "using"]
 
 T = TypeVar("T")
 
@@ -31,7 +33,87 @@ _lock = Lock()
 _limiters = 0
 _limit: threadpool_limits | None = None
 
-_pool: ContextVar[Executor | None] = ContextVar("nodeproof_pool", default=None)
+
+class _Crew:
+    """Threads that wait for work beside the one that hands it out.
+
+    An executor would take a lock and a future for every call; a sweep hands out work hundreds
+    of times, a fraction of a millisecond each.
+    """
+
+    def __init__(self, n_threads: int) -> None:
+        self.n_threads = n_threads
+        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._done: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._busy = Lock()
+        self._context = copy_context()
+        self._context.run(_crew.set, None)  # what a task calls is not shared out again
+        self._threads = [
+            Thread(target=self._context.copy().run, args=(self._work,), daemon=True)
+            for _ in range(n_threads - 1)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            try:
+                task()
+            except BaseException as error:
+                self._done.put(error)
+            else:
+                self._done.put(None)
+            del task  # and what it holds
+
+    def run(self, tasks: list[Callable[[], None]]) -> None:
+        """Run all tasks, the first on this thread, and wait for them."""
+        if not self._busy.acquire(blocking=False):  # another thread has the crew: do it all here
+            for task in tasks:
+                task()
+            return
+        try:
+            for task in tasks[1:]:
+                self._tasks.put(task)
+            failed: list[BaseException] = []
+            try:
+                _without_crew(tasks[0])
+            except BaseException as error:
+                failed.append(error)
+            for _ in tasks[1:]:
+                failed += self._wait()
+        finally:
+            self._busy.release()
+        if failed:
+            raise failed[0]
+
+    def _wait(self) -> list[BaseException]:
+        """Return what one task failed with, if it did; Ctrl-C counts, but after the task."""
+        interrupted: list[BaseException] = []
+        while True:
+            try:
+                error = self._done.get()
+            except KeyboardInterrupt as stop:
+                interrupted.append(stop)
+                continue
+            return interrupted + ([] if error is None else [error])
+
+    def dismiss(self) -> None:
+        """End the threads."""
+        for _ in self._threads:
+            self._tasks.put(None)
+        for thread in self._threads:
+            thread.join()
+
+
+def _without_crew(task: Callable[[], None]) -> None:
+    token = _crew.set(None)
+    try:
+        task()
+    finally:
+        _crew.reset(token)
+
+
+_crew: ContextVar[_Crew | None] = ContextVar("nodeproof_crew", default=None)
 
 
 @contextmanager
@@ -39,15 +121,18 @@ def using(n_jobs: int | None) -> Iterator[None]:
     """Let the functions below run on this many threads (``None``: see `default_threads`)."""
     n_threads = default_threads() if n_jobs is None else effective_n_jobs(n_jobs)
     with _blas_on_one_thread():
-        if n_threads == 1:
+        crew = _crew.get()
+        if crew is not None and crew.n_threads == n_threads:
             yield
             return
-        with ThreadPoolExecutor(n_threads) as pool:
-            token = _pool.set(pool)
-            try:
-                yield
-            finally:
-                _pool.reset(token)
+        crew = _Crew(n_threads) if n_threads > 1 else None
+        token = _crew.set(crew)
+        try:
+            yield
+        finally:
+            _crew.reset(token)
+            if crew is not None:
+                crew.dismiss()
 
 
 @contextmanager
@@ -81,18 +166,42 @@ def default_threads() -> int:
 def map_rows(function: Callable[[int, int], T], stop: int, start: int = 0) -> list[T]:
     """Return ``function(lo, hi)`` for the ranges that cut start…stop, in their order."""
     ranges = [(lo, min(lo + ROWS, stop)) for lo in range(start, stop, ROWS)]
-    pool = _pool.get()
-    if pool is None or len(ranges) == 1:
-        return [function(lo, hi) for lo, hi in ranges]
-    return list(pool.map(lambda bounds: function(*bounds), ranges))
+    return map_each(lambda k: function(*ranges[k]), len(ranges))
+
+
+def share(function: Callable[[int, int], None], start: int, stop: int, cell: int) -> None:
+    """Call ``function(lo, hi)`` for ranges that cut start…stop, one a thread.
+
+    They are cut at multiples of `cell`, so whatever the function adds up for each cell does
+    not depend on the number of threads.
+    """
+    crew = _crew.get()
+    first = start // cell
+    cells = (stop - 1) // cell - first + 1
+    n_threads = 1 if crew is None else min(crew.n_threads, cells)
+    if crew is None or n_threads == 1:
+        function(start, stop)
+        return
+    cuts = [(first + cells * k // n_threads) * cell for k in range(1, n_threads)]
+    ends = [start, *cuts, stop]
+    crew.run([partial(function, lo, hi) for lo, hi in pairwise(ends)])
 
 
 def map_each(function: Callable[[int], T], count: int) -> list[T]:
     """Return ``function(k)`` for k = 0, 1, …, in their order."""
-    pool = _pool.get()
-    if pool is None or count == 1:
+    crew = _crew.get()
+    if crew is None or count == 1:
         return [function(k) for k in range(count)]
-    return list(pool.map(function, range(count)))
+    found: list[Any] = [None] * count
+    waiting = iter(range(count))
+
+    def work() -> None:
+        # The next of a range of numbers is taken by one thread at a time.
+        for k in waiting:
+            found[k] = function(k)
+
+    crew.run([work] * min(crew.n_threads, count))
+    return found
 
 
 def sum_rows(

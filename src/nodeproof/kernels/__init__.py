@@ -5,33 +5,45 @@ ranges on several threads: what a range gives does not depend on who runs it.
 """
 
 from nodeproof.kernels.features import products, smooth_rows, solve_each
+from nodeproof.kernels.gathering import product_rows
 from nodeproof.kernels.links import (
-    count_loops_and_zeros,
     first_bad_weight,
+    inspect_links,
     is_symmetric,
+    labelled_links,
     reverse_links,
 )
 from nodeproof.kernels.rows import (
     belief_rows,
+    charge_rows,
     link_mass,
+    link_mass_exactly,
     message_rows,
+    row_sums,
     settle,
     sweep_batches,
     sweep_rows,
+    take_cells,
 )
 
 __all__ = [
     "belief_rows",
-    "count_loops_and_zeros",
+    "charge_rows",
     "first_bad_weight",
+    "inspect_links",
     "is_symmetric",
+    "labelled_links",
     "link_mass",
+    "link_mass_exactly",
     "message_rows",
+    "product_rows",
     "products",
     "reverse_links",
+    "row_sums",
     "settle",
     "smooth_rows",
     "solve_each",
     "sweep_batches",
     "sweep_rows",
+    "take_cells",
 ]

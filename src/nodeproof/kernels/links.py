@@ -8,9 +8,10 @@ from numba.extending import intrinsic
 
 __all__ = [
     "AHEAD",
-    "count_loops_and_zeros",
     "first_bad_weight",
+    "inspect_links",
     "is_symmetric",
+    "labelled_links",
     "prefetch",
     "reverse_links",
 ]
@@ -29,18 +30,42 @@ def first_bad_weight(data):
     return -1
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _mix(x):
+    """Return the 64 bits of x, well stirred (the finaliser of splitmix64)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
 @njit(cache=True, nogil=True)
-def count_loops_and_zeros(indptr, indices, data):
-    """Return how many entries lie on the diagonal, and how many stored weights are zero."""
-    loops = 0
-    zeros = 0
-    for v in range(len(indptr) - 1):
+def inspect_links(lo, hi, indptr, indices, data):
+    """Look at rows lo…hi of a CSR matrix once.
+
+    Returns how many entries lie on the diagonal; how many weights are zero, one, and negative
+    or not finite; whether columns increase along the rows; and a sum in which an entry and its
+    twin cancel: over all rows it is zero if, and but for a chance of 2⁻⁶⁴ only if, the
+    positions are symmetric.
+    """
+    n = np.uint64(len(indptr) - 1)
+    loops, zeros, ones, bad, ordered = 0, 0, 0, 0, True
+    odd = np.uint64(0)
+    for v in range(lo, hi):
+        previous = -1
         for e in range(indptr[v], indptr[v + 1]):
-            if indices[e] == v:
-                loops += 1
-            if data[e] == 0.0:
-                zeros += 1
-    return loops, zeros
+            u = np.int64(indices[e])
+            ordered &= u > previous
+            previous = u
+            w = data[e]
+            loops += u == v
+            zeros += w == 0.0
+            ones += w == 1.0
+            bad += not (w >= 0.0 and w < np.inf)
+            if u < v:
+                odd += _mix(np.uint64(u) * n + np.uint64(v) + np.uint64(1))
+            elif u > v:
+                odd -= _mix(np.uint64(v) * n + np.uint64(u) + np.uint64(1))
+    return loops, zeros, ones, bad, ordered, odd
 
 
 @intrinsic
@@ -88,6 +113,22 @@ def is_symmetric(indptr, indices, weights):
                     return False
                 pointer[u] = twin + 1
     return True
+
+
+@njit(cache=True, nogil=True)
+def labelled_links(nodes, indptr, indices, weights, labels):
+    """Return the weight of links from these labelled nodes to equal labels, and to any label."""
+    equal = 0.0
+    linked = 0.0
+    for v in nodes:
+        for e in range(indptr[v], indptr[v + 1]):
+            label = labels[indices[e]]
+            if label >= 0:
+                w = np.float64(weights[e]) if len(weights) > 0 else 1.0
+                linked += w
+                if label == labels[v]:
+                    equal += w
+    return equal, linked
 
 
 @njit(cache=True, nogil=True)

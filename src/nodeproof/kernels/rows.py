@@ -3,72 +3,80 @@
 import numpy as np
 from numba import njit
 
-from nodeproof.kernels.links import AHEAD, prefetch
+from nodeproof.kernels.gathering import gather
 
 __all__ = [
     "belief_rows",
+    "charge_rows",
     "link_mass",
+    "link_mass_exactly",
     "message_rows",
+    "row_sums",
     "settle",
     "sweep_batches",
     "sweep_rows",
+    "take_cells",
 ]
 
 # Keeps divisors away from zero; far below what any probability in float32 can be.
 _SMALL = 1e-100
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _ask_ahead(e, indices, flat, K):
-    """Prefetch the row of W (given `flat`), both its ends, that a link ahead of e will need."""
-    row = np.uintp(indices[min(e + AHEAD, len(indices) - 1)]) * K
-    prefetch(flat, row)
-    prefetch(flat, row + K - np.uintp(1))
-
-
 @njit(cache=True, nogil=True)
-def _gather(v, indptr, indices, weights, W, links):
-    """Write Σ_u A_vu W_u, shape (K,), to `links`; no `weights` means all are one."""
-    K = np.uintp(links.shape[0])
-    flat = W.reshape(-1)
+def _gather_exactly(v, indptr, indices, weights, W, links):
+    """Write Σ_u A_vu W_u, shape (K,), to `links` for W of any type, all in float64."""
     links[:] = 0.0
-    if len(weights) == 0:
-        for e in range(indptr[v], indptr[v + 1]):
-            _ask_ahead(e, indices, flat, K)
-            u = np.uintp(indices[e])
-            for i in range(K):
-                links[i] += W[u, i]
-    else:
-        for e in range(indptr[v], indptr[v + 1]):
-            _ask_ahead(e, indices, flat, K)
-            u = np.uintp(indices[e])
-            w = np.float64(weights[e])
-            for i in range(K):
-                links[i] += w * W[u, i]
+    for e in range(indptr[v], indptr[v + 1]):
+        u = indices[e]
+        w = np.float64(weights[e]) if len(weights) > 0 else 1.0
+        for i in range(W.shape[1]):
+            links[i] += w * W[u, i]
 
 
-@njit(cache=True, nogil=True)
-def _softmax(score, temperature, out):
-    """Write softmax(score / T) to `out`; T = 0 puts all on the first maximum."""
+_ROUNDING = 1.5 * 2.0**52
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _exp(x):
+    """Return e^x for x ≤ 0 to eight digits: rows are float32, and exp would be half of a sweep."""
+    x = max(x, -700.0)
+    # Beyond 2⁵² float64 holds integers only: adding this rounds, and leaves k in the low bits.
+    t = x * 1.4426950408889634 + _ROUNDING
+    r = x - (t - _ROUNDING) * 0.6931471805599453
+    p = 1.0 + r * (1.0 + r * (0.5 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120 + r * (1 / 720))))))
+    return p * np.int64((np.float64(t).view(np.int64) + 1023) << 52).view(np.float64)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _softmax(score, temperature, out, at):
+    """Write softmax(score / T) to row `at` of `out`; T = 0 puts all on the first maximum."""
     K = score.shape[0]
-    best = 0
+    top = score[0]
     for i in range(1, K):
-        if score[i] > score[best]:
-            best = i
+        top = max(top, score[i])
     if temperature == 0.0:
-        out[:] = 0.0
-        out[best] = 1.0
+        best = 0
+        while score[best] < top:
+            best += 1
+        for i in range(K):
+            out[at, i] = 1.0 if i == best else 0.0
         return
-    total = 0.0
-    top = score[best]
+    sharpness = 1.0 / temperature
     for i in range(K):
-        score[i] = np.exp((score[i] - top) / temperature)
-        total += score[i]
+        score[i] = _exp((score[i] - top) * sharpness)
+    # Two sums: each addition waits for the one before it.
+    even, odd = 0.0, 0.0
+    for i in range(1, K, 2):
+        even += score[i - 1]
+        odd += score[i]
+    if K % 2 == 1:
+        even += score[K - 1]
+    share = 1.0 / (even + odd)
     for i in range(K):
-        out[i] = score[i] / total
+        out[at, i] = score[i] * share
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _null_score(v, eta, totals, W, ell_t, score):
     """Subtract Σ_j (ℓt)_ij η_v (Σ_u η_u W_uj − η_v W_vj); `ell_t` is 1×1 or K×K."""
     K = score.shape[0]
@@ -83,35 +91,43 @@ def _null_score(v, eta, totals, W, ell_t, score):
                 score[i] -= ell_t[i, j] * rest
 
 
-@njit(cache=True, nogil=True)
-def _moved(v, W, row, eta, moved):
-    """Add η_v (row − W_v) to `moved`; return the largest |row_i − W_vi|."""
+@njit(cache=True, nogil=True, inline="always")
+def _moved(v, W, new, at, eta, moved, c):
+    """Add η_v (new_at − W_v) to ``moved[c]``; return the largest |new_at,i − W_vi|."""
     largest = 0.0
+    h = eta[v]
     for i in range(W.shape[1]):
-        step = np.float64(row[i]) - W[v, i]
-        moved[i] += eta[v] * step
+        step = np.float64(new[at, i]) - W[v, i]
+        moved[c, i] += h * step
         largest = max(largest, abs(step))
     return largest
 
 
 @njit(cache=True, nogil=True)
 def sweep_rows(
-    lo, hi, first, indptr, indices, weights, eta, W, totals, costs, log_prior, ell, ell_t,
-    temperature, new, moved, mass,
+    lo, hi, first, cell, indptr, indices, weights, eta, W, totals, costs, charged, log_prior, ell,
+    ell_t, temperature, new, moved, mass, change,
 ):  # fmt: skip
     """Solve rows lo…hi given all others; write row v to ``new[v − first]``.
 
-    `ell` and `ell_t` are 1×1 (one pair for all classes) or K×K. Adds to ``moved[i]`` the
-    change of Σ η_v W_vi, and to `mass` what links W_v with its neighbours: ⟨AW_v, W_v⟩ (1×1)
-    or the outer product (K×K). Returns Σ_v max_i |ΔW_vi|.
+    `ell` and `ell_t` are 1×1 (one pair for all classes) or K×K; row v costs
+    ``costs[v − charged]``. Sums go to the cell of the row, ``c = v // cell − first // cell``: to
+    ``moved[c]`` the change of Σ η_v W_vi, to ``mass[c]`` what links W_v with its neighbours,
+    ⟨AW_v, W_v⟩ (1×1) or the outer product (K×K), and to ``change[c]`` max_i |ΔW_vi|.
     """
     K = W.shape[1]
+    sums = np.empty(16, dtype=np.float32)
     links = np.empty(K)
     score = np.empty(K)
-    change = 0.0
     scalar = ell.shape[0] == 1
+    flat = W.reshape(-1)
+    c = lo // cell - first // cell
+    next_cell = (lo // cell + 1) * cell
     for v in range(lo, hi):
-        _gather(v, indptr, indices, weights, W, links)
+        if v == next_cell:
+            c += 1
+            next_cell += cell
+        gather(indptr[v], indptr[v + 1], indices, weights, flat, K, sums, links)
         if scalar:
             for i in range(K):
                 score[i] = ell[0, 0] * links[i]
@@ -122,41 +138,91 @@ def sweep_rows(
                     score[i] += ell[i, j] * links[j]
         _null_score(v, eta, totals, W, ell_t, score)
         for i in range(K):
-            score[i] += log_prior[i] - costs[v, i]
-        row = new[v - first]
-        _softmax(score, temperature, row)
-        change += _moved(v, W, row, eta, moved)
+            score[i] += log_prior[i] - costs[v - charged, i]
+        at = v - first
+        _softmax(score, temperature, new, at)
+        change[c] += _moved(v, W, new, at, eta, moved, c)
         if scalar:
             inside = 0.0
             for i in range(K):
-                inside += links[i] * row[i]
-            mass[0, 0] += inside
+                inside += links[i] * new[at, i]
+            mass[c, 0, 0] += inside
         else:
             for i in range(K):
                 for j in range(K):
-                    mass[i, j] += row[i] * links[j]
-    return change
+                    mass[c, i, j] += new[at, i] * links[j]
+
+
+@njit(cache=True, nogil=True)
+def take_cells(count, moved, mass, change, totals, links):
+    """Add the sums of `count` cells, in their order, to `totals` and `links`, and clear them.
+
+    Returns the sum of their changes.
+    """
+    changed = 0.0
+    for c in range(count):
+        totals += moved[c]
+        links += mass[c]
+        changed += change[c]
+    moved[:count] = 0.0
+    mass[:count] = 0.0
+    change[:count] = 0.0
+    return changed
 
 
 @njit(cache=True, nogil=True)
 def sweep_batches(
-    batch, indptr, indices, weights, eta, W, totals, costs, log_prior, ell, ell_t, temperature,
-    new, mass,
+    begin, end, batch, cell, indptr, indices, weights, eta, W, totals, costs, log_prior, ell,
+    ell_t, temperature, new, moved, mass, change, links,
 ):  # fmt: skip
-    """Solve all rows in batches of this many: `sweep_rows` for each, W and `totals` in place."""
-    n, K = W.shape
-    moved = np.empty(K)
-    change = 0.0
-    for first in range(0, n, batch):
-        last = min(first + batch, n)
-        moved[:] = 0.0
-        change += sweep_rows(
-            first, last, first, indptr, indices, weights, eta, W, totals, costs, log_prior, ell,
-            ell_t, temperature, new, moved, mass,
+    """Solve rows begin…end in batches of this many: `sweep_rows` for each, then W in place."""
+    changed = 0.0
+    for first in range(begin, end, batch):
+        last = min(first + batch, end)
+        sweep_rows(
+            first, last, first, cell, indptr, indices, weights, eta, W, totals, costs, begin,
+            log_prior, ell, ell_t, temperature, new, moved, mass, change,
         )  # fmt: skip
         W[first:last] = new[: last - first]
-        totals += moved
-    return change
+        cells = (last - 1) // cell - first // cell + 1
+        changed += take_cells(cells, moved, mass, change, totals, links)
+    return changed
+
+
+@njit(cache=True, nogil=True)
+def row_sums(lo, hi, eta, W, totals, sizes, squares):
+    """Add Σ η_v W_v, Σ W_v and Σ η_v² W_v W_vᵀ (K×K, or its trace, 1×1) over rows lo…hi."""
+    K = W.shape[1]
+    scalar = squares.shape[0] == 1
+    for v in range(lo, hi):
+        h = eta[v]
+        inside = 0.0
+        for i in range(K):
+            w = np.float64(W[v, i])
+            totals[i] += h * w
+            sizes[i] += w
+            inside += w * w
+        if scalar:
+            squares[0, 0] += h * h * inside
+        else:
+            for i in range(K):
+                for j in range(K):
+                    squares[i, j] += h * h * W[v, i] * np.float64(W[v, j])
+
+
+@njit(cache=True, nogil=True)
+def charge_rows(W, costs, log_prior, temperature):
+    """Return Σ W (C − log π) + T Σ W log W; both arrays hold the same rows."""
+    total = 0.0
+    for v in range(W.shape[0]):
+        for i in range(W.shape[1]):
+            w = np.float64(W[v, i])
+            if w > 0.0:
+                charged = costs[v, i] - log_prior[i]
+                if temperature != 0.0:
+                    charged += temperature * np.log(w)
+                total += w * charged
+    return total
 
 
 @njit(cache=True, nogil=True)
@@ -224,9 +290,9 @@ def belief_rows(
         _null_score(v, eta, totals, W, ell_t, score)
         for i in range(K):
             score[i] += log_prior[i] - costs[v, i]
-        row = new[v - first]
-        _softmax(score, 1.0, row)
-        change += _moved(v, W, row, eta, moved)
+        at = v - first
+        _softmax(score, 1.0, new, at)
+        change += _moved(v, W, new, at, eta, moved, 0)
     return change
 
 
@@ -255,20 +321,39 @@ def message_rows(lo, hi, first, first_link, indptr, weights, ell, messages, new,
                 out[e - first_link, i] = factor[i] / total
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _add_mass(v, W, links, mass):
+    """Add W_v ⊗ links to `mass` (K×K), or its trace (1×1)."""
+    if mass.shape[0] == 1:
+        inside = 0.0
+        for i in range(W.shape[1]):
+            inside += W[v, i] * links[i]
+        mass[0, 0] += inside
+    else:
+        for i in range(W.shape[1]):
+            for j in range(W.shape[1]):
+                mass[i, j] += W[v, i] * links[j]
+
+
 @njit(cache=True, nogil=True)
 def link_mass(lo, hi, indptr, indices, weights, W, mass):
-    """Add Σ_v W_vi (AW)_vj over rows lo…hi to `mass` (K×K), or its trace (1×1)."""
+    """Add Σ_v W_vi (AW)_vj over rows lo…hi to `mass` (K×K), or its trace (1×1); W float32."""
     K = W.shape[1]
+    sums = np.empty(16, dtype=np.float32)
     links = np.empty(K)
+    flat = W.reshape(-1)
     for v in range(lo, hi):
-        _gather(v, indptr, indices, weights, W, links)
-        if mass.shape[0] == 1:
-            for i in range(K):
-                mass[0, 0] += W[v, i] * links[i]
-        else:
-            for i in range(K):
-                for j in range(K):
-                    mass[i, j] += W[v, i] * links[j]
+        gather(indptr[v], indptr[v + 1], indices, weights, flat, K, sums, links)
+        _add_mass(v, W, links, mass)
+
+
+@njit(cache=True, nogil=True)
+def link_mass_exactly(lo, hi, indptr, indices, weights, W, mass):
+    """Add the same for W of any type, all in float64."""
+    links = np.empty(W.shape[1])
+    for v in range(lo, hi):
+        _gather_exactly(v, indptr, indices, weights, W, links)
+        _add_mass(v, W, links, mass)
 
 
 @njit(cache=True, nogil=True)

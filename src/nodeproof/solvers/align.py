@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from nodeproof import threads
 from nodeproof.problem import Models
 from nodeproof.solvers.base import Result
 
-__all__ = ["align_with_labels", "match_labels"]
+__all__ = ["agreement", "align_with_labels", "best_match", "match_labels"]
 
 
 def match_labels(W: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -29,12 +30,24 @@ def match_labels(W: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.int64
     -------
     ndarray of shape (K,)
     """
+    return best_match(agreement(W, labels))
+
+
+def agreement(W: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return how much of each label each column of W holds, shape (K, K)."""
     K = W.shape[1]
+    counts = np.zeros((K, K))
     known = np.flatnonzero(labels >= 0)
-    agreement = np.zeros((K, K))
-    np.add.at(agreement.T, labels[known], W[known])
+    for first in range(0, len(known), threads.ROWS):
+        nodes = known[first : first + threads.ROWS]
+        np.add.at(counts.T, labels[nodes], W[nodes])
+    return counts
+
+
+def best_match(agreement: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the column that stands for each class, given how much of each label it holds."""
     columns, names = linear_sum_assignment(-agreement)
-    order = np.empty(K, dtype=np.int64)
+    order = np.empty(len(agreement), dtype=np.int64)
     order[names] = columns
     return order
 

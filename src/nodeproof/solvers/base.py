@@ -39,7 +39,8 @@ class Progress:
         Mean over nodes of the largest change in their row of W.
     W : ndarray of shape (n, K)
         The current rows: the solver's own array, not to be written to. The convex solvers show
-        how much nodes belong to each vertex of Θ, or CANO the nodes' models.
+        how much nodes belong to each vertex of Θ, or CANO the nodes' models. Rows on a cluster
+        are fetched by ``np.asarray(progress.W)``.
     """
 
     iteration: int

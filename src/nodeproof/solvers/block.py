@@ -13,7 +13,7 @@ from nodeproof import threads
 from nodeproof.errors import InputError
 from nodeproof.graph import Affinity
 from nodeproof.problem import Models, Problem
-from nodeproof.solvers.align import match_labels
+from nodeproof.solvers.align import best_match
 from nodeproof.solvers.base import (
     Callback,
     Progress,
@@ -22,16 +22,18 @@ from nodeproof.solvers.base import (
     check_at_least,
     check_count,
 )
+from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session
+from nodeproof.solvers.rows import open_engine
 from nodeproof.solvers.starts import STARTS, choose_starts, promising_starts
-from nodeproof.solvers.sweep import Sweeper
 
 __all__ = ["BlockCADO", "says_nothing"]
 
+Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
 
 # Rows this close to the class proportions, on average, have learnt nothing.
 _NOTHING = 0.05
-_SAMPLE = 50_000
+_SAMPLE = 20_000
 
 # Between two sweeps, biased centroids are found to so much; they never get worse.
 _SWEEP_TOL = 1e-4
@@ -65,7 +67,8 @@ class BlockCADO:
     max_iter : int
         Most sweeps of one start.
     tol : float
-        Stop when the rows change by less, on average over the nodes.
+        Stop when the rows will change by less, on average over the nodes, if changes go on
+        shrinking as they did.
     hold : int
         For at most so many sweeps, calibrated weights keep the ℓ they began with (log 2, or
         what links among labelled nodes say) and a uniform prior, unless the estimate is as
@@ -78,6 +81,11 @@ class BlockCADO:
         depend on it.
     random_state : int, optional
         Seed of the starts.
+    engine : None, "dask" or distributed.Client
+        Where rows are worked on: see :mod:`nodeproof.engines`. The result does not depend on it.
+    checkpoint : Checkpoint, optional
+        Where the state is saved now and then, and where a solve that was cut off goes on from:
+        it ends with the same bits.
 
     Examples
     --------
@@ -100,6 +108,8 @@ class BlockCADO:
     affinities: Literal["scalar", "matrix"] = "scalar"
     n_jobs: int | None = None
     random_state: int | None = None
+    engine: Any = None
+    checkpoint: Checkpoint | None = None
 
     def __post_init__(self) -> None:
         check_count("max_iter", self.max_iter)
@@ -130,119 +140,224 @@ class BlockCADO:
         """
         if isinstance(start, str) and start not in STARTS:
             raise InputError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
-        rng = np.random.default_rng(self.random_state)
-        starts: list[Any] = [start] if start is not None else choose_starts(problem, self.n_init)
-        spare = [] if start is not None else [*promising_starts(problem), "random"]
-        best: Result | None = None
-        run = 0
         with threads.using(self.n_jobs):
-            sweeper = Sweeper(problem)
-            while run < len(starts):
-                given, run = starts[run], run + 1
-                named = isinstance(given, str)
-                W = STARTS[given](problem, rng) if named else _as_rows(given, problem)
-                # Such a start says more about links than those among a few labelled nodes.
-                telling = named and given in ("spectral", "features", "opposed")
-                known = None if telling else problem.labels
-                result = self._alternate(sweeper, W, known, callback, run, len(starts))
-                if best is None or result.value < best.value:
-                    best = result
-                if result.status in (Status.STOPPED, Status.INTERRUPTED):
-                    best = replace(best, status=result.status)
-                    break
-                if run == len(starts) and says_nothing(best.W, best.models, problem.labels):
-                    # Few labels in a large graph may not reach far: begin elsewhere as well.
-                    starts += [name for name in spare if name not in starts][:1]
-        assert best is not None
-        return best
+            engine = open_engine(self.engine, problem)
+            try:
+                return _Solve(self, problem, engine, callback).run(start)
+            finally:
+                engine.close()
+
+
+class _Solve:
+    """One solve under way."""
+
+    def __init__(
+        self,
+        solver: BlockCADO,
+        problem: Problem,
+        engine: Any,
+        callback: Callback | None,
+    ) -> None:
+        self.solver, self.problem, self.engine = solver, problem, engine
+        self.callback, self.checkpoint = callback, solver.checkpoint
+        self.matrix = solver.affinities == "matrix" and problem.calibrated
+        self.best: Result | None = None
+        self.run_number = 0
+        self.starts: list[Any] = []
+        self.rng = np.random.default_rng(solver.random_state)
+        # What the run that is under way began with, and the round before in it.
+        self.rng_state: dict[str, Any] = {}
+        self.before: Result | None = None
+
+    def run(self, start: NDArray[Any] | str | None) -> Result:
+        """Return the best result over the starts."""
+        problem = self.problem
+        self.starts = [start] if start is not None else choose_starts(problem, self.solver.n_init)
+        spare = [] if start is not None else [*promising_starts(problem), "random"]
+        saved = self._resume()
+        while self.run_number < len(self.starts):
+            given = self.starts[self.run_number]
+            self.run_number += 1
+            named = isinstance(given, str)
+            if saved is None:
+                self.rng_state = dict(self.rng.bit_generator.state)
+                self.before = None
+                W = STARTS[given](problem, self.rng) if named else _as_rows(given, problem)
+            else:
+                W = saved.W
+            # Such a start says more about links than those among a few labelled nodes.
+            telling = named and given in ("spectral", "features", "opposed")
+            known = None if telling else problem.labels
+            # Rows that know nothing but the labels say no more about links than these do.
+            look = not (named and given == "labels")
+            result = self._alternate(W, known, look, saved)
+            saved = None
+            if self.best is None or result.value < self.best.value:
+                self.best = result
+            if result.status in (Status.STOPPED, Status.INTERRUPTED):
+                self.best = replace(self.best, status=result.status)
+                break
+            last = self.run_number == len(self.starts)
+            if last and says_nothing(self.best.W, self.best.models, problem.labels):
+                # Few labels in a large graph may not reach far: begin elsewhere as well.
+                self.starts += [name for name in spare if name not in self.starts][:1]
+        assert self.best is not None
+        return self.best
 
     def _alternate(
-        self,
-        sweeper: Sweeper,
-        W: Rows,
-        known: NDArray[np.int64] | None,
-        callback: Callback | None,
-        run: int,
-        n_runs: int,
+        self, W: Rows, known: NDArray[np.int64] | None, look: bool, saved: Saved | None
     ) -> Result:
         """Descend, and again each time the terms that wait for it have been fitted again."""
-        result = self._descend(sweeper, W, known, callback, run, n_runs)
-        for _ in range(sweeper.problem.rounds):
+        result = self.before
+        done = 0 if saved is None else saved.round_number
+        for round_number in range(done, self.problem.rounds + 1):
+            self.before = result
+            try:
+                again = self._descend(W, known, look, round_number, saved)
+            except KeyboardInterrupt:
+                if result is None:
+                    raise
+                return replace(result, status=Status.INTERRUPTED)
+            saved = None
+            if result is not None:
+                past = result.history
+                history = {key: past.get(key, []) + steps for key, steps in again.history.items()}
+                again = replace(again, n_iter=result.n_iter + again.n_iter, history=history)
+            result = again
             if result.status in (Status.STOPPED, Status.INTERRUPTED):
                 break
-            try:
-                again = self._descend(
-                    sweeper, result.W.copy(), known, callback, run, n_runs, result
-                )
-            except KeyboardInterrupt:
-                return replace(result, status=Status.INTERRUPTED)
-            history = {
-                key: past + again.history.get(key, []) for key, past in result.history.items()
-            }
-            result = replace(again, n_iter=result.n_iter + again.n_iter, history=history)
+            W = result.W.copy() if round_number < self.problem.rounds else W
+        assert result is not None
         return result
 
     def _descend(
         self,
-        sweeper: Sweeper,
         W: Rows,
         known: NDArray[np.int64] | None,
-        callback: Callback | None,
-        run: int,
-        n_runs: int,
-        before: Result | None = None,
+        look: bool,
+        round_number: int,
+        saved: Saved | None,
     ) -> Result:
-        problem, graph = sweeper.problem, sweeper.problem.graph
-        matrix = self.affinities == "matrix" and problem.calibrated
-        terms = problem.fit_terms(W, tol=_SWEEP_TOL)
-        models = Models(None, terms, np.zeros(problem.n_classes))
-        if before is not None:
-            models = replace(before.models, terms=models.terms)
-        held = problem.calibrated and self.hold > 0 and before is None
-        begin = None
-        if graph and held:
-            begin = Affinity.assumed(graph, known, W).times(problem.trust)
-        if graph and before is None:
-            affinity = begin or problem.affinity(W, matrix)
-            models = replace(models, affinity=affinity)
-        status, history = Status.MAX_ITER, defaultdict[str, list[float]](list)
-        iteration = 0
+        solver, problem, matrix = self.solver, self.problem, self.matrix
+        graph = problem.graph
+        rows = self.engine.place(W)
+        at = saved or self._begin(rows, known, look, round_number)
+        models, held, history = at.models, at.held, at.history
+        status, iteration, totals = Status.MAX_ITER, at.iteration, None
         try:
-            for iteration in range(1, self.max_iter + 1):
-                sweeper.charge(models, W)
-                change, links = sweeper.sweep(
-                    W, models.affinity, models.log_prior, self.temperature
-                )
+            for iteration in range(at.iteration + 1, solver.max_iter + 1):
+                change, links = rows.sweep(models, solver.temperature, totals)
                 history["change"].append(change)
                 if models.affinity is not None and not matrix:
                     history["ell"].append(float(models.affinity.ell[0, 0]))
-                if callback and callback(Progress(iteration, run, n_runs, change, W)):
+                if self.callback and self.callback(
+                    Progress(iteration, self.run_number, len(self.starts), change, rows.W)
+                ):
                     status = Status.STOPPED
                     break
-                if change <= self.tol and not held:
+                if not held and _remaining(history["change"]) <= solver.tol:
                     status = Status.CONVERGED
                     break
-                models = replace(models, terms=problem.fit_terms(W, models.terms, _SWEEP_TOL))
-                if not problem.calibrated:
-                    continue
-                affinity = None
-                if graph:
-                    if matrix and links.shape == (1, 1):
-                        links = graph.link_mass(W, matrix)
-                    affinity = problem.fit_affinity(links, graph.pair_mass(W, matrix))
-                held = held and iteration < self.hold and not _surpassed(begin, affinity)
-                if not held:
-                    models = Models(affinity, models.terms, problem.fit_log_prior(W))
+                models = replace(models, terms=rows.fit_terms(models.terms, _SWEEP_TOL))
+                sums = rows.sums(matrix)
+                totals = sums.totals
+                if problem.calibrated:
+                    affinity = None
+                    if graph:
+                        if matrix and links.shape == (1, 1):
+                            links = rows.link_mass(matrix)
+                        affinity = problem.fit_affinity(links, sums.pairs)
+                    held = held and iteration < solver.hold and not _surpassed(at.begin, affinity)
+                    if not held:
+                        log_prior = problem.fit_log_prior(sums.sizes)
+                        models = Models(affinity, models.terms, log_prior)
+                if self.checkpoint is not None and self.checkpoint.due():
+                    now = replace(at, models=models, held=held, iteration=iteration)
+                    self._save(replace(now, W=rows.fetch()))
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         terms = models.terms
         if problem.labels is not None and (problem.labels >= 0).any():
-            order = match_labels(W, problem.labels)
+            order = best_match(rows.agreement(problem.labels))
             if not (order == np.arange(len(order))).all():
-                W = np.ascontiguousarray(W[:, order])
+                rows.reorder(order)
                 terms = tuple(theta[order] for theta in terms)
-        models, value = problem.fit_and_judge(W, self.temperature, matrix, terms)
-        return Result(W, models, value, status, iteration, dict(history))
+        models, value = self._judge(rows, terms)
+        return Result(rows.fetch(), models, value, status, iteration, dict(history))
+
+    def _begin(
+        self, rows: Any, known: NDArray[np.int64] | None, look: bool, round_number: int
+    ) -> Saved:
+        """Return the state before the first sweep."""
+        problem, graph, before = self.problem, self.problem.graph, self.before
+        terms = rows.fit_terms(None, _SWEEP_TOL)
+        models = Models(None, terms, np.zeros(problem.n_classes))
+        if before is not None:
+            models = replace(before.models, terms=models.terms)
+        held = problem.calibrated and self.solver.hold > 0 and before is None
+        begin = None
+        if graph and held:
+            begin = rows.assumed(known, look).times(problem.trust)
+        if graph and before is None:
+            models = replace(models, affinity=begin or self._fit_affinity(rows))
+        empty = np.zeros((0, problem.n_classes), dtype=np.float32)
+        return Saved(round_number, 0, models, held, begin, defaultdict(list), empty)
+
+    def _fit_affinity(self, rows: Any) -> Affinity | None:
+        if not self.problem.calibrated:
+            return self.problem.fixed_affinity()
+        return self.problem.fit_affinity(rows.link_mass(self.matrix), rows.sums(self.matrix).pairs)
+
+    def _judge(self, rows: Any, kept: tuple[Array, ...]) -> tuple[Models, float]:
+        """Return the best models for the rows, and the free energy there."""
+        problem = self.problem
+        sums = rows.sums(self.matrix)
+        log_prior = np.zeros(problem.n_classes)
+        if problem.calibrated:
+            log_prior = problem.fit_log_prior(sums.sizes)
+        affinity, links = None, None
+        if problem.graph:
+            links = rows.link_mass(self.matrix)
+            affinity = (
+                problem.fit_affinity(links, sums.pairs)
+                if problem.calibrated
+                else problem.fixed_affinity()
+            )
+        models = Models(affinity, rows.fit_terms(kept, 1e-8), log_prior)
+        value = rows.energy(models, self.solver.temperature)
+        if affinity is not None and links is not None:
+            value += affinity.energy(links, sums.pairs)
+        return models, value
+
+    # Checkpoints. -----------------------------------------------------------------------
+
+    def _resume(self) -> Saved | None:
+        """Take up what was saved, if anything was."""
+        session = None if self.checkpoint is None else self.checkpoint.load()
+        if session is None:
+            return None
+        self.starts, self.run_number = session.starts, session.run_number - 1
+        self.best, self.before = session.best, session.before
+        self.rng.bit_generator.state = self.rng_state = session.rng_state
+        given = self.starts[self.run_number]
+        if isinstance(given, str):
+            # What the start drew is drawn again, for those that come after it.
+            STARTS[given](self.problem, self.rng)
+        return session.now
+
+    def _save(self, now: Saved) -> None:
+        assert self.checkpoint is not None
+        self.checkpoint.save(
+            Session(self.run_number, self.starts, self.rng_state, self.best, self.before, now)
+        )
+
+
+def _remaining(changes: list[float]) -> float:
+    """Return by how much rows will still change, if changes go on shrinking as they did last."""
+    if len(changes) < 2 or changes[-1] >= changes[-2]:
+        return changes[-1]
+    ratio = changes[-1] / changes[-2]
+    return min(changes[-1], changes[-1] * ratio / (1.0 - ratio))
 
 
 def _surpassed(begin: Affinity | None, estimated: Affinity | None) -> bool:
@@ -268,7 +383,13 @@ def says_nothing(W: NDArray[Any], models: Models, labels: NDArray[np.int64] | No
     rows = W[::step]
     if labels is not None:
         rows = rows[labels[::step] < 0]
-    return bool(len(rows)) and bool(np.abs(rows - prior).max(axis=1).mean() < _NOTHING)
+    if len(rows) == 0:
+        return False
+    # Class by class: the maximum over a short axis is slow.
+    off = np.zeros(len(rows))
+    for i, share in enumerate(prior):
+        np.maximum(off, np.abs(rows[:, i] - share), out=off)
+    return bool(off.mean() < _NOTHING)
 
 
 def _as_rows(start: Any, problem: Problem) -> Rows:

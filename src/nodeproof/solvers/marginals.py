@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import kernels, threads
+from nodeproof.graph import RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.solvers.base import Result
 from nodeproof.solvers.block import BlockCADO
@@ -25,7 +26,7 @@ _MOST_MESSAGES = 10_000_000
 def affordable(problem: Problem) -> bool:
     """Tell whether there is a graph, and few enough messages on it."""
     graph = problem.graph
-    return graph is not None and graph.adjacency.nnz * problem.n_classes <= _MOST_MESSAGES
+    return graph is not None and graph.n_entries * problem.n_classes <= _MOST_MESSAGES
 
 
 def without_echo(problem: Problem, result: Result, solver: BlockCADO) -> Rows | None:
@@ -67,22 +68,28 @@ def marginals(
     with threads.using(n_jobs):
         sweeper = Sweeper(problem, _BATCHES)
         sweeper.charge(result.models)
+        costs = np.concatenate(threads.map_rows(sweeper.costs, problem.n_nodes))
         twins = kernels.reverse_links(sweeper.indptr, sweeper.indices)
         messages = W[sweeper.indices]
         for _ in range(max_iter):
-            if _round(sweeper, W, result.models, messages, twins) <= tol:
+            if _round(sweeper, W, costs, result.models, messages, twins) <= tol:
                 return W
     return None
 
 
 def _round(
-    sweeper: Sweeper, W: Rows, models: Models, messages: Rows, twins: NDArray[np.int64]
+    sweeper: Sweeper,
+    W: Rows,
+    costs: NDArray[np.float64],
+    models: Models,
+    messages: Rows,
+    twins: NDArray[np.int64],
 ) -> float:
     """Solve every row once, batch by batch, and send its messages; return the mean change."""
     affinity, indptr, weights = models.affinity, sweeper.indptr, sweeper.weights
     assert affinity is not None
     n, K = W.shape
-    totals = threads.sum_rows(lambda lo, hi: sweeper.eta[lo:hi] @ W[lo:hi], n)
+    totals = RowSums.of(W, sweeper.eta).totals
     change = 0.0
     for first, last in sweeper.batches():
         first_link, last_link = indptr[first], indptr[last]
@@ -91,12 +98,12 @@ def _round(
         def believe(
             lo: int, hi: int, first: int = first, totals: NDArray[np.float64] = totals
         ) -> tuple[float, NDArray[np.float64]]:
-            moved = np.zeros(K)
+            moved = np.zeros((1, K))
             changed = kernels.belief_rows(
-                lo, hi, first, indptr, weights, sweeper.eta, W, totals, sweeper.costs,
+                lo, hi, first, indptr, weights, sweeper.eta, W, totals, costs,
                 models.log_prior, affinity.ell, affinity.ell_t, messages, sweeper.new, moved,
             )  # fmt: skip
-            return changed, moved
+            return changed, moved[0]
 
         def tell(
             lo: int, hi: int, first: int = first, first_link: int = first_link, out: Rows = out

@@ -72,11 +72,9 @@ def _by_eigenvectors(problem: Problem, rng: np.random.Generator, which: str) -> 
     n, K = problem.n_nodes, problem.n_classes
     degrees, total = problem.graph.degrees, problem.graph.total
     # In the precision of the links: otherwise every product would convert all of them.
-    modularity = NullCorrected(
-        problem.graph.adjacency, degrees / np.sqrt(total), t=1.0, dtype=np.float32
-    )
+    modularity = NullCorrected(problem.graph, degrees / np.sqrt(total), t=1.0, dtype=np.float32)
     k = min(max(K - 1, 1), n - 2)
-    cheap = _PRODUCTS // (problem.graph.adjacency.nnz * (k + 1))
+    cheap = _PRODUCTS // (problem.graph.n_entries * (k + 1))
     try:
         _, vectors = eigsh(
             modularity,
@@ -114,7 +112,7 @@ def choose_starts(problem: Problem, n_init: int | str) -> list[str]:
     if problem.calibrated and any(term.discriminative for term in problem.terms):
         return ["labels"]  # what a classifier learns from the labels leaves nothing to chance
     if n_init == "auto":
-        links = problem.graph.adjacency.nnz if problem.graph else 0
+        links = problem.graph.n_entries if problem.graph else 0
         n_init = 4 if (problem.n_nodes + links) * problem.n_classes <= _CHEAP else 1
     alone = problem.labels is None or "features" not in promising
     if problem.calibrated and alone and "spectral" in promising:

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import kernels, threads
-from nodeproof.graph import Affinity
+from nodeproof.graph import Affinity, RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.terms.base import Term
 
-__all__ = ["Sweeper", "count_batches"]
+__all__ = ["Sweeper", "batch_rows", "cell_rows", "count_batches"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
@@ -24,10 +24,31 @@ Rows = NDArray[np.float32]
 _BATCHES = 64
 _BATCHES_A_CLASS = 4
 
+# Sums over the rows of a batch are taken cell by cell. Cells are small enough for a batch to be
+# shared out, unless there are so many rows that large ones are, too.
+_CELL = 512
+_MANY_ROWS = 2**20
+
+# Costs are charged for so many entries at a time: they stay near the processor.
+_CHARGED = 2**18
+
+# Batches of fewer products than this are not worth another thread.
+_WORTH_SHARING = 100_000
+
 
 def count_batches(n_classes: int) -> int:
     """Return into how many batches the rows are cut."""
     return max(_BATCHES, _BATCHES_A_CLASS * n_classes)
+
+
+def batch_rows(n_nodes: int, n_classes: int) -> int:
+    """Return how many rows are solved from the same state."""
+    return -(-n_nodes // count_batches(n_classes))
+
+
+def cell_rows(n_nodes: int) -> int:
+    """Return over how many rows sums are taken in one go."""
+    return threads.ROWS if n_nodes >= _MANY_ROWS else _CELL
 
 
 class Sweeper:
@@ -36,14 +57,22 @@ class Sweeper:
     Rows of a batch are solved from the same state (Jacobi), batches one after the other
     (Gauss–Seidel). Batches and the order of all sums depend on n and K alone, so the result
     does not depend on the number of threads.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to solve.
+    n_batches : int, optional
+        Into how many batches the rows are cut; see :func:`count_batches`.
     """
 
     def __init__(self, problem: Problem, n_batches: int | None = None) -> None:
         n, K = problem.n_nodes, problem.n_classes
         self.problem = problem
-        self.batch = -(-n // (n_batches or count_batches(K)))
-        self.costs = np.empty((n, K), dtype=np.float32)
+        self.batch = -(-n // n_batches) if n_batches else batch_rows(n, K)
+        self.cell = cell_rows(n)
         self.new = np.empty((self.batch, K), dtype=np.float32)
+        self.models: Models | None = None
         self._waiting: dict[int, tuple[Array, Rows]] = {}
         #: ``μ1 ‖θ_i − θ_j‖``, shape (K, K); None without a sum of norms
         self.pull: Array | None = None
@@ -54,63 +83,70 @@ class Sweeper:
             self.weights: NDArray[Any] = np.zeros(0, dtype=np.float32)
             self.eta = np.ones(n)
         else:
-            self.indptr, self.indices = graph.adjacency.indptr, graph.adjacency.indices
+            self.indptr, self.indices = graph.indptr, graph.indices
             self.weights, self.eta = graph.weights, graph.eta
+        # Whole batches, as many as are charged for at once.
+        self.stretch = self.batch * max(1, _CHARGED // (self.batch * K))
+        work = (len(self.indices) + n) * K * self.batch // n
+        self.shared = work >= _WORTH_SHARING
 
-    def batches(self) -> Iterator[tuple[int, int]]:
+    def batches(self, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
         """Yield the ranges of rows that are solved from the same state."""
-        n = self.problem.n_nodes
-        for first in range(0, n, self.batch):
-            yield first, min(first + self.batch, n)
+        end = self.problem.n_nodes if end is None else end
+        for first in range(begin, end, self.batch):
+            yield first, min(first + self.batch, end)
 
-    def charge(self, models: Models, W: NDArray[np.float32] | None = None) -> None:
-        """Bring the costs up to date with the class models, each row less its minimum.
-
-        Parameters
-        ----------
-        W : ndarray of shape (n, K), optional
-            The rows before the sweep, which a sum of norms needs: no node is far from itself.
-        """
-        waiting = self._charge_waiting(models)
-        self.pull = self.problem.pull(models)
-
-        def part(lo: int, hi: int) -> None:
-            costs = self.problem.costs(models, lo, hi, skip=waiting.keys())
-            for _, kept in waiting.values():
-                costs += kept[lo:hi]
-            if self.pull is not None and W is not None:
-                costs -= W[lo:hi].astype(np.float64) @ self.pull
-            # float32 then keeps what matters: the differences near the best class.
-            self.costs[lo:hi] = costs - costs.min(axis=1, keepdims=True)
-
-        threads.map_rows(part, self.problem.n_nodes)
-
-    def _charge_waiting(self, models: Models) -> dict[int, tuple[Array, Rows]]:
-        """Return the costs of terms that wait for the rows to settle, computed when they change."""
+    def charge(self, models: Models) -> None:
+        """Take the class models that rows are charged by from now on."""
+        self.models = models
         for k, term in enumerate(self.problem.terms):
             if term.rounds is None or not self.problem.calibrated:
                 continue
             theta = models.terms[k]
             if k not in self._waiting or self._waiting[k][0] is not theta:
+                # They change only when the rows have settled: kept until then.
 
                 def part(lo: int, hi: int, term: Term = term, theta: Array = theta) -> Rows:
                     return term.cost(theta, lo, hi).astype(np.float32)
 
-                costs = threads.map_rows(part, self.problem.n_nodes)
-                self._waiting[k] = (theta, np.concatenate(costs))
-        return self._waiting
+                kept = threads.map_rows(part, self.problem.n_nodes)
+                self._waiting[k] = (theta, np.concatenate(kept))
+        self.pull = self.problem.pull(models)
+
+    def costs(self, lo: int, hi: int, W: Rows | None = None) -> Array:
+        """Return what rows lo…hi are charged in each class, shape (hi − lo, K).
+
+        Parameters
+        ----------
+        W : ndarray of shape (n, K), optional
+            The rows before they are solved, which a sum of norms needs: no node is far from
+            itself.
+        """
+        assert self.models is not None
+        costs = self.problem.costs(self.models, lo, hi, skip=self._waiting.keys())
+        for _, kept in self._waiting.values():
+            costs += kept[lo:hi]
+        if self.pull is not None and W is not None:
+            costs -= W[lo:hi].astype(np.float64) @ self.pull
+        return costs
 
     def sweep(
         self,
-        W: NDArray[np.float32],
+        W: Rows,
         affinity: Affinity | None,
         log_prior: Array,
         temperature: float = 1.0,
+        totals: Array | None = None,
     ) -> tuple[float, Array]:
         """Solve every row once, in place.
 
         With a sum of norms, class i costs ``h_i = μ1 Σ_j N_j ‖θ_i − θ_j‖`` more, N_j the class
         sizes; these too are brought up to date after each batch.
+
+        Parameters
+        ----------
+        totals : ndarray of shape (K,), optional
+            ``Σ_v η_v W_vi``, where it is known.
 
         Returns
         -------
@@ -119,42 +155,85 @@ class Sweeper:
         links : ndarray of the affinity's shape
             Link mass inside classes (or between each two), as seen during the sweep.
         """
-        n = self.problem.n_nodes
+        n, K = W.shape
         if affinity is None:
             affinity = Affinity(np.zeros((1, 1)), np.zeros((1, 1)))
-        totals = threads.sum_rows(lambda lo, hi: self.eta[lo:hi] @ W[lo:hi], n)
-        links = np.zeros_like(affinity.ell)
-        change = 0.0
-        if self.batch <= threads.ROWS and self.pull is None:  # nothing to share out
-            change = kernels.sweep_batches(
-                self.batch, self.indptr, self.indices, self.weights, self.eta, W, totals,
-                self.costs, log_prior, affinity.ell, affinity.ell_t, temperature, self.new, links,
-            )  # fmt: skip
-            return change / n, links
-        sizes = np.zeros(W.shape[1])
+        if totals is None:
+            totals = RowSums.of(W, self.eta).totals
+        pass_ = _Pass(self, W, affinity, log_prior, temperature, np.array(totals))
         if self.pull is not None:
-            sizes = threads.sum_rows(lambda lo, hi: W[lo:hi].sum(axis=0, dtype=np.float64), n)
-        for first, last in self.batches():
-            offset = log_prior if self.pull is None else log_prior - self.pull @ sizes
+            pass_.sizes = threads.sum_rows(lambda lo, hi: W[lo:hi].sum(axis=0, dtype=np.float64), n)
+        costs = np.empty((min(self.stretch, n), K))
+        for begin in range(0, n, self.stretch):
+            end = min(begin + self.stretch, n)
 
-            def part(
-                lo: int, hi: int, first: int = first, totals: Array = totals, offset: Array = offset
-            ) -> tuple[float, Array, Array]:
-                moved, mass = np.zeros(W.shape[1]), np.zeros_like(affinity.ell)
-                changed = kernels.sweep_rows(
-                    lo, hi, first, self.indptr, self.indices, self.weights, self.eta, W, totals,
-                    self.costs, offset, affinity.ell, affinity.ell_t, temperature, self.new,
-                    moved, mass,
-                )  # fmt: skip
-                return changed, moved, mass
+            def fill(lo: int, hi: int, begin: int = begin) -> None:
+                costs[lo - begin : hi - begin] = self.costs(lo, hi, W)
 
-            parts = threads.map_rows(part, last, first)
-            if self.pull is not None:
-                sizes = sizes - W[first:last].sum(axis=0, dtype=np.float64)
-                sizes += self.new[: last - first].sum(axis=0, dtype=np.float64)
-            W[first:last] = self.new[: last - first]
-            for changed, moved, mass in parts:
-                change += changed
-                totals = totals + moved
-                links += mass
-        return change / n, links
+            threads.map_rows(fill, end, begin)
+            pass_.solve(begin, end, costs)
+        return pass_.change / n, pass_.links
+
+
+class _Pass:
+    """One sweep under way: what its batches add up to."""
+
+    def __init__(
+        self,
+        sweeper: Sweeper,
+        W: Rows,
+        affinity: Affinity,
+        log_prior: Array,
+        temperature: float,
+        totals: Array,
+    ) -> None:
+        K = W.shape[1]
+        cells = -(-sweeper.batch // sweeper.cell) + 1
+        self.sweeper, self.W, self.affinity = sweeper, W, affinity
+        self.log_prior, self.temperature, self.totals = log_prior, temperature, totals
+        self.sizes: Array | None = None
+        self.change, self.links = 0.0, np.zeros_like(affinity.ell)
+        self.moved = np.zeros((cells, K))
+        self.mass = np.zeros((cells, *affinity.ell.shape))
+        self.changes = np.zeros(cells)
+
+    def solve(self, begin: int, end: int, costs: Array) -> None:
+        """Solve the batches of rows begin…end, which cost this much."""
+        sweeper, affinity = self.sweeper, self.affinity
+        if not sweeper.shared and self.sizes is None:
+            self.change += kernels.sweep_batches(
+                begin, end, sweeper.batch, sweeper.cell, sweeper.indptr, sweeper.indices,
+                sweeper.weights, sweeper.eta, self.W, self.totals, costs, self.log_prior,
+                affinity.ell, affinity.ell_t, self.temperature, sweeper.new, self.moved, self.mass,
+                self.changes, self.links,
+            )  # fmt: skip
+            return
+        for first, last in sweeper.batches(begin, end):
+            self._solve_batch(first, last, begin, costs)
+
+    def _solve_batch(self, first: int, last: int, charged: int, costs: Array) -> None:
+        sweeper, affinity, W = self.sweeper, self.affinity, self.W
+        offset = self.log_prior
+        if self.sizes is not None:
+            assert sweeper.pull is not None
+            offset = offset - sweeper.pull @ self.sizes
+
+        def solve(lo: int, hi: int) -> None:
+            kernels.sweep_rows(
+                lo, hi, first, sweeper.cell, sweeper.indptr, sweeper.indices, sweeper.weights,
+                sweeper.eta, W, self.totals, costs, charged, offset, affinity.ell, affinity.ell_t,
+                self.temperature, sweeper.new, self.moved, self.mass, self.changes,
+            )  # fmt: skip
+
+        def take(lo: int, hi: int) -> None:
+            W[lo:hi] = sweeper.new[lo - first : hi - first]
+
+        threads.share(solve, first, last, sweeper.cell)
+        if self.sizes is not None:
+            self.sizes = self.sizes - W[first:last].sum(axis=0, dtype=np.float64)
+            self.sizes += sweeper.new[: last - first].sum(axis=0, dtype=np.float64)
+        threads.share(take, first, last, threads.ROWS)
+        cells = (last - 1) // sweeper.cell - first // sweeper.cell + 1
+        self.change += kernels.take_cells(
+            cells, self.moved, self.mass, self.changes, self.totals, self.links
+        )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -13,7 +14,7 @@ from scipy.linalg import cho_solve
 from nodeproof import kernels, threads
 from nodeproof.errors import InputError
 from nodeproof.sets import SpectralBox
-from nodeproof.terms.base import Array, NodeData, Term
+from nodeproof.terms.base import Array, NodeData, Term, cut_rows
 from nodeproof.terms.class_loss import ClassLoss
 
 __all__ = ["Covariance"]
@@ -148,12 +149,31 @@ class Covariance(Term):
         sizes = W.sum(axis=0, dtype=np.float64)
         return MomentLoss(self.models_set, self._moments(W), sizes)
 
-    def estimate(self, W: NDArray[Any]) -> Array:
+    summable = True
+
+    def sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
+        """Return ``Σ_v W_vi`` and the upper triangle of ``Σ_v W_vi x_v x_vᵀ``, a row a class."""
+        total = np.zeros((W.shape[1], 1 + len(self.upper[0])))
+        for a, b in self._stretches(lo, hi):
+            weights = W[a - lo : b - lo].T.astype(np.float64)
+            total[:, 0] += weights.sum(axis=1)
+            total[:, 1:] += weights @ self._products(a, b)
+        return total
+
+    def estimate_from(self, sums: Array) -> Array:
         """Return the covariances, shrunk to the pooled one and kept off singularity."""
-        sizes = W.sum(axis=0, dtype=np.float64)[:, None, None]
+        sizes = sums[:, 0, None, None]
         kappa = max(self.shrinkage, 1e-12)
-        shrunk = (self._moments(W) + kappa * self.pooled) / (sizes + kappa)
+        shrunk = (self._unfolded(sums[:, 1:]) + kappa * self.pooled) / (sizes + kappa)
         return np.asarray(shrunk + np.diag(self.ridge))
+
+    def cut(self, ranges: Sequence[tuple[int, int]]) -> Self:
+        """Return a copy that holds the features of these nodes only."""
+        part = copy.copy(self)
+        vars(part).update(pooled=self.pooled, ridge=self.ridge)
+        part.X = cut_rows(self.X, ranges)
+        part.n_nodes = len(part.X)
+        return part
 
     def cost(self, models: Array, lo: int, hi: int) -> Array:
         """Return the Gaussian −log-likelihood of the nodes in each class."""
@@ -214,14 +234,11 @@ class Covariance(Term):
 
     def _moments(self, W: NDArray[Any]) -> Array:
         """Return ``Σ_v W_vi x_v x_vᵀ``, shape (K, m, m)."""
+        sums = threads.sum_rows(lambda lo, hi: self.sums(W[lo:hi], lo, hi), len(self.X))
+        return self._unfolded(sums[:, 1:])
 
-        def part(lo: int, hi: int) -> Array:
-            total = np.zeros((W.shape[1], len(self.upper[0])))
-            for a, b in self._stretches(lo, hi):
-                total += W[a:b].T.astype(np.float64) @ self._products(a, b)
-            return total
-
-        folded = threads.sum_rows(part, len(self.X))
+    def _unfolded(self, folded: Array) -> Array:
+        """Return symmetric matrices, given the upper triangle of each as a row."""
         moments = np.zeros((len(folded), self.dim, self.dim))
         moments[:, self.upper[0], self.upper[1]] = folded
         moments[:, self.upper[1], self.upper[0]] = folded

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
@@ -14,7 +15,7 @@ from scipy.sparse import csr_array
 from nodeproof import threads
 from nodeproof.errors import InputError
 from nodeproof.sets import Box
-from nodeproof.terms.base import Array, NodeData, Term
+from nodeproof.terms.base import Array, NodeData, Term, cut_rows
 from nodeproof.terms.class_loss import ClassLoss
 from nodeproof.terms.covariance import MOST_FEATURES
 
@@ -180,23 +181,52 @@ class Gaussian(Term):
 
     # The likelihood. --------------------------------------------------------------------
 
+    @property
+    def summable(self) -> bool:  # type: ignore[override]
+        """Whether sums over the nodes suffice; a shared covariance takes two passes."""
+        return self.covariance != "shared"
+
+    def sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
+        """Return ``Σ_v W_vi`` of 1, x − m, and its squares or products, a row a class."""
+        moments = self._part_squares(W, lo, hi).reshape(W.shape[1], -1)
+        return np.concatenate([self._part_sums(W, lo, hi), moments], axis=1)
+
+    def estimate_from(self, sums: Array) -> Array:
+        """Return means and covariances, shrunk to those of all nodes and kept off singularity."""
+        squares = sums[:, 1 + self.dim :]
+        if self.covariance == "full":
+            squares = squares.reshape(len(sums), self.dim, self.dim)
+        return self._estimate(sums[:, 0], sums[:, 1 : 1 + self.dim].copy(), squares)
+
+    def cut(self, ranges: Sequence[tuple[int, int]]) -> Self:
+        """Return a copy that holds the features of these nodes only."""
+        part = copy.copy(self)
+        vars(part).update(center=self.center, pooled=self.pooled, scale=self.scale)
+        part.X = cut_rows(self.X, ranges)
+        part.n_nodes = part.X.shape[0]
+        return part
+
     def estimate(self, W: NDArray[Any]) -> Array:
         """Return means and covariances, shrunk to those of all nodes and kept off singularity."""
-        sizes, shifts = self._sums(W)
+        if self.summable:
+            return super().estimate(W)
+        together = self._squares(W.sum(axis=1, keepdims=True, dtype=np.float64))
+        return self._estimate(*self._sums(W), together)
+
+    def _estimate(self, sizes: Array, shifts: Array, squares: Array) -> Array:
         totals = sizes + self._kappa
         shifts /= totals[:, None]
         means = (self.center + shifts)[:, None, :]
         if self.covariance == "diagonal":
-            believed = self._squares(W) + self._kappa * self.pooled
+            believed = squares + self._kappa * self.pooled
             variances = believed / totals[:, None] - shifts**2
             return np.concatenate([means, self._raise(variances)[:, None, :]], axis=1)
         between = shifts[:, :, None] * shifts[:, None, :]
         if self.covariance == "full":
-            believed = self._squares(W) + self._kappa * self.pooled
+            believed = squares + self._kappa * self.pooled
             spreads = self._raise(believed / totals[:, None, None] - between)
         else:
-            together = self._squares(W.sum(axis=1, keepdims=True, dtype=np.float64))
-            believed = together + self.n_classes * self._kappa * self.pooled
+            believed = squares + self.n_classes * self._kappa * self.pooled
             believed -= np.tensordot(totals, between, axes=1)
             shared = self._raise(believed / totals.sum())
             spreads = np.broadcast_to(shared, (self.n_classes, *shared.shape[1:]))
@@ -264,35 +294,33 @@ class Gaussian(Term):
 
     def _sums(self, W: NDArray[Any]) -> tuple[Array, Array]:
         """Return ``Σ_v W_vi`` and ``Σ_v W_vi (x_v − m)``, shapes (K,) and (K, m)."""
-
-        def part(lo: int, hi: int) -> Array:
-            total = np.zeros((W.shape[1], 1 + self.dim))
-            for x, rows in self._read(lo, hi):
-                weights = W[lo:hi][rows].astype(np.float64)
-                total[:, 0] += weights.sum(axis=0)
-                total[:, 1:] += weights.T @ (x - self.center)
-            return total
-
-        totals = threads.sum_rows(part, self.n_nodes)
+        totals = threads.sum_rows(lambda lo, hi: self._part_sums(W[lo:hi], lo, hi), self.n_nodes)
         return totals[:, 0], totals[:, 1:]
+
+    def _part_sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
+        total = np.zeros((W.shape[1], 1 + self.dim))
+        for x, rows in self._read(lo, hi):
+            weights = W[rows].astype(np.float64)
+            total[:, 0] += weights.sum(axis=0)
+            total[:, 1:] += weights.T @ (x - self.center)
+        return total
 
     def _squares(self, W: NDArray[Any]) -> Array:
         """Return ``Σ_v W_vi (x_v − m)²``, shape (K, m), or the same of the products, (K, m, m)."""
+        return threads.sum_rows(lambda lo, hi: self._part_squares(W[lo:hi], lo, hi), self.n_nodes)
+
+    def _part_squares(self, W: NDArray[Any], lo: int, hi: int) -> Array:
         diagonal = self.covariance == "diagonal"
-
-        def part(lo: int, hi: int) -> Array:
-            total = np.zeros((W.shape[1], *[self.dim] * (1 if diagonal else 2)))
-            for x, rows in self._read(lo, hi):
-                weights, off = W[lo:hi][rows].astype(np.float64), x - self.center
-                if diagonal:
-                    total += weights.T @ (off * off)
-                    continue
-                for i, root in enumerate(np.sqrt(weights).T):
-                    weighted = off * root[:, None]
-                    total[i] += weighted.T @ weighted
-            return total
-
-        return threads.sum_rows(part, self.n_nodes)
+        total = np.zeros((W.shape[1], *[self.dim] * (1 if diagonal else 2)))
+        for x, rows in self._read(lo, hi):
+            weights, off = W[rows].astype(np.float64), x - self.center
+            if diagonal:
+                total += weights.T @ (off * off)
+                continue
+            for i, root in enumerate(np.sqrt(weights).T):
+                weighted = off * root[:, None]
+                total[i] += weighted.T @ weighted
+        return total
 
     def _rows(self, lo: int, hi: int) -> Array:
         rows = self.X[lo:hi]

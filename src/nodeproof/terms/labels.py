@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nodeproof import threads
 from nodeproof.errors import InputError
 from nodeproof.sets import Simplex
-from nodeproof.terms.base import Array, NodeData, Term
+from nodeproof.terms.base import Array, NodeData, Term, cut_rows
 from nodeproof.terms.class_loss import LinearLoss
 
 __all__ = ["Labels"]
@@ -99,10 +101,24 @@ class Labels(Term):
         """Return ``−Σ_j c_ij π_ij``, c_ij how much of label j the class holds."""
         return LinearLoss(self.models_set, -self._counts(W))
 
-    def estimate(self, W: NDArray[Any]) -> Array:
+    summable = True
+
+    def sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
+        """Return ``Σ_{v: y_v = j} W_vi``, shape (classes, K labels)."""
+        rows, labels = self._labelled_rows(lo, hi)
+        given = np.zeros((len(rows), self.n_classes))
+        given[np.arange(len(rows)), labels] = 1.0
+        return np.asarray(W[rows].T.astype(np.float64) @ given)
+
+    def estimate_from(self, sums: Array) -> Array:
         """Return the frequencies of the labels in each class, believed ones included."""
-        counts = self._counts(W) + self._believed()
+        counts = sums + self._believed()
         return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+
+    def cut(self, ranges: Sequence[tuple[int, int]]) -> Self:
+        """Return a copy that holds the labels of these nodes only."""
+        y = cut_rows(self.y, ranges)
+        return self.bind(NodeData(self.n_classes, y=y))
 
     def cost(self, models: Array, lo: int, hi: int) -> Array:
         """Return −log π_i[y_v] at labelled nodes, else 0."""
@@ -130,6 +146,4 @@ class Labels(Term):
 
     def _counts(self, W: NDArray[Any]) -> Array:
         """Return ``Σ_{v: y_v = j} W_vi``, shape (classes, K labels)."""
-        counts = np.zeros((W.shape[1], self.n_classes))
-        np.add.at(counts.T, self.y[self.labelled], W[self.labelled])
-        return counts
+        return threads.sum_rows(lambda lo, hi: self.sums(W[lo:hi], lo, hi), self.n_nodes)

@@ -114,7 +114,7 @@ class Tuned:
         scaled, plain = self.held.losses(scale * self.logs), self.held.losses(self.logs)
         return scale if self.held.is_better(scaled, plain, errors=2.0) else 1.0
 
-    def accuracy(self, proba: Array) -> tuple[float, float, float] | None:
+    def accuracy(self, proba: NDArray[Any]) -> tuple[float, float, float] | None:
         """Return an estimate of the accuracy at nodes without a label, and its 95 % interval.
 
         Their mean confidence, corrected by how far confidence and truth lie apart at the labels

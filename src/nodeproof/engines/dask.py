@@ -1,0 +1,416 @@
+"""Rows on the workers of a Dask cluster.
+
+Every worker holds one part (see :mod:`nodeproof.engines.parts`): a share of the graph's rows, of
+the features, and the rows of W that it has links to. What travels: class totals and models, a few
+numbers a cell back, and after each batch the new rows of its boundary, from worker to worker.
+
+A worker that is lost takes its part with it. The parts are then dealt out anew over the workers
+that there are, from the last rows that were fetched, and what was done since is done again:
+with the same bits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError
+from functools import partial
+from operator import attrgetter
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof import kernels, threads
+from nodeproof.engines.parts import (
+    Block,
+    Layout,
+    Part,
+    act,
+    boundary_of,
+    can_cut,
+    cut_block,
+    cut_links,
+    halo_of,
+    place,
+)
+from nodeproof.errors import InputError, MissingExtraError
+from nodeproof.graph import Affinity, RowSums
+from nodeproof.problem import Models, Problem
+
+__all__ = ["DaskEngine", "DaskRows"]
+
+Array = NDArray[np.float64]
+T = TypeVar("T")
+
+# Rows are fetched as a safeguard at most so often, in seconds; a loss costs the work since.
+_ANCHOR_EVERY = 30.0
+
+# So often a fit is taken up again after a loss, and so long it waits for a worker, in seconds.
+_ATTEMPTS = 20
+_PATIENCE = 120.0
+
+# Lost workers are looked for so often while there is no answer, in seconds.
+_WATCH = 2.0
+
+
+class WorkerLostError(Exception):
+    """A worker that held a part is gone."""
+
+
+class DaskEngine:
+    """Spreads a problem over the workers of a cluster.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to solve. A graph in a folder on disk is read by the workers themselves, where they
+        see the folder; everything else is sent to them.
+    client : distributed.Client, optional
+        The cluster; by default the client that was made last.
+    """
+
+    def __init__(self, problem: Problem, client: Any = None) -> None:
+        self.problem = problem
+        self.client = _current_client() if client is None else client
+        self.eta = np.ones(problem.n_nodes) if problem.graph is None else problem.graph.eta
+        self.layout: Layout
+        self.homes: list[str] = []
+        self.parts: list[Any] = []
+
+    def place(self, W: NDArray[Any]) -> DaskRows:
+        """Return these rows, spread over the workers."""
+        return DaskRows(self, np.asarray(W, dtype=np.float32))
+
+    def close(self) -> None:
+        """Let the workers forget the problem."""
+        self.parts, self.homes = [], []
+
+    @property
+    def lost(self) -> bool:
+        """Whether a worker that holds a part is gone."""
+        return not set(self.homes) <= set(self._workers())
+
+    def _workers(self) -> list[str]:
+        return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+
+    def spread(self) -> None:
+        """Deal the parts out over the workers that there are now."""
+        self.parts = []
+        workers = self._workers()
+        if not workers:
+            self.client.wait_for_workers(1, timeout=_PATIENCE)
+            workers = self._workers()
+        problem, graph = self.problem, self.problem.graph
+        self.homes = workers
+        self.layout = Layout(problem.n_nodes, problem.n_classes, len(workers))
+        blocks = []
+        folder = None if graph is None else graph.folder
+        if folder is not None and not self._see(str(folder.path)):
+            folder = None
+        for p, home in enumerate(workers):
+            given = cut_block(None if folder else graph, problem, self.layout, p)
+            if folder is not None:
+                eta = np.concatenate(
+                    [self.eta[:0], *(self.eta[lo:hi] for lo, hi in self.layout.ranges(p))]
+                )
+                given = Block(given.indptr, given.indices, given.weights, eta, given.terms)
+            sent = self.client.scatter(given, workers=[home], hash=False)
+            if folder is not None:
+                ranges = self.layout.ranges(p)
+                sent = self._submit(home, _read_block, sent, str(folder.path), ranges)
+            blocks.append(sent)
+        numbers = range(len(workers))
+        halos = [self._submit(workers[p], halo_of, blocks[p], self.layout, p) for p in numbers]
+        edges = [self._submit(workers[p], boundary_of, halos, self.layout, p) for p in numbers]
+        self.parts = [
+            self._submit(workers[p], Part, self.layout, p, blocks[p], halos[p], edges)
+            for p in numbers
+        ]
+        self.wait(self.parts)
+
+    def _see(self, path: str) -> bool:
+        return all(self.client.run(_exists, path, workers=self.homes).values())
+
+    def _submit(self, home: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        return self.client.submit(function, *arguments, workers=[home], pure=False)
+
+    def wait(self, futures: list[Any]) -> None:
+        """Wait for futures, and tell when a worker is lost meanwhile."""
+        from distributed import wait
+
+        while True:
+            try:
+                wait(futures, timeout=_WATCH)
+            except TimeoutError:
+                if self.lost:
+                    raise WorkerLostError from None
+                continue
+            return
+
+    def gather(self, futures: list[Any]) -> list[Any]:
+        """Return the results of futures."""
+        self.wait(futures)
+        if any(future.status in ("lost", "cancelled") for future in futures):
+            raise WorkerLostError
+        return list(self.client.gather(futures))
+
+
+class DaskRows:
+    """The rows of one start on the workers; the methods of `LocalRows`, with the same results."""
+
+    def __init__(self, engine: DaskEngine, W: NDArray[np.float32]) -> None:
+        self.engine, self.problem = engine, engine.problem
+        # The last rows that were fetched, and what was done since.
+        self._anchor, self._since = W, []  # type: tuple[NDArray[np.float32], list[Any]]
+        self._anchored = time.monotonic()
+        self._states: list[Any] = []
+        self._news: list[list[Any]] = []
+        self._charged: dict[int, Array] = {}
+
+    # What a solver asks for. ------------------------------------------------------------
+
+    @property
+    def W(self) -> DaskRows:
+        """The rows, for callbacks: ``np.asarray`` fetches them."""
+        return self
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self.fetch(), dtype=dtype)
+
+    def fit_terms(self, kept: tuple[Array, ...] | None, tol: float) -> tuple[Array, ...]:
+        """Return the class models; what cannot be spread is fitted here, to the fetched rows."""
+        problem = self.problem
+        stay = [kept is not None and term.rounds is not None for term in problem.terms]
+        spread = [can_cut(problem, term) for term in problem.terms]
+        if all(a or b for a, b in zip(stay, spread, strict=True)):
+            return tuple(
+                kept[k] if kept and stay[k] else term.estimate_from(self._add("term_sums", k))
+                for k, term in enumerate(problem.terms)
+            )
+        return problem.fit_terms(self.fetch(), kept, tol)
+
+    def sums(self, matrix: bool = False) -> RowSums:
+        """Return sums over the rows."""
+        return RowSums.split(self._add("sums", matrix), self.problem.n_classes)
+
+    def link_mass(self, matrix: bool = False) -> Array:
+        """Return the link mass inside classes, or between each two."""
+        return self._add("link_mass", matrix)
+
+    def sweep(
+        self, models: Models, temperature: float, totals: Array | None = None
+    ) -> tuple[float, Array]:
+        """Solve every row once, batch by batch."""
+        if self.problem.son:
+            raise InputError("a sum of norms is not worked on by a cluster: leave engine at None")
+        if totals is None:
+            totals = self.sums().totals
+        found = self._surely(lambda: self._sweep(models, temperature, totals))
+        self._note(lambda: self._sweep(models, temperature, totals))
+        return found
+
+    def agreement(self, labels: NDArray[np.int64]) -> Array:
+        """Return how much of each label each class holds, shape (K, K)."""
+        from nodeproof.terms.labels import Labels
+
+        for k, term in enumerate(self.problem.terms):
+            if isinstance(term, Labels) and can_cut(self.problem, term):
+                return self._add("term_sums", k)
+        from nodeproof.solvers.align import agreement
+
+        return agreement(self.fetch(), labels)
+
+    def reorder(self, order: NDArray[np.int64]) -> None:
+        """Let column i be what was column order[i]."""
+        self._surely(lambda: self._all("reorder", order))
+        self._note(lambda: self._all("reorder", order))
+
+    def energy(self, models: Models, temperature: float) -> float:
+        """Return what rows and terms add to the free energy, without the links."""
+        self._surely(lambda: self._charge(models))
+        return float(self._add("energy", models, temperature)[0]) + self.problem.penalty(models)
+
+    def fetch(self) -> NDArray[np.float32]:
+        """Return the rows, shape (n, K)."""
+        parts = self._surely(lambda: self._all("fetch"))
+        W = np.empty((self.problem.n_nodes, self.problem.n_classes), dtype=np.float32)
+        layout = self.engine.layout
+        for p, rows in enumerate(parts):
+            for lo, hi, at in layout.held(p, 0, layout.n_nodes):
+                W[lo:hi] = rows[at : at + hi - lo]
+        self._anchor, self._since, self._anchored = W, [], time.monotonic()
+        return W
+
+    def assumed(self, labels: NDArray[np.int64] | None, look: bool) -> Affinity:
+        """Return the affinity to begin with; see :meth:`nodeproof.graph.Affinity.assumed`."""
+        graph = self.problem.graph
+        assert graph is not None
+        masses = (self.link_mass(), self.sums().pairs) if look else None
+        return Affinity.assumed(graph, labels, masses)
+
+    # How the parts do it. ---------------------------------------------------------------
+
+    def _surely(self, work: Callable[[], T]) -> T:
+        """Do some work; after a loss, spread the rows anew, do again what is lost, and repeat."""
+        ready = bool(self._states)
+        for _ in range(_ATTEMPTS):
+            try:
+                if not ready:
+                    self._begin()
+                    ready = True
+                return work()
+            except _losses() as error:
+                # A function that fails on a healthy cluster fails again: that is for the caller.
+                if not isinstance(error, WorkerLostError) and not self._wait_for_loss():
+                    raise
+                ready, self._states, self._news = False, [], []
+                self.engine.close()
+        raise RuntimeError(f"workers were lost {_ATTEMPTS} times; the fit is given up")
+
+    def _wait_for_loss(self) -> bool:
+        """Tell whether a worker is lost; the scheduler may hear of it later than we do."""
+        deadline = time.monotonic() + 5.0
+        while time.monotonic() < deadline:
+            if self.engine.lost:
+                return True
+            time.sleep(0.1)
+        return True
+
+    def _begin(self) -> None:
+        """Bring the parts to where the rows were: the last ones fetched, and what came after."""
+        engine = self.engine
+        if not engine.parts:
+            engine.spread()
+        layout = engine.layout
+        self._charged = {}
+        self._states, self._news = [], [[] for _ in engine.homes]
+        told = []
+        for p, home in enumerate(engine.homes):
+            rows = [self._anchor[lo:hi] for lo, hi in layout.ranges(p)]
+            sent = engine.client.scatter(
+                np.concatenate([self._anchor[:0], *rows]), workers=[home], hash=False
+            )
+            done = engine._submit(home, place, engine.parts[p], sent)
+            self._states.append(done)
+            told.append(engine._submit(home, attrgetter("piece"), done))
+        self._tell(dict(enumerate(told)))
+        for again in self._since:
+            again()
+
+    def _tell(self, pieces: dict[int, Any]) -> None:
+        for p, piece in pieces.items():
+            for q, news in enumerate(self._news):
+                if q != p:
+                    news.append(piece)
+
+    def _act(self, parts: Iterable[int], action: str, *arguments: Any) -> list[Any]:
+        """Let parts do something; return their answers, in this order."""
+        engine = self.engine
+        numbers = list(parts)
+        pieces, answers = {}, []
+        for p in numbers:
+            home = engine.homes[p]
+            done = engine._submit(home, act, self._states[p], self._news[p], action, *arguments)
+            self._states[p], self._news[p] = done, []
+            answers.append(engine._submit(home, attrgetter("answer"), done))
+            if action == "sweep":
+                pieces[p] = engine._submit(home, attrgetter("piece"), done)
+        found = engine.gather(answers)
+        self._tell(pieces)
+        return found
+
+    def _all(self, action: str, *arguments: Any) -> list[Any]:
+        return self._act(range(len(self._states)), action, *arguments)
+
+    def _add(self, action: str, *arguments: Any) -> Array:
+        """Return what all parts found for each range, added up in the order of the ranges."""
+
+        def work() -> Array:
+            found = [entry for answer in self._all(action, *arguments) for entry in answer]
+            total, *rest = (array for _, array in sorted(found, key=lambda entry: entry[0]))
+            total = np.array(total)
+            for array in rest:
+                total += array
+            return total
+
+        return self._surely(work)
+
+    def _charge(self, models: Models) -> None:
+        """Send the parts what terms charge that they cannot work out themselves."""
+        problem, layout = self.problem, self.engine.layout
+        for k, term in enumerate(problem.terms):
+            theta = models.terms[k]
+            if can_cut(problem, term) or self._charged.get(k) is theta:
+                continue
+            waiting = problem.calibrated and term.rounds is not None
+            others = [j for j in range(len(problem.terms)) if j != k]
+            costs = np.concatenate(
+                threads.map_rows(partial(_term_costs, problem, models, others), problem.n_nodes)
+            )
+            if waiting:
+                costs = costs.astype(np.float32)
+            for p in range(layout.n_parts):
+                rows = [costs[lo:hi] for lo, hi in layout.ranges(p)]
+                own = np.concatenate([costs[:0], *rows])
+                self._act([p], "charge", k, own)
+            self._charged[k] = theta
+
+    def _sweep(self, models: Models, temperature: float, totals: Array) -> tuple[float, Array]:
+        self._charge(models)
+        layout = self.engine.layout
+        totals = np.array(totals)
+        shape = (1, 1) if models.affinity is None else models.affinity.ell.shape
+        links, change = np.zeros(shape), 0.0
+        for first in range(0, layout.n_nodes, layout.batch):
+            last = min(first + layout.batch, layout.n_nodes)
+            holders = layout.holders(first, last)
+            answers = self._act(holders, "sweep", first, last, models, temperature, totals)
+            runs = sorted((run for answer in answers for run in answer), key=lambda run: run[0])
+            moved, mass, changes = (np.concatenate([run[k] for run in runs]) for k in (1, 2, 3))
+            totals = totals.copy()  # the old ones may still be on their way
+            change += kernels.take_cells(len(changes), moved, mass, changes, totals, links)
+        return change / layout.n_nodes, links
+
+    def _note(self, work: Callable[[], Any]) -> None:
+        """Keep in mind what was done, or fetch the rows if the last time is long ago."""
+        self._since.append(work)
+        if time.monotonic() - self._anchored > _ANCHOR_EVERY:
+            self.fetch()
+
+
+def _term_costs(problem: Problem, models: Models, others: list[int], lo: int, hi: int) -> Array:
+    return problem.costs(models, lo, hi, others)
+
+
+def _read_block(block: Block, path: str, ranges: list[tuple[int, int]]) -> Block:
+    from nodeproof.io.graph_folder import GraphFolder
+
+    return Block(*cut_links(GraphFolder.open(path), ranges), block.eta, block.terms)
+
+
+def _exists(path: str) -> bool:
+    from nodeproof.io.graph_folder import is_graph_folder
+
+    return bool(is_graph_folder(path))
+
+
+def _losses() -> tuple[type[BaseException], ...]:
+    """Return what a lost worker can make itself known by."""
+    from distributed import KilledWorker
+    from distributed.comm.core import CommClosedError
+
+    return (WorkerLostError, KilledWorker, CommClosedError, CancelledError, OSError, TimeoutError)
+
+
+def _current_client() -> Any:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise MissingExtraError("distributed", "dask") from None
+    try:
+        return Client.current()
+    except ValueError:
+        raise InputError(
+            "engine='dask' found no cluster: make a distributed.Client first, or give one as engine"
+        ) from None
