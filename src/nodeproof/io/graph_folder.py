@@ -258,7 +258,8 @@ def write_graph_folder(path: str | os.PathLike[str], graph: Any, ids: Any = None
     refuse_occupied(path)
     matrix = check_adjacency(graph)
     n = matrix.shape[0]
-    weights = unless_all_one(matrix.data).astype(np.float32)
+    with np.errstate(over="ignore"):
+        weights = unless_all_one(matrix.data).astype(np.float32)
     if not (np.isfinite(weights) & (weights > 0)).all():
         raise InputError("weights of links must be positive and finite in float32; rescale them")
     degrees = np.diff(matrix.indptr).astype(np.float64)

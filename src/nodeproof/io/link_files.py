@@ -217,7 +217,7 @@ def _survey(connection: Any, table: FileTable, column: int) -> Ids:
 
 def _missing_ids(connection: Any, ids: Ids, missing: str) -> InputError:
     for file in ids.table.files:
-        query = f"SELECT count(*) FROM {ids.table.sql([file])} WHERE {missing}"
+        query = f"SELECT count(*) FILTER ({missing}) FROM {ids.table.sql([file])}"
         with readable(file):
             rows = int(first_row(connection, query)[0])
         if rows:
@@ -236,15 +236,15 @@ def _check_weights(connection: Any, links: LinkFiles) -> None:
         raise InputError(f"{table.path}, column {name!r}: expected numbers, got {kind}")
     source, target = (ids.sql(links.integers) for ids in links.ids[:2])
     weight = links.weight_sql()
+    # Not in a WHERE: DuckDB would trust the statistics of a file there, which leave out nan.
+    bad = f"{weight} IS NULL OR NOT {weight} BETWEEN 0 AND {_LARGEST_WEIGHT!r}"
+    row = f"[CAST({source} AS VARCHAR), CAST({target} AS VARCHAR), CAST({raw} AS VARCHAR)]"
     with readable(table.path):
-        bad = first_row(
-            connection,
-            f"SELECT {source}, {target}, CAST({raw} AS VARCHAR), {weight} < 0 FROM {table.sql()} "
-            # DuckDB takes nan for larger than all numbers.
-            f"WHERE {weight} IS NULL OR NOT {weight} BETWEEN 0 AND {_LARGEST_WEIGHT!r} LIMIT 1",
-        )
-    if bad is not None:
-        start, end, text, negative = bad
+        query = f"SELECT count(*), any_value({row}) FILTER ({bad}) FROM {table.sql()}"
+        _, found = first_row(connection, query)
+    if found is not None:
+        start, end, text = found
         what = "missing" if text is None else f"not a finite number: {text}"
-        what = f"negative: {text}" if negative else what
+        if text is not None and text.startswith("-"):
+            what = f"negative: {text}"
         raise InputError(f"{table.path}: the weight of the link ({start}, {end}) is {what}")

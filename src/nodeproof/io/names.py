@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 __all__ = ["as_integers", "as_texts"]
 
-# "007" and "7" are different names. Eighteen digits fit 64 bits, nineteen need not.
-_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
+# "007" and "7" are different names.
+_INTEGER = r"^(0|-?[1-9][0-9]{0,18})$"
 
 
 def as_integers(names: Any) -> Any:
@@ -30,7 +30,7 @@ def as_integers(names: Any) -> Any:
     array = _as_arrow(names)
     kind = array.type
     if kind == pa.uint64():
-        array = pc.if_else(pc.less(array, 2**63), array, None)
+        array = pc.if_else(pc.less(array, pa.scalar(2**63, kind)), array, None)
     if pa.types.is_integer(kind):
         return array.cast(pa.int64())
     if pa.types.is_floating(kind):
@@ -38,7 +38,12 @@ def as_integers(names: Any) -> Any:
         whole = pc.and_(pc.equal(array, pc.trunc(array)), pc.less(pc.abs(array), 2.0**63))
         return pc.if_else(whole, array, None).cast(pa.int64())
     texts = as_texts(array)
-    return pc.if_else(pc.match_substring_regex(texts, _INTEGER), texts, None).cast(pa.int64())
+    digits = pc.utf8_ltrim(texts, "-")
+    # Nineteen digits need not fit 64 bits; as many digits are compared as numbers are.
+    fits = pc.or_(pc.less(pc.utf8_length(digits), 19), pc.less_equal(digits, str(2**63 - 1)))
+    fits = pc.or_(fits, pc.equal(texts, str(-(2**63))))
+    whole = pc.and_(pc.match_substring_regex(texts, _INTEGER), fits)
+    return pc.if_else(whole, texts, None).cast(pa.int64())
 
 
 def as_texts(names: Any) -> Any:
@@ -70,7 +75,7 @@ def _as_arrow(names: Any) -> Any:
         values = names if isinstance(names, list) else np.asarray(names)
         try:
             array = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):  # several types in one
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # several types in one
             array = pa.array([None if name is None else str(name) for name in values])
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
