@@ -14,11 +14,13 @@ from click.testing import CliRunner
 from nodeproof.bench import Row, bench, cells, measuring, memory, peers, report, running
 from nodeproof.bench.cells import Cell, plan, preparations
 from nodeproof.bench.data import Data, draw, load, planted, told_by_genie
+from nodeproof.bench.growth import exponent, growth_of
 from nodeproof.bench.measuring import measure
 from nodeproof.bench.memory import PeakMemory
 from nodeproof.bench.peers import PEERS, Found, Peer
 from nodeproof.bench.picture import draw_bench
-from nodeproof.bench.report import OWN, Report, exponent
+from nodeproof.bench.report import Report
+from nodeproof.bench.rows import OWN
 from nodeproof.bench.running import JOURNAL, run_process
 from nodeproof.cli import cli, main
 
@@ -82,7 +84,7 @@ def figures(cell: Cell) -> dict:
     }  # fmt: skip
     if cell.kind == "stream":
         record |= {"sweep": 6e-9 * cell.links, "disk_bytes_per_second": 1e9}
-        record |= {"disk_pass": 8e-9 * cell.links}
+        record |= {"disk_pass": 8e-9 * cell.links, "graph_bytes": 16 * cell.links}
     return record
 
 
@@ -164,7 +166,7 @@ def test_ctrl_c_keeps_what_is_finished(canned, tmp_path, monkeypatch, capsys):
         with pytest.raises(SystemExit) as ended:
             main(arguments)
     assert ended.value.code == 130
-    assert "1 measurements were finished and are kept" in capsys.readouterr().err
+    assert "finished and kept: 1 of 2 measurements" in capsys.readouterr().err
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 0
@@ -216,11 +218,30 @@ def test_large_graphs_stay_on_disk(canned, tmp_path):
     assert entry["in_memory_links"] == SIZES[0]
     assert entry["sweep_per_link_over_in_memory"] == pytest.approx(6 / 5)
     assert entry["sweep_per_disk_pass"] == pytest.approx(6 / 8)
+    # So small a graph is read from the cache, and this is said.
+    assert entry["fits_in_memory"]
     assert entry["write_seconds"] == entry["convert_seconds"] == 3.0
     assert "fit GL" not in found.exponents
     assert found.exponents["fit GL, disk included"].sizes == list(SIZES)
     found.write(tmp_path)
     assert (tmp_path / "bench.png").exists()
+
+
+def test_a_graph_on_disk_is_written_converted_and_fitted(tmp_path, monkeypatch, quick_peers):
+    pytest.importorskip("duckdb")
+    monkeypatch.setattr(running, "run_process", measure)
+    found = bench([10_000], tmp_path, disk_from=10_000)
+    (row,) = [row for row in found.rows if row.method == OWN]
+    assert row.on_disk
+    assert row.nodes == 1_000
+    assert row.hidden > 0.9
+    assert row.genie > 0.97
+    (entry,) = found.disk
+    assert entry["disk_bytes_per_second"] > 0
+    assert entry["convert_bytes"] > 4 * 2 * 9_900
+    assert not entry["write_resumed"]
+    assert not entry["convert_resumed"]
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_disk_that_is_too_small_is_told_before_the_work(canned, tmp_path, capsys):
@@ -240,14 +261,14 @@ def test_fits_that_do_other_work_do_not_count_for_the_growth():
     base = Row(OWN, "GL", 0, starts=1, chosen="terms", sweep=1.0)
     rows = [replace(base, links=10**k, seconds=10.0 ** (1.1 * k)) for k in (5, 6, 7)]
     few = replace(base, links=10**4, seconds=1e9, starts=4)
-    growth = report._exponents([few, *rows])["fit GL"]
+    growth = growth_of([few, *rows])["fit GL"]
     assert growth.exponent == pytest.approx(1.1)
     assert growth.sizes == [10**5, 10**6, 10**7]
     assert growth.same_work
-    mixed = report._exponents([few, rows[0]])["fit GL"]
+    mixed = growth_of([few, rows[0]])["fit GL"]
     assert not mixed.same_work
     assert mixed.sizes == [10**4, 10**5]
-    assert "fit GL" not in report._exponents(rows[:1])
+    assert "fit GL" not in growth_of(rows[:1])
 
 
 def test_the_genie_is_the_one_of_planted_data(tmp_path):

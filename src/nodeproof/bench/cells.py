@@ -28,7 +28,10 @@ _PACKAGES = (
 )  # fmt: skip
 
 # What a measurement depends on beside the packages, below the root.
-_MEASURING = ("bench/data.py", "bench/loops.py", "bench/measuring.py", "bench/memory.py")
+_MEASURING = (
+    "bench/data.py", "bench/loops.py", "bench/measuring.py", "bench/memory.py", "bench/on_disk.py",
+    "bench/timing.py",
+)  # fmt: skip
 _SOURCES = {
     "draw": ("bench/data.py", "bench/loops.py", "datasets/planted.py"),
     "write": ("datasets/planted_files.py",),

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nodeproof.bench.report import OWN, Report, Row, power_of_ten
+from nodeproof.bench.report import Report
+from nodeproof.bench.rows import OWN, Row, power_of_ten
 from nodeproof.experiments.figures import settings
 from nodeproof.experiments.figures.style import STYLES, Style
 from nodeproof.io import atomic_path

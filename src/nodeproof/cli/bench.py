@@ -13,7 +13,8 @@ from rich.table import Table
 
 from nodeproof.bench import Report, Row, bench
 from nodeproof.bench.cells import Cell
-from nodeproof.bench.report import OWN, Growth, in_units, power_of_ten
+from nodeproof.bench.growth import Growth
+from nodeproof.bench.rows import OWN, in_units, power_of_ten
 from nodeproof.cli.console import LiveLine, errors, note, screen
 from nodeproof.errors import InputError
 
@@ -42,7 +43,8 @@ def run_bench(out: Path, as_json: bool, **settings: Any) -> None:
             )
         except KeyboardInterrupt:
             line.stop()
-            note(f"{line.done} measurements were finished and are kept; the same command goes on")
+            kept = f"{line.done} of {line.total} measurements"
+            note(f"finished and kept: {kept}; the same command goes on from there")
             raise
     written, notes = report.write(out)
     for text in notes:
@@ -185,6 +187,8 @@ def _on_disk(entry: dict[str, Any]) -> str:
             f"a link {_number(entry['sweep_per_link_over_in_memory'])} × as long as in memory at "
             f"{power_of_ten(entry['in_memory_links'])}"
         )
+    if entry["fits_in_memory"]:
+        said.append("after the first sweep the system may have had the graph in its cache")
     return f"{power_of_ten(entry['links'])} links on disk: " + ", ".join(said)
 
 
