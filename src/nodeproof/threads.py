@@ -8,6 +8,7 @@ meanwhile: its own pools would split sums differently, and fight for the same co
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
@@ -20,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 __all__ = ["ROWS", "default_threads", "map_each", "map_rows", "share", "sum_rows", "using"]
 
@@ -31,7 +32,8 @@ ROWS = 4096
 
 _lock = Lock()
 _limiters = 0
-_limit: threadpool_limits | None = None
+_limit: Any = None
+_found: tuple[int, ThreadpoolController] | None = None
 
 
 class _Crew:
@@ -122,7 +124,7 @@ def using(n_jobs: int | None) -> Iterator[None]:
     n_threads = default_threads() if n_jobs is None else effective_n_jobs(n_jobs)
     with _blas_on_one_thread():
         crew = _crew.get()
-        if crew is not None and crew.n_threads == n_threads:
+        if (1 if crew is None else crew.n_threads) == n_threads:
             yield
             return
         crew = _Crew(n_threads) if n_threads > 1 else None
@@ -135,6 +137,14 @@ def using(n_jobs: int | None) -> Iterator[None]:
                 crew.dismiss()
 
 
+def _controller() -> ThreadpoolController:
+    """Return what controls the pools of libraries; looking for these takes milliseconds."""
+    global _found
+    if _found is None or _found[0] != len(sys.modules):
+        _found = len(sys.modules), ThreadpoolController()
+    return _found[1]
+
+
 @contextmanager
 def _blas_on_one_thread() -> Iterator[None]:
     # The limit is one for the whole process: the first to come sets it, the last to go lifts it.
@@ -142,7 +152,7 @@ def _blas_on_one_thread() -> Iterator[None]:
     with _lock:
         _limiters += 1
         if _limiters == 1:
-            _limit = threadpool_limits(limits=1)
+            _limit = _controller().limit(limits=1)
     try:
         yield
     finally:

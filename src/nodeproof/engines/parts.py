@@ -260,7 +260,7 @@ def place(part: Part, rows: Rows) -> Done:
 def act(before: Done, news: Sequence[Piece], action: str, *arguments: Any) -> Done:
     """Take in what others have told, then do something with the rows of a part."""
     state = before.state
-    with threads.using(None):
+    with threads.using(1):
         for piece in news:
             state.part.install(state.W, piece)
         return _ACTIONS[action](state, *arguments)
