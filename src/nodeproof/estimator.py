@@ -50,11 +50,13 @@ from nodeproof.inputs import (
 from nodeproof.merging import Family
 from nodeproof.problem import Problem
 from nodeproof.querying import most_telling, most_uncertain
+from nodeproof.resources import needs_of
 from nodeproof.smoothing import Smoothing
-from nodeproof.solvers import ConvexResult, Progress, Result, Status
+from nodeproof.solvers import BlockCADO, ConvexResult, Progress, Result, Status
 from nodeproof.solvers.align import align_with_labels
 from nodeproof.solvers.base import Callback, check_count
 from nodeproof.solvers.block import says_nothing
+from nodeproof.solvers.checkpoint import Checkpoint, fingerprint
 from nodeproof.terms import NodeData
 from nodeproof.tuning import hold_back
 
@@ -195,7 +197,13 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
     def fit(
-        self, X: Any = None, y: Any = None, *, graph: Any = None, validation: Any = None
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        graph: Any = None,
+        validation: Any = None,
+        checkpoint: str | PathLike[str] | Checkpoint | None = None,
     ) -> Self:
         """Label every node.
 
@@ -207,11 +215,16 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             Integer or string labels; −1 (or None, NaN, an empty string) where unknown.
         graph : object, optional
             The links: scipy sparse matrix, square array, networkx or igraph graph, PyTorch
-            Geometric ``Data``, ``edge_index`` of shape (2, E), or table of edges.
+            Geometric ``Data``, ``edge_index`` of shape (2, E), table of edges; or the path of a
+            folder that `nodeproof convert` wrote, for a graph larger than memory.
         validation : pair of arrays, or array of shape (n,), optional
             Labels to choose settings by, instead of holding back labels of `y` in turn: nodes
             and their labels, or one entry a node with −1 where there is none. They are not
             fitted to.
+        checkpoint : path or Checkpoint, optional
+            Folder where the state of a long fit is saved every minute. A fit that was cut off
+            goes on from there when it is called again, and ends with the same bits; the state
+            is removed at the end. For block CADO.
 
         Raises
         ------
@@ -220,17 +233,17 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         """
         check_settings(self)
         with threads.using(self.n_jobs):
-            self._fit(X, y, graph, validation)
+            self._fit(X, y, graph, validation, checkpoint)
         if self.status_ == Status.INTERRUPTED:
             raise KeyboardInterrupt
         return self
 
-    def _fit(self, X: Any, y: Any, graph: Any, validation: Any) -> None:
+    def _fit(self, X: Any, y: Any, graph: Any, validation: Any, checkpoint: Any) -> None:
         X, y = unpack_pyg(graph, X, y)
         if X is None and y is None and graph is None:
             raise InputError("fit needs features, labels or a graph: X, y and graph are all None")
         X = self._check_features(X, reset=True)
-        labels = encode_labels(y, self.n_classes)
+        labels = y if isinstance(y, EncodedLabels) else encode_labels(y, self.n_classes)
         n = X.shape[0] if X is not None else labels.n_nodes
         network = None if graph is None else Graph(graph, self.null_model, n)
         check_sizes(X, labels, network)
@@ -276,10 +289,19 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
                 "choice was clear; leave it out"
             )
         report = _reporter(self.verbose)
+        if checkpoint is not None and not (K and isinstance(solver, BlockCADO)):
+            raise InputError("checkpoints need the solver 'block', and a number of classes")
         if K:
             problem = Problem(network, plan.terms, K, weights, threshold, plan.trust, self.son)
+            if isinstance(solver, BlockCADO):
+                self._announce(problem, solver)
+                if checkpoint is not None:
+                    checkpoint = _checkpoint(checkpoint, self, problem)
+                    solver = replace(solver, checkpoint=checkpoint)
             result = solver.solve(problem, callback=report)
             result = align_with_labels(result, labels.codes)
+            if checkpoint is not None and result.status is not Status.INTERRUPTED:
+                checkpoint.remove()
         else:
             family = Family(
                 nodes, tuple(plan.terms), network, weights, threshold, plan.trust, self.son
@@ -291,6 +313,15 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self._nodes: NodeData | None = nodes
         self._problem: Problem | None = problem
         self._saved_problem: Instance | str | None = None
+
+    def _announce(self, problem: Problem, solver: BlockCADO) -> None:
+        """Say what the fit needs, and refuse what does not fit."""
+        needs = needs_of(problem, solver.n_init, solver.engine is not None)
+        needs.check()
+        if hasattr(self.verbose, "announce"):
+            self.verbose.announce(needs)
+        elif self.verbose and not callable(self.verbose):
+            print(f"{problem.n_nodes} nodes: {needs}", file=sys.stderr)
 
     @property
     def lower_bound_(self) -> float | None:
@@ -551,6 +582,18 @@ def _seed(random_state: Any) -> int | None:
     if random_state is None or isinstance(random_state, int | np.integer):
         return None if random_state is None else int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _checkpoint(
+    given: str | PathLike[str] | Checkpoint, clf: NodeClassifier, problem: Problem
+) -> Checkpoint:
+    """Return the checkpoint, made out to this classifier and these data."""
+    settings = clf.get_params(deep=False)
+    for name in ("engine", "n_jobs", "verbose"):  # they do not change the result
+        settings.pop(name)
+    checkpoint = given if isinstance(given, Checkpoint) else Checkpoint(given)
+    checkpoint.purpose = f"{settings} on {fingerprint(problem)}"
+    return checkpoint
 
 
 def _reporter(verbose: Any) -> Callback | None:

@@ -29,6 +29,7 @@ __all__ = [
     "check_sizes",
     "check_validation",
     "encode_labels",
+    "encode_names",
     "unpack_pyg",
 ]
 
@@ -134,6 +135,29 @@ def encode_labels(y: Any, n_classes: int | None) -> EncodedLabels:
     codes = np.full(len(labels), -1, dtype=np.int64)
     codes[known] = codes_known
     return EncodedLabels(_extend(named, n_classes), codes, len(labels))
+
+
+def encode_names(
+    names: NDArray[Any], codes: NDArray[np.int64], n_classes: int | None
+) -> EncodedLabels:
+    """Return labels that are class numbers already, −1 where unknown.
+
+    Parameters
+    ----------
+    names : ndarray of shape (labels,)
+        Sorted, each of them the label of some node.
+    codes : ndarray of shape (n,)
+        Which of them each node has.
+    n_classes : int or None
+        Number of classes, if there are more.
+    """
+    if n_classes is not None and len(names) > n_classes:
+        raise InputError(
+            f"the labels name {len(names)} classes ({_listed(names)}), but n_classes={n_classes}"
+        )
+    known = bool(len(names))
+    classes = names if known else np.empty(0, np.int64)
+    return EncodedLabels(_extend(classes, n_classes), codes if known else None, len(codes))
 
 
 def check_validation(

@@ -69,6 +69,11 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
               help="Stop when rows change by less, on average.")  # fmt: skip
 @click.option("--query", type=click.IntRange(min=1), metavar="K",
               help="Also write query.csv: the K nodes to label next.")  # fmt: skip
+@click.option("--checkpoint", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+              help="Save the state there every minute; after a kill the fit goes on.")  # fmt: skip
+@click.option("--time-budget", type=click.FloatRange(min=0), metavar="SECONDS",
+              help="Stop after the sweep in which so many have passed, and write.")  # fmt: skip
+@click.option("--scheduler", metavar="ADDRESS", help="Let a Dask cluster do the sweeps.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Threads; every core by default.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
               help="Seed of the starts.")  # fmt: skip
@@ -76,9 +81,9 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
 def fit(edges: Path, **options: Any) -> None:
     """Label every node of the graph in EDGES.
 
-    Files are CSV, TSV, Parquet or .npz; EDGES may also be MatrixMarket, GraphML, GML, or a folder
-    of Planetoid or OGB files. Nodes are the union of all files. Writes predictions.csv,
-    summary.json and model.npz.
+    Files are CSV, TSV, Parquet or .npz; EDGES may also be MatrixMarket, GraphML, GML, a folder of
+    Planetoid or OGB files, or one that `nodeproof convert` wrote, for a graph larger than memory.
+    Nodes are the union of all files. Writes predictions.csv, summary.json and model.npz.
     """
     from nodeproof.cli.fit import run_fit
 

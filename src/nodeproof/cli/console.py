@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
+from nodeproof.resources import Needs
 from nodeproof.solvers import Progress
 
 __all__ = ["LiveLine", "ProgressLine", "errors", "note", "notes_from_warnings", "screen"]
@@ -22,6 +23,9 @@ errors = Console(stderr=True)
 
 # Work that ends sooner needs no progress line.
 _PATIENCE = 2.0
+
+# What a fit needs is said from so many bytes or seconds on.
+_MUCH_MEMORY, _MUCH_TIME = 2**30, 20.0
 
 
 def note(text: str) -> None:
@@ -73,11 +77,30 @@ class LiveLine:
 
 
 class ProgressLine(LiveLine):
-    """A solver's callback: shows how far it is."""
+    """A solver's callback: shows how far it is, and stops it when its time is spent.
 
-    def __call__(self, progress: Progress) -> None:
-        """Show how far the solver is."""
+    Parameters
+    ----------
+    enabled : bool
+        Whether anything is shown.
+    budget : float, optional
+        Seconds.
+    """
+
+    def __init__(self, enabled: bool, budget: float | None = None) -> None:
+        super().__init__(enabled)
+        self.budget, self.spent = budget, False
+
+    def announce(self, needs: Needs) -> None:
+        """Say what a fit needs, unless that is little."""
+        if self.enabled and (needs.memory >= _MUCH_MEMORY or needs.seconds >= _MUCH_TIME):
+            note(f"the fit {needs}")
+
+    def __call__(self, progress: Progress) -> bool:
+        """Show how far the solver is; tell it to stop when the time is spent."""
         self.show(
             f"start {progress.run} of {progress.n_runs}, sweep {progress.iteration}, "
             f"rows change by {progress.change:.1e} ({self.seconds:.0f} s; Ctrl-C stops and writes)"
         )
+        self.spent = self.budget is not None and self.seconds >= self.budget
+        return self.spent

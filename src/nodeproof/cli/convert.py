@@ -18,7 +18,12 @@ from nodeproof.io.graph_folder import GraphFolder
 
 __all__ = ["run_convert"]
 
-_STAGES = {"ids": "looking at ids", "links": "sharing out links", "rows": "sorting rows"}
+_STAGES = {
+    "columns": "looking at columns",
+    "ids": "collecting ids",
+    "links": "sharing out links",
+    "rows": "sorting rows",
+}
 
 
 def run_convert(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,93 @@ from rich.table import Table
 from nodeproof import NodeClassifier, __version__
 from nodeproof.cli.console import ProgressLine, note, notes_from_warnings, screen
 from nodeproof.datasets.tables import read_with_tables
-from nodeproof.errors import InputError
-from nodeproof.io import Tables, atomic_folder
+from nodeproof.errors import InputError, MissingExtraError
+from nodeproof.inputs import EncodedLabels, encode_names
+from nodeproof.io import atomic_folder
+from nodeproof.io.files import count_of
+from nodeproof.io.folder_tables import read_folder_features, read_folder_labels
+from nodeproof.io.graph_folder import GraphFolder, is_graph_folder
 from nodeproof.solvers import Status
 
 __all__ = ["run_fit"]
+
+# Lines of a file that are written in one go.
+_LINES = 500_000
+
+# Seconds to wait for a cluster's answer.
+_PATIENCE = 10
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a fit is made from, read from files."""
+
+    graph: Any
+    n_nodes: int
+    n_links: int
+    X: Any
+    feature_names: list[str] | None
+    labels: EncodedLabels | None
+    notes: list[str]
+    # None where nodes are called by their positions.
+    ids: NDArray[Any] | None
+
+    def names(self, lo: int, hi: int) -> NDArray[Any]:
+        """Return what the nodes lo…hi are called."""
+        return np.arange(lo, hi) if self.ids is None else self.ids[lo:hi]
+
+
+def _read(
+    edges: Path,
+    features: Path | None,
+    labels: Path | None,
+    classes: int | None,
+    *,
+    source: str | None,
+    target: str | None,
+    weight: str | None,
+    strict: bool,
+    unknown: tuple[str, ...],
+    **options: Any,
+) -> _Given:
+    told: dict[str, Any] = {"unknown": unknown} if unknown else {}
+    if not is_graph_folder(edges):
+        tables = read_with_tables(
+            edges, features, labels, source=source, target=target, weight=weight, strict=strict,
+            **options, **told,
+        )  # fmt: skip
+        encoded = None
+        if tables.y is not None:
+            names, codes = np.unique(tables.y, return_inverse=True)
+            if len(names) and names[0] == "":  # unknown, and first in the order
+                names, codes = names[1:], codes - 1
+            encoded = encode_names(names, codes.astype(np.int64), classes)
+        return _Given(
+            tables.graph, len(tables.ids), tables.graph.nnz // 2, tables.X, tables.feature_names,
+            encoded, list(tables.notes), tables.ids,
+        )  # fmt: skip
+    if not source is target is weight is None:
+        raise InputError(f"{edges} has no columns: leave out source, target and weight")
+    folder = GraphFolder.open(edges)
+    notes, encoded = [], None
+    isolated = int((folder.degrees == 0).sum())
+    if isolated and strict:
+        raise InputError(f"{count_of(isolated, 'node')} in {edges} without a link")
+    if isolated:
+        notes.append(f"{count_of(isolated, 'node')} without a link: isolated")
+    X, feature_names = None, None
+    if features is not None:
+        X, feature_names = read_folder_features(
+            folder, features, header=options["header"], node=options["node"]
+        )
+    if labels is not None:
+        found = read_folder_labels(folder, labels, **options, **told)
+        encoded = encode_names(*found, classes)
+        if not len(found[0]):
+            notes.append("no node has a known label")
+    return _Given(
+        folder, folder.n_nodes, folder.n_entries // 2, X, feature_names, encoded, notes, folder.ids
+    )
 
 
 def run_fit(
@@ -48,18 +132,25 @@ def run_fit(
     max_iter: int,
     tol: float,
     query: int | None,
+    checkpoint: Path | None,
+    time_budget: float | None,
+    scheduler: str | None,
     jobs: int | None,
     seed: int,
     as_json: bool,
 ) -> None:
     """Read the files, fit, and write three files to the folder ``out``."""
     began = time.perf_counter()
-    tables = read_with_tables(
-        edges, features, labels, header=header, source=source, target=target, weight=weight,
-        node=node, label=label, strict=strict, **({"unknown": unknown} if unknown else {}),
+    given = _read(
+        edges, features, labels, classes, header=header, source=source, target=target,
+        weight=weight, node=node, label=label, strict=strict, unknown=unknown,
     )  # fmt: skip
-    notes = list(tables.notes)
-    with ProgressLine(enabled=not as_json) as progress, notes_from_warnings(notes):
+    notes = given.notes
+    with (
+        ProgressLine(enabled=not as_json, budget=time_budget) as progress,
+        notes_from_warnings(notes),
+        _cluster(scheduler) as engine,
+    ):
         clf = NodeClassifier(
             n_classes=classes,
             null_model=null_model,
@@ -69,34 +160,37 @@ def run_fit(
             n_init=n_init or "auto",
             max_iter=max_iter,
             tol=tol,
+            engine=engine,
             n_jobs=jobs,
             random_state=seed,
             verbose=progress,
         )
-        # The reader has settled what is unknown: no name is taken for it again.
-        y = None if tables.y is None else np.array([label or None for label in tables.y.tolist()])
         # Ctrl-C ends the fit, not the command: what was done by then is written.
         with suppress(KeyboardInterrupt):
-            clf.fit(tables.X, y, graph=tables.graph)
+            clf.fit(given.X, given.labels, graph=given.graph, checkpoint=checkpoint)
     if not hasattr(clf, "labels_"):
         raise KeyboardInterrupt
     if len(clf.classes_) == 1:
         notes.append(f"there is only one class, {clf.classes_[0]}; give --classes K for more")
-    clf.node_ids_ = tables.ids
-    if tables.feature_names is not None:
-        clf.feature_names_in_ = np.array(tables.feature_names, dtype=object)
-    summary = _summarise(clf, tables, notes, seed, time.perf_counter() - began)
+    if given.ids is not None:
+        clf.node_ids_ = given.ids
+    if given.feature_names is not None:
+        clf.feature_names_in_ = np.array(given.feature_names, dtype=object)
+    if progress.spent:
+        notes.append(f"the time budget of {time_budget:g} s is spent: the fit was stopped early")
+    summary = _summarise(clf, given, notes, seed, time.perf_counter() - began)
     asked = clf._query(query, "informative") if query else None
     if asked is not None:
-        summary["query"] = [str(tables.ids[node]) for node in asked[0]]
+        summary["query"] = [str(given.names(node, node + 1)[0]) for node in asked[0]]
     with atomic_folder(out) as temporary:
         if asked is not None:
-            _write_query(clf, tables, *asked, temporary / "query.csv")
-        _write_predictions(clf, tables, temporary / "predictions.csv")
+            _write_query(clf, given, *asked, temporary / "query.csv")
+        _write_predictions(clf, given, temporary / "predictions.csv")
         (temporary / "summary.json").write_text(
             json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
         )
-        clf.save(temporary / "model.npz")
+        # Links that lie in a folder already are not written once more.
+        clf.save(temporary / "model.npz", certifiable=not isinstance(given.graph, GraphFolder))
     if as_json:
         print(json.dumps(summary, indent=2))
     else:
@@ -120,29 +214,53 @@ def _parse_weights(text: str) -> str | float | tuple[float, ...]:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
-def _write_predictions(clf: NodeClassifier, tables: Tables, path: Path) -> None:
-    n = len(clf.labels_)
+@contextmanager
+def _cluster(scheduler: str | None) -> Iterator[Any]:
+    """Connect to a Dask cluster, if one is named."""
+    if scheduler is None:
+        yield None
+        return
+    try:
+        from distributed import Client
+    except ImportError:
+        raise MissingExtraError("distributed", "dask") from None
+    try:
+        client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise InputError(f"--scheduler {scheduler}: no cluster answers there ({error})") from None
+    with client:
+        yield client
+
+
+def _write_predictions(clf: NodeClassifier, given: _Given, path: Path) -> None:
+    """Write one line a node, some hundred thousand at a time."""
+    n = given.n_nodes
     suspect = np.zeros(n, dtype=bool)
     suspect[clf.suspects_.node] = True
-    given = np.full(n, "", dtype=object)
-    if clf._given is not None:
-        known = np.flatnonzero(clf._given >= 0)
-        given[known] = clf.classes_[clf._given[known]].astype(str)
-    table = pa.table(
-        {
-            "node": pa.array(tables.ids),
-            "label": pa.array(clf.labels_),
-            "probability": clf.proba_.max(axis=1).round(6),
-            "given_label": pa.array(given, type=pa.string()),
-            "suspect": pa.array(suspect),
-        }
-    )
-    pyarrow.csv.write_csv(table, path)
+    # The last name is that of no label.
+    names = np.append(clf.classes_.astype(str), "")
+    writer = None
+    for lo in range(0, n, _LINES):
+        hi = min(lo + _LINES, n)
+        codes = np.full(hi - lo, -1) if clf._given is None else clf._given[lo:hi]
+        table = pa.table(
+            {
+                "node": pa.array(given.names(lo, hi)),
+                "label": pa.array(clf.labels_[lo:hi]),
+                "probability": clf.proba_[lo:hi].max(axis=1).astype(np.float64).round(6),
+                "given_label": pa.array(names[codes], type=pa.string()),
+                "suspect": pa.array(suspect[lo:hi]),
+            }
+        )
+        writer = writer or pyarrow.csv.CSVWriter(path, table.schema)
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()
 
 
 def _write_query(
     clf: NodeClassifier,
-    tables: Tables,
+    given: _Given,
     nodes: NDArray[np.int64],
     gains: NDArray[np.float64],
     path: Path,
@@ -150,9 +268,9 @@ def _write_query(
     """Write the nodes to label next, best first, and by how much each lowers what is uncertain."""
     table = pa.table(
         {
-            "node": pa.array(tables.ids[nodes]),
+            "node": pa.array(nodes if given.ids is None else given.ids[nodes]),
             "label": pa.array(clf.labels_[nodes]),
-            "probability": clf.proba_[nodes].max(axis=1).round(6),
+            "probability": clf.proba_[nodes].max(axis=1).astype(np.float64).round(6),
             "gain": gains.round(6),
         }
     )
@@ -160,17 +278,17 @@ def _write_query(
 
 
 def _summarise(
-    clf: NodeClassifier, tables: Tables, notes: list[str], seed: int, seconds: float
+    clf: NodeClassifier, given: _Given, notes: list[str], seed: int, seconds: float
 ) -> dict[str, Any]:
     names, sizes = np.unique(clf.labels_, return_counts=True)
     return {
         "nodeproof": __version__,
         "nodes": len(clf.labels_),
-        "links": tables.graph.nnz // 2,
-        "features": 0 if tables.X is None else tables.X.shape[1],
+        "links": given.n_links,
+        "features": 0 if given.X is None else given.X.shape[1],
         "labels": 0 if clf._given is None else int((clf._given >= 0).sum()),
         "classes": {str(name): int(size) for name, size in zip(names, sizes, strict=True)},
-        "mean_probability": round(float(clf.proba_.max(axis=1).mean()), 6),
+        "mean_probability": round(float(clf.proba_.max(axis=1).mean(dtype=np.float64)), 6),
         "suspects": len(clf.suspects_),
         "estimated_accuracy": _rounded(clf.estimated_accuracy_),
         "sources": {key: round(share, 4) for key, share in clf.sources_.items()},

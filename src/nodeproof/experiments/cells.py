@@ -117,7 +117,7 @@ def code_digest(root: Path = Path(nodeproof.__file__).parent) -> str:
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         place = path.relative_to(root)
-        if place.parts[0] in ("cli", "io"):
+        if place.parts[0] in ("bench", "cli", "engines", "io"):
             continue
         if place.parts[0] == "experiments" and place.name not in _COMPUTING:
             continue

@@ -78,8 +78,8 @@ def convert(
     threads : int, optional
         Default: every core.
     progress : callable, optional
-        Called with the stage ("ids", "links", then "rows"), how much of it is done, and how
-        much there is.
+        Called with the stage ("columns" where that takes long, then "ids", "links" and "rows"),
+        how much of it is done, and how much there is.
     fresh : bool
         Whether to forget what was begun, and to replace a graph folder that is there.
 
@@ -116,9 +116,18 @@ def convert(
     place = work_folder(out)
     n_threads = default_threads() if threads is None else threads
     with connect(place / "spill", limit * 3 // 4, n_threads) as connection:
-        links = open_links(connection, edges, nodes, source, target, weight)
+        tell = progress or _silent
+        links = open_links(
+            connection,
+            edges,
+            nodes,
+            source,
+            target,
+            weight,
+            lambda share: tell("columns", int(100 * share), 100),
+        )
         with WorkFolder(place, links.signature(), fresh) as work:
-            stages = _Stages(connection, links, work, limit, progress or _silent)
+            stages = _Stages(connection, links, work, limit, tell)
             placing = stages.find_ids()
             buckets = stages.share_out(placing, _bucket or _bucket_size(limit))
             rows = stages.sort(placing, buckets)

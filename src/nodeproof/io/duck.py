@@ -73,14 +73,24 @@ def batches(connection: Any, query: str, size: int) -> Iterator[Any]:
     yield from read(size)
 
 
-def first_row(connection: Any, query: str) -> Any:
-    """Return the first row of a result as a tuple, or None where there is none."""
+def first_row(connection: Any, query: str, waiting: Callable[[float], None] | None = None) -> Any:
+    """Return the first row of a result as a tuple, or None where there is none.
+
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        What runs the query.
+    query : str
+        The query.
+    waiting : callable, optional
+        See `in_background`.
+    """
 
     def run() -> Iterator[Any]:
         # All of them: a connection is not free again before its result is read to the end.
         yield connection.execute(query).fetchall()
 
-    with closing(in_background(connection, run())) as results:
+    with closing(in_background(connection, run(), waiting)) as results:
         return next(iter(next(results)), None)
 
 
@@ -159,5 +169,5 @@ def in_background(
 
 def _first(error: Exception) -> str:
     """Return what is wrong, without DuckDB's advice on its own options."""
-    text = str(error).split("Possible fixes")[0].split("\nLINE ")[0]
+    text = str(error).split("Possible ")[0].split("\nLINE ")[0]
     return " ".join(text.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +32,8 @@ _INTEGERS = (*_SIGNED, *(f"U{kind}" for kind in _SIGNED))
 _FLOATS = ("FLOAT", "DOUBLE")
 _NUMBERS = (*_INTEGERS, *_FLOATS, "BOOLEAN", "DECIMAL")
 _NESTED = ("STRUCT", "MAP", "UNION", "VARIANT")
+# Rows that are looked at first.
+_HEAD = 1000
 _LARGEST_WEIGHT = float(np.finfo(np.float32).max)
 
 
@@ -140,6 +143,7 @@ def open_links(
     source: Column,
     target: Column,
     weight: Column,
+    waiting: Callable[[float], None] | None = None,
 ) -> LinkFiles:
     """Find files and columns, and refuse what cannot be used before anything is written.
 
@@ -151,6 +155,8 @@ def open_links(
         Files, folders or patterns.
     source, target, weight : str, int or None
         The columns, where the user says.
+    waiting : callable, optional
+        See `in_background`.
     """
     # Any, because columns are found by path and names alone; rows are DuckDB's to read.
     table: Any = open_files(connection, edges)
@@ -170,17 +176,18 @@ def open_links(
             listed = listed.with_header()
         columns.append((listed, find_column(listed, None, NODES)))
     with readable(table.path):
-        n_links = int(first_row(connection, f"SELECT count(*) FROM {table.sql()}")[0])
+        n_links = int(first_row(connection, f"SELECT count(*) FROM {table.sql()}", waiting)[0])
     if n_links == 0:
         raise InputError(f"{table.path} is empty: it has no rows")
-    links = LinkFiles(
-        table, [_survey(connection, *column) for column in columns], weight_column, n_links
-    )
-    _check_weights(connection, links)
+    ids = [_survey(connection, *column, waiting) for column in columns]
+    links = LinkFiles(table, ids, weight_column, n_links)
+    _check_weights(connection, links, waiting)
     return links
 
 
-def _survey(connection: Any, table: FileTable, column: int) -> Ids:
+def _survey(
+    connection: Any, table: FileTable, column: int, waiting: Callable[[float], None] | None
+) -> Ids:
     """Find out what one column of ids holds."""
     ids = Ids(table, column)
     if ids.kind in _NESTED or table.types[column].endswith("]"):
@@ -200,12 +207,18 @@ def _survey(connection: Any, table: FileTable, column: int) -> Ids:
         number = f"TRY_CAST({text} AS BIGINT)"
         # "007" and "7" are different ids: only what comes back the same is an integer.
         whole = f"coalesce(bool_and(coalesce(CAST({number} AS VARCHAR) = {text}, false)), true)"
+        head = f"(SELECT * FROM {table.sql()} LIMIT {_HEAD})"
+        with readable(table.path):
+            # Most names give themselves away at once, and to try them all takes long.
+            if not first_row(connection, f"SELECT {whole} FROM {head} AS head")[0]:
+                number, whole = "CAST(NULL AS BIGINT)", "false"
     # Of integers in Parquet files, statistics answer this without a look at the rows.
     absent = f"count(*) FILTER ({missing})" if number != raw else f"count(*) - count({raw})"
     with readable(table.path):
         n_missing, all_whole, low, high = first_row(
             connection,
             f"SELECT {absent}, {whole}, min({number}), max({number}) FROM {table.sql()}",
+            waiting,
         )
     if n_missing:
         raise _missing_ids(connection, ids, missing)
@@ -225,7 +238,9 @@ def _missing_ids(connection: Any, ids: Ids, missing: str) -> InputError:
     return InputError(f"{file}: {count_of(rows, 'row')} without an id in column {ids.name!r}")
 
 
-def _check_weights(connection: Any, links: LinkFiles) -> None:
+def _check_weights(
+    connection: Any, links: LinkFiles, waiting: Callable[[float], None] | None
+) -> None:
     """Refuse weights that are no numbers, negative, or too large for float32."""
     if links.weight is None:
         return
@@ -241,7 +256,7 @@ def _check_weights(connection: Any, links: LinkFiles) -> None:
     row = f"[CAST({source} AS VARCHAR), CAST({target} AS VARCHAR), CAST({raw} AS VARCHAR)]"
     with readable(table.path):
         query = f"SELECT count(*), any_value({row}) FILTER ({bad}) FROM {table.sql()}"
-        _, found = first_row(connection, query)
+        _, found = first_row(connection, query, waiting)
     if found is not None:
         start, end, text = found
         what = "missing" if text is None else f"not a finite number: {text}"

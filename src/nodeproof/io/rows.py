@@ -113,6 +113,25 @@ class LabelRows:
 
         Parameters
         ----------
+        nodes, n_nodes, unknown
+            As in `encoded`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        names, codes = self.encoded(nodes, n_nodes, unknown)
+        return np.append(names, "")[codes]
+
+    def encoded(
+        self, nodes: NDArray[Any], n_nodes: int, unknown: set[str]
+    ) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
+        """Return the labels that there are, and which of them each node has.
+
+        Two different labels of one node are an error.
+
+        Parameters
+        ----------
         nodes : ndarray of shape (rows,)
             The node of each row.
         n_nodes : int
@@ -122,7 +141,10 @@ class LabelRows:
 
         Returns
         -------
-        ndarray of shape (n,)
+        names : ndarray of shape (labels,)
+            In the order of the file, unknown ones among them.
+        codes : ndarray of shape (n,)
+            Position of each node's label in `names`, −1 where it is unknown.
         """
         encoded = self.texts.dictionary_encode()
         labels = encoded.dictionary.to_pylist()
@@ -141,8 +163,9 @@ class LabelRows:
                 f"{labels[codes[row]]!r}, but {labels[codes[before]]!r} in "
                 f"{self.keys.short_place(before)}; give each node one label"
             )
-        given = np.array([*labels, ""], dtype=np.str_)
-        return given[np.where(first >= 0, codes[first], len(labels))]
+        found = np.full(n_nodes, -1)
+        found[nodes[rows]] = codes[rows]
+        return np.array(labels, dtype=np.str_), found
 
 
 def read_features(file: TableFile, links: Keys, header: bool | None, node: Column) -> FeatureRows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import zlib
 from collections import defaultdict
 from dataclasses import dataclass
 from os import PathLike
@@ -16,12 +17,15 @@ from numpy.typing import NDArray
 from nodeproof.errors import InputError
 from nodeproof.graph import Affinity
 from nodeproof.io.atomic import atomic_path
-from nodeproof.problem import Models
+from nodeproof.problem import Models, Problem
 from nodeproof.solvers.base import Result, Status
 
-__all__ = ["Checkpoint", "Saved", "Session"]
+__all__ = ["Checkpoint", "Saved", "Session", "fingerprint"]
 
 _FORMAT = 1
+
+# Bytes of an array that are looked at to tell it from others.
+_SAMPLE = 2**22
 
 
 @dataclass(frozen=True)
@@ -158,6 +162,33 @@ class Checkpoint:
     def remove(self) -> None:
         """Forget the state: the solve is done."""
         self.path.unlink(missing_ok=True)
+
+
+def fingerprint(problem: Problem) -> str:
+    """Return a text that tells one problem from another: its sizes, and what samples of it hold."""
+    parts = [f"{problem.n_nodes} nodes", f"{problem.n_classes} classes"]
+    graph = problem.graph
+    if graph is not None:
+        parts += [
+            f"{graph.n_entries} links", graph.null_model,
+            *(_digest(array) for array in (graph.indptr, graph.indices, graph.weights)),
+        ]  # fmt: skip
+    for term in problem.terms:
+        kept = vars(term)
+        arrays = [kept[name] for name in ("X", "y") if isinstance(kept.get(name), np.ndarray)]
+        parts += [repr(term), *map(_digest, arrays)]
+    return ", ".join(parts)
+
+
+def _digest(array: NDArray[Any]) -> str:
+    """Return a checksum of a few hundred stretches of an array, evenly spaced."""
+    length = len(array)
+    step = max(1, length // 256)
+    width = max(1, _SAMPLE // (256 * max(1, array[:1].nbytes)))
+    total = 0
+    for first in range(0, length, step):
+        total = zlib.crc32(array[first : first + min(width, step)].tobytes(), total)
+    return f"{array.dtype}{list(array.shape)} {total:08x}"
 
 
 def _pack_affinity(

@@ -1,0 +1,106 @@
+"""Labels and features for the nodes of a graph that lies in a folder on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from nodeproof.errors import InputError
+from nodeproof.io.columns import Column
+from nodeproof.io.files import count_of
+from nodeproof.io.graph_folder import GraphFolder
+from nodeproof.io.keys import Keys
+from nodeproof.io.rows import read_features, read_labels, some
+from nodeproof.io.tables import UNKNOWN, open_table
+
+__all__ = ["read_folder_features", "read_folder_labels"]
+
+
+def read_folder_labels(
+    folder: GraphFolder,
+    path: Path,
+    *,
+    header: bool | None = None,
+    node: Column = None,
+    label: Column = None,
+    unknown: Collection[str] = UNKNOWN,
+) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
+    """Return the names of the labels in a table, sorted, and which one each node has.
+
+    Parameters
+    ----------
+    folder : GraphFolder
+        Whose nodes they are of.
+    path : pathlib.Path
+        The table.
+    header, node, label, unknown
+        As in `nodeproof.io.read_tables`.
+
+    Returns
+    -------
+    names : ndarray of shape (labels,)
+    codes : ndarray of shape (n,)
+        −1 where there is none.
+    """
+    unknowns = {"", unknown} if isinstance(unknown, str) else {"", *unknown}
+    rows = read_labels(open_table(path), _no_keys(path), header, node, label, unknowns)
+    found, codes = rows.encoded(_nodes(folder, rows.keys), folder.n_nodes, unknowns)
+    used = np.unique(codes[codes >= 0])
+    names, order = np.unique(found[used], return_inverse=True)
+    rank = np.full(len(found) + 1, -1)
+    rank[used] = order
+    return names, rank[codes]
+
+
+def read_folder_features(
+    folder: GraphFolder, path: Path, *, header: bool | None = None, node: Column = None
+) -> tuple[NDArray[Any], list[str] | None]:
+    """Return features in the order of the graph's nodes, and their names.
+
+    An ``.npy`` file has them in this order already, and is memory-mapped.
+    """
+    if path.suffix == ".npy":
+        try:
+            X = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"{path} cannot be read: {error}") from None
+        if X.ndim != 2 or len(X) != folder.n_nodes:
+            raise InputError(
+                f"{path} has shape {X.shape}; the graph in {folder.path} has {folder.n_nodes} nodes"
+            )
+        return X, None
+    rows = read_features(open_table(path), _no_keys(path), header, node)
+    nodes = _nodes(folder, rows.keys)
+    missing = np.ones(folder.n_nodes, dtype=bool)
+    missing[nodes] = False
+    if missing.any():
+        without = np.flatnonzero(missing)
+        ids = without if folder.ids is None else folder.ids[without]
+        raise InputError(
+            f"{count_of(len(without), 'node')} without a row in {path}: {some(ids)}; features "
+            "cannot be guessed: add the rows"
+        )
+    X = np.empty_like(rows.X)
+    X[nodes] = rows.X
+    return X, rows.names
+
+
+def _nodes(folder: GraphFolder, keys: Keys) -> NDArray[np.int64]:
+    """Return the position of the node of each row."""
+    positions = folder.positions(keys.texts())
+    if (positions < 0).any():
+        row = int(np.argmax(positions[keys.codes] < 0))
+        where = f"; its nodes are 0…{folder.n_nodes - 1}" if folder.ids is None else ""
+        raise InputError(
+            f"{keys.place(row)}: there is no node {keys.id_of(row)} in {folder.path}{where}"
+        )
+    return np.asarray(positions[keys.codes])
+
+
+def _no_keys(path: Path) -> Keys:
+    return Keys.of_texts(path, pa.array([], pa.large_string()), str)
