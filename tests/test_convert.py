@@ -189,11 +189,13 @@ def test_bytes_do_not_depend_on_memory_threads_or_buckets(tmp_path, links, monke
     assert written[0] == written[1] == written[2]
 
 
-def test_integers_in_a_range_too_wide_for_an_array(tmp_path, monkeypatch):
-    rows = [(5, 10**6), (10**6, 7), (5, -3)]
+@pytest.mark.parametrize(
+    "rows", [[(5, 10**6), (10**6, 7), (5, -3)], [(0, 1), (2, 1)], [(1, 2), (3, 2)]]
+)
+def test_integers_in_a_range_too_wide_for_an_array(tmp_path, monkeypatch, rows):
     path = write_links(tmp_path / "links.parquet", rows)
     convert(path, tmp_path / "a", **QUICK)
-    monkeypatch.setattr("nodeproof.io.placing._BYTES_A_NUMBER", 10**6)
+    monkeypatch.setattr("nodeproof.io.placing._BYTES_A_NUMBER", 10**9)
     convert(path, tmp_path / "b", **QUICK)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
     assert_same(GraphFolder.open(tmp_path / "b"), *expected(rows))

@@ -19,7 +19,8 @@ def most_uncertain(
     proba: NDArray[Any], k: int, candidates: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], Array]:
     """Return the k candidates of largest entropy, and it; ties go to the lower position."""
-    entropy = -(proba * np.log(np.maximum(proba, 1e-300))).sum(axis=1)[candidates]
+    rows = proba[candidates].astype(np.float64)
+    entropy = -(rows * np.log(np.maximum(rows, 1e-300))).sum(axis=1)
     order = np.argsort(-entropy, kind="stable")[:k]
     return candidates[order], np.asarray(entropy[order])
 
@@ -61,7 +62,7 @@ def most_telling(
     gains : ndarray of shape (k,)
         By how much the weighted sum of variances falls with each, as a share of what it was.
     """
-    doubt = 1.0 - (proba**2).sum(axis=1)
+    doubt = 1.0 - (proba.astype(np.float64) ** 2).sum(axis=1)
     if len(candidates) > _MOST_CANDIDATES:
         order = np.argsort(-doubt[candidates], kind="stable")[:_MOST_CANDIDATES]
         candidates = candidates[order]

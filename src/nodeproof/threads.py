@@ -200,7 +200,7 @@ def share(function: Callable[[int, int], None], start: int, stop: int, cell: int
 def map_each(function: Callable[[int], T], count: int) -> list[T]:
     """Return ``function(k)`` for k = 0, 1, …, in their order."""
     crew = _crew.get()
-    if crew is None or count == 1:
+    if crew is None or count <= 1:
         return [function(k) for k in range(count)]
     found: list[Any] = [None] * count
     waiting = iter(range(count))

@@ -99,7 +99,7 @@ class DaskEngine:
         self.parts = []
         workers = self._workers()
         if not workers:
-            self.client.wait_for_workers(1, timeout=_PATIENCE)
+            self._wait_for_a_worker()
             workers = self._workers()
         problem, graph = self.problem, self.problem.graph
         self.homes = workers
@@ -129,6 +129,14 @@ class DaskEngine:
         ]
         self.wait(self.parts)
 
+    def _wait_for_a_worker(self) -> None:
+        try:
+            self.client.wait_for_workers(1, timeout=_PATIENCE)
+        except TimeoutError:
+            raise InputError(
+                f"the Dask cluster has no workers, and none came within {_PATIENCE:g} seconds"
+            ) from None
+
     def _see(self, path: str) -> bool:
         return all(self.client.run(_exists, path, workers=self.homes).values())
 
@@ -145,8 +153,8 @@ class DaskEngine:
             except TimeoutError:
                 if self.lost:
                     raise WorkerLostError from None
-                continue
-            return
+            else:
+                return
 
     def gather(self, futures: list[Any]) -> list[Any]:
         """Return the results of futures."""
@@ -181,7 +189,8 @@ class DaskRows:
     def fit_terms(self, kept: tuple[Array, ...] | None, tol: float) -> tuple[Array, ...]:
         """Return the class models; what cannot be spread is fitted here, to the fetched rows."""
         problem = self.problem
-        stay = [kept is not None and term.rounds is not None for term in problem.terms]
+        waits = kept is not None and problem.calibrated
+        stay = [waits and term.rounds is not None for term in problem.terms]
         spread = [can_cut(problem, term) for term in problem.terms]
         if all(a or b for a, b in zip(stay, spread, strict=True)):
             return tuple(
@@ -228,7 +237,9 @@ class DaskRows:
 
     def energy(self, models: Models, temperature: float) -> float:
         """Return what rows and terms add to the free energy, without the links."""
-        self._surely(lambda: self._charge(models))
+        problem = self.problem
+        if not all(can_cut(problem, term) for term in problem.terms):
+            return problem.row_energy(self.fetch(), models, temperature)
         return float(self._add("energy", models, temperature)[0]) + self.problem.penalty(models)
 
     def fetch(self) -> NDArray[np.float32]:
@@ -262,7 +273,8 @@ class DaskRows:
                 return work()
             except _losses() as error:
                 # A function that fails on a healthy cluster fails again: that is for the caller.
-                if not isinstance(error, WorkerLostError) and not self._wait_for_loss():
+                doubtful = isinstance(error, OSError) and not isinstance(error, _gone())
+                if doubtful and not self._wait_for_loss():
                     raise
                 ready, self._states, self._news = False, [], []
                 self.engine.close()
@@ -275,7 +287,7 @@ class DaskRows:
             if self.engine.lost:
                 return True
             time.sleep(0.1)
-        return True
+        return False
 
     def _begin(self) -> None:
         """Bring the parts to where the rows were: the last ones fetched, and what came after."""
@@ -304,15 +316,20 @@ class DaskRows:
                 if q != p:
                     news.append(piece)
 
+    def _order(self, p: int, action: str, *arguments: Any) -> Any:
+        """Let a part do something; return what it will have done."""
+        home = self.engine.homes[p]
+        done = self.engine._submit(home, act, self._states[p], self._news[p], action, *arguments)
+        self._states[p], self._news[p] = done, []
+        return done
+
     def _act(self, parts: Iterable[int], action: str, *arguments: Any) -> list[Any]:
         """Let parts do something; return their answers, in this order."""
         engine = self.engine
-        numbers = list(parts)
         pieces, answers = {}, []
-        for p in numbers:
+        for p in parts:
             home = engine.homes[p]
-            done = engine._submit(home, act, self._states[p], self._news[p], action, *arguments)
-            self._states[p], self._news[p] = done, []
+            done = self._order(p, action, *arguments)
             answers.append(engine._submit(home, attrgetter("answer"), done))
             if action == "sweep":
                 pieces[p] = engine._submit(home, attrgetter("piece"), done)
@@ -352,20 +369,21 @@ class DaskRows:
                 costs = costs.astype(np.float32)
             for p in range(layout.n_parts):
                 rows = [costs[lo:hi] for lo, hi in layout.ranges(p)]
-                own = np.concatenate([costs[:0], *rows])
-                self._act([p], "charge", k, own)
+                self._order(p, "charge", k, np.concatenate([costs[:0], *rows]))
             self._charged[k] = theta
 
     def _sweep(self, models: Models, temperature: float, totals: Array) -> tuple[float, Array]:
         self._charge(models)
         layout = self.engine.layout
+        for p in range(layout.n_parts):
+            self._order(p, "adopt", models)
         totals = np.array(totals)
         shape = (1, 1) if models.affinity is None else models.affinity.ell.shape
         links, change = np.zeros(shape), 0.0
         for first in range(0, layout.n_nodes, layout.batch):
             last = min(first + layout.batch, layout.n_nodes)
             holders = layout.holders(first, last)
-            answers = self._act(holders, "sweep", first, last, models, temperature, totals)
+            answers = self._act(holders, "sweep", first, last, temperature, totals)
             runs = sorted((run for answer in answers for run in answer), key=lambda run: run[0])
             moved, mass, changes = (np.concatenate([run[k] for run in runs]) for k in (1, 2, 3))
             totals = totals.copy()  # the old ones may still be on their way
@@ -395,12 +413,17 @@ def _exists(path: str) -> bool:
     return bool(is_graph_folder(path))
 
 
-def _losses() -> tuple[type[BaseException], ...]:
-    """Return what a lost worker can make itself known by."""
+def _gone() -> tuple[type[BaseException], ...]:
+    """Return what a lost worker makes itself known by."""
     from distributed import KilledWorker
     from distributed.comm.core import CommClosedError
 
-    return (WorkerLostError, KilledWorker, CommClosedError, CancelledError, OSError, TimeoutError)
+    return (WorkerLostError, KilledWorker, CommClosedError, CancelledError)
+
+
+def _losses() -> tuple[type[BaseException], ...]:
+    """Return what may be due to a lost worker."""
+    return (*_gone(), OSError)
 
 
 def _current_client() -> Any:

@@ -11,7 +11,7 @@ result has the same bits, however many parts there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -185,7 +185,7 @@ class Part:
     number : int
         Which part this is.
     block : Block
-        Its rows.
+        Its rows; kept without the columns, which have other numbers here.
     halo : ndarray
         What :func:`halo_of` gives.
     boundaries : sequence of ndarray
@@ -195,7 +195,7 @@ class Part:
     def __init__(
         self, layout: Layout, number: int, block: Block, halo: Ids, boundaries: Sequence[Ids]
     ) -> None:
-        self.layout, self.number, self.block = layout, number, block
+        self.layout, self.number = layout, number
         self.n_own, self.n_halo = len(block.eta), len(halo)
         places = np.full(layout.n_nodes, -1, dtype=np.int32)
         at = 0
@@ -204,6 +204,7 @@ class Part:
             at += hi - lo
         places[halo] = np.arange(at, at + len(halo))
         self.indices = places[block.indices]
+        self.block = replace(block, indices=np.zeros(0, block.indices.dtype))
         self.boundary = boundaries[number]
         # For each other part: its boundary, and where of it this part keeps what.
         self.told: dict[int, tuple[Ids, NDArray[np.int32]]] = {
@@ -235,11 +236,17 @@ class State:
         Its rows, then those it has links to.
     costs : dict of ndarray of shape (own, K)
         What terms charge that the part cannot work out itself, by position.
+    models : Models, optional
+        What rows are charged by.
+    charged : pair of int and ndarray
+        A range that is being solved: its first row, and what its rows cost.
     """
 
     part: Part
     W: Rows
     costs: dict[int, NDArray[Any]] = field(default_factory=dict)
+    models: Models | None = None
+    charged: tuple[int, Array] = (-1, np.zeros((0, 0)))
 
 
 class Done(NamedTuple):
@@ -266,12 +273,17 @@ def act(before: Done, news: Sequence[Piece], action: str, *arguments: Any) -> Do
         return _ACTIONS[action](state, *arguments)
 
 
-def _sweep(
-    state: State, first: int, last: int, models: Models, temperature: float, totals: Array
-) -> Done:
+def _adopt(state: State, models: Models) -> Done:
+    """Take the class models that rows are charged by from now on."""
+    state.models, state.charged = models, (-1, state.charged[1])
+    return Done(state, None, None)
+
+
+def _sweep(state: State, first: int, last: int, temperature: float, totals: Array) -> Done:
     """Solve the part's rows among first…last; answer with the sums of each cell."""
-    part, layout, W = state.part, state.part.layout, state.W
+    part, layout, W, models = state.part, state.part.layout, state.W, state.models
     K, cell, block = layout.n_classes, layout.cell, part.block
+    assert models is not None
     affinity = models.affinity
     ell = np.zeros((1, 1)) if affinity is None else affinity.ell
     ell_t = np.zeros((1, 1)) if affinity is None else affinity.ell_t
@@ -281,25 +293,32 @@ def _sweep(
     for lo, hi, at in runs:
         cells = (hi - 1) // cell - lo // cell + 1
         moved, mass, change = np.zeros((cells, K)), np.zeros((cells, *ell.shape)), np.zeros(cells)
-        costs = _costs(state, models, at, at + hi - lo)
+        charged, costs = _charge_range(state, models, at)
         new = np.empty((hi - lo, K), dtype=np.float32)
-
-        def solve(
-            a: int, b: int, at: int = at, costs: Array = costs, new: Rows = new,
-            moved: Array = moved, mass: Array = mass, change: Array = change,
-        ) -> None:  # fmt: skip
-            kernels.sweep_rows(
-                a, b, at, cell, block.indptr, part.indices, block.weights, block.eta, W, totals,
-                costs, at, models.log_prior, ell, ell_t, temperature, new, moved, mass, change,
-            )  # fmt: skip
-
         # Ranges are multiples of cells: cells begin at the same rows here and there.
-        threads.share(solve, at, at + hi - lo, cell)
+        kernels.sweep_rows(
+            at, at + hi - lo, at, cell, block.indptr, part.indices, block.weights, block.eta, W,
+            totals, costs, charged, models.log_prior, ell, ell_t, temperature, new, moved, mass,
+            change,
+        )  # fmt: skip
         solved.append((at, new))
         sums.append((lo // cell, moved, mass, change))
     for at, new in solved:
         W[at : at + len(new)] = new
     return Done(state, part.piece(W, first, last), sums)
+
+
+def _charge_range(state: State, models: Models, at: int) -> tuple[int, Array]:
+    """Return the first row of the range that a row is in, and what its rows cost.
+
+    All of it is charged at once, as on one machine: a product has other last bits for another
+    number of rows.
+    """
+    first = at - at % threads.ROWS
+    if state.charged[0] != first:
+        last = min(first + threads.ROWS, state.part.n_own)
+        state.charged = first, _costs(state, models, first, last)
+    return state.charged
 
 
 def _costs(state: State, models: Models, lo: int, hi: int) -> Array:
@@ -377,6 +396,7 @@ def _fetch(state: State) -> Done:
 
 
 _ACTIONS: dict[str, Callable[..., Done]] = {
+    "adopt": _adopt,
     "sweep": _sweep,
     "sums": _sums,
     "term_sums": _term_sums,

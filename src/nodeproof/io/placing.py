@@ -31,6 +31,8 @@ Links = tuple[Positions, Positions, NDArray[np.float64]]
 
 # Bytes for each number of a range: a mark whether it is an id, then its position.
 _BYTES_A_NUMBER = 8
+# Numbers of a range that are looked at in one go.
+_BLOCK = 1 << 24
 # A range with more gaps than this is not worth an array.
 _SPARSEST = 64
 
@@ -91,17 +93,27 @@ def find_placing(
     progress : callable
         Called with the number of links read.
     """
-    if links.integers:
-        listed = [ids for ids in links.ids if ids.low <= ids.high]
-        low, high = min(ids.low for ids in listed), max(ids.high for ids in listed)
-        width = high - low + 1
-        rows = 2 * links.n_links
-        if width * _BYTES_A_NUMBER <= memory and width <= max(_SPARSEST * rows, 1 << 20):
-            return _find_ranks(connection, links, file, low, high, batch, progress)
-    return _find_names(connection, links, file, batch, progress)
+    if not links.integers:
+        entry, n = _write_names(connection, links, file, batch, progress)
+        return Placing("names", n, "text", entry=entry)
+    listed = [ids for ids in links.ids if ids.low <= ids.high]
+    low, high = min(ids.low for ids in listed), max(ids.high for ids in listed)
+    width = high - low + 1
+    as_array = width * _BYTES_A_NUMBER <= memory and width <= max(
+        _SPARSEST * 2 * links.n_links, 1 << 20
+    )
+    if as_array:
+        entry, n = _write_present(connection, links, file, low, high, batch, progress)
+    else:
+        entry, n = _write_names(connection, links, file, batch, progress)
+    if n == width and low == 0:
+        file.unlink()
+        return Placing("offset", n, "positions", low, high)
+    way = "offset" if n == width else "ranks" if as_array else "names"
+    return Placing(way, n, "integer", low, high, entry)
 
 
-def _find_ranks(
+def _write_present(
     connection: Any,
     links: LinkFiles,
     file: Path,
@@ -109,7 +121,8 @@ def _find_ranks(
     high: int,
     batch: int,
     progress: Callable[[int], None],
-) -> Placing:
+) -> tuple[dict[str, Any], int]:
+    """Write the integers that occur, found by marks in an array; return also how many."""
     present = np.zeros(high - low + 1, dtype=bool)
     queries = [f"SELECT s, t FROM ({links.links_sql()})"]
     queries += [f"SELECT {ids.sql(True)} FROM {ids.table.sql()}" for ids in links.ids[2:]]
@@ -125,25 +138,20 @@ def _find_ranks(
                 if len(columns) == 2:
                     read += len(columns[0])
                     progress(read)
-    n = int(np.count_nonzero(present))
-    gapless = n == len(present)
-    way = "offset" if gapless else "ranks"
-    if gapless and low == 0:
-        return Placing(way, n, "positions", low, high)
     column = GrowingColumn(file, pa.int64())
-    for start in range(0, len(present), 1 << 24):
-        column.append(pa.array(low + start + np.flatnonzero(present[start : start + (1 << 24)])))
-    return Placing(way, n, "integer", low, high, column.finish())
+    for start in range(0, len(present), _BLOCK):
+        column.append(pa.array(low + start + np.flatnonzero(present[start : start + _BLOCK])))
+    return column.finish(), column.length
 
 
-def _find_names(
+def _write_names(
     connection: Any,
     links: LinkFiles,
     file: Path,
     batch: int,
     progress: Callable[[int], None],
-) -> Placing:
-    kind = "integer" if links.integers else "text"
+) -> tuple[dict[str, Any], int]:
+    """Write the ids that occur, found by DuckDB; return also how many."""
     column = GrowingColumn(file, pa.int64() if links.integers else pa.large_string())
 
     def waiting(share: float) -> None:
@@ -153,7 +161,7 @@ def _find_names(
     with readable(links.table.path), closing(in_background(connection, results, waiting)) as found:
         for names in found:
             column.append(names.column(0).cast(column.schema.field(0).type))
-    return Placing("names", column.length, kind, entry=column.finish())
+    return column.finish(), column.length
 
 
 def placed_links(

@@ -172,15 +172,17 @@ def take_cells(count, moved, mass, change, totals, links):
 
 @njit(cache=True, nogil=True)
 def sweep_batches(
-    begin, end, batch, cell, indptr, indices, weights, eta, W, totals, costs, log_prior, ell,
-    ell_t, temperature, new, moved, mass, change, links,
+    begin, end, batch, cell, indptr, indices, weights, eta, W, totals, costs, charged, log_prior,
+    ell, ell_t, temperature, new, moved, mass, change, links, changed,
 ):  # fmt: skip
-    """Solve rows begin…end in batches of this many: `sweep_rows` for each, then W in place."""
-    changed = 0.0
+    """Solve rows begin…end in batches of this many: `sweep_rows` for each, then W in place.
+
+    Returns `changed` and the changes of all batches, added one after the other.
+    """
     for first in range(begin, end, batch):
         last = min(first + batch, end)
         sweep_rows(
-            first, last, first, cell, indptr, indices, weights, eta, W, totals, costs, begin,
+            first, last, first, cell, indptr, indices, weights, eta, W, totals, costs, charged,
             log_prior, ell, ell_t, temperature, new, moved, mass, change,
         )  # fmt: skip
         W[first:last] = new[: last - first]

@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from nodeproof import threads
 from nodeproof.problem import Models
 from nodeproof.solvers.base import Result
+from nodeproof.terms.labels import label_mass
 
 __all__ = ["agreement", "align_with_labels", "best_match", "match_labels"]
 
@@ -35,13 +36,12 @@ def match_labels(W: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.int64
 
 def agreement(W: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return how much of each label each column of W holds, shape (K, K)."""
-    K = W.shape[1]
-    counts = np.zeros((K, K))
-    known = np.flatnonzero(labels >= 0)
-    for first in range(0, len(known), threads.ROWS):
-        nodes = known[first : first + threads.ROWS]
-        np.add.at(counts.T, labels[nodes], W[nodes])
-    return counts
+
+    def part(lo: int, hi: int) -> NDArray[np.float64]:
+        known = lo + np.flatnonzero(labels[lo:hi] >= 0)
+        return label_mass(W[known], labels[known])
+
+    return threads.sum_rows(part, len(W))
 
 
 def best_match(agreement: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -35,6 +35,9 @@ Rows = NDArray[np.float32]
 _NOTHING = 0.05
 _SAMPLE = 20_000
 
+# Where changes shrink to less than this share twice in a row, what is left can be foretold.
+_FAST = 0.2
+
 # Between two sweeps, biased centroids are found to so much; they never get worse.
 _SWEEP_TOL = 1e-4
 
@@ -67,8 +70,8 @@ class BlockCADO:
     max_iter : int
         Most sweeps of one start.
     tol : float
-        Stop when the rows will change by less, on average over the nodes, if changes go on
-        shrinking as they did.
+        Stop when the rows change by less, on average over the nodes, or will where changes
+        shrink fast from sweep to sweep.
     hold : int
         For at most so many sweeps, calibrated weights keep the ℓ they began with (log 2, or
         what links among labelled nodes say) and a uniform prior, unless the estimate is as
@@ -353,11 +356,13 @@ class _Solve:
 
 
 def _remaining(changes: list[float]) -> float:
-    """Return by how much rows will still change, if changes go on shrinking as they did last."""
-    if len(changes) < 2 or changes[-1] >= changes[-2]:
+    """Return by how much rows will still change: where they settle fast, less than just now."""
+    if len(changes) < 3:
         return changes[-1]
-    ratio = changes[-1] / changes[-2]
-    return min(changes[-1], changes[-1] * ratio / (1.0 - ratio))
+    before, last, now = changes[-3:]
+    if last > _FAST * before or now > _FAST * last:
+        return now
+    return now * now / (last - now) if now > 0 else 0.0
 
 
 def _surpassed(begin: Affinity | None, estimated: Affinity | None) -> bool:

@@ -155,7 +155,7 @@ class Sweeper:
         links : ndarray of the affinity's shape
             Link mass inside classes (or between each two), as seen during the sweep.
         """
-        n, K = W.shape
+        n = len(W)
         if affinity is None:
             affinity = Affinity(np.zeros((1, 1)), np.zeros((1, 1)))
         if totals is None:
@@ -163,16 +163,41 @@ class Sweeper:
         pass_ = _Pass(self, W, affinity, log_prior, temperature, np.array(totals))
         if self.pull is not None:
             pass_.sizes = threads.sum_rows(lambda lo, hi: W[lo:hi].sum(axis=0, dtype=np.float64), n)
-        costs = np.empty((min(self.stretch, n), K))
+        charges = _Charges(self, W)
         for begin in range(0, n, self.stretch):
             end = min(begin + self.stretch, n)
-
-            def fill(lo: int, hi: int, begin: int = begin) -> None:
-                costs[lo - begin : hi - begin] = self.costs(lo, hi, W)
-
-            threads.map_rows(fill, end, begin)
-            pass_.solve(begin, end, costs)
+            charges.advance(begin, end)
+            pass_.solve(begin, end, charges)
         return pass_.change / n, pass_.links
+
+
+class _Charges:
+    """Costs of the rows that are being solved.
+
+    They are worked out for whole ranges of ``threads.ROWS`` and once each: a product has other
+    last bits for another number of rows, and must not depend on who works it out.
+    """
+
+    def __init__(self, sweeper: Sweeper, W: Rows) -> None:
+        n, K = W.shape
+        self.sweeper, self.W = sweeper, W
+        #: what rows first…last cost, one after the other
+        self.costs = np.empty((min(n, sweeper.stretch + 2 * threads.ROWS), K))
+        self.first = self.last = 0
+
+    def advance(self, begin: int, end: int) -> None:
+        """Hold the costs of rows begin…end, given those of the rows before them."""
+        first = begin - begin % threads.ROWS
+        kept = self.last - first
+        self.costs[:kept] = self.costs[first - self.first : self.last - self.first]
+        self.first = first
+
+        def fill(lo: int, hi: int) -> None:
+            self.costs[lo - first : hi - first] = self.sweeper.costs(lo, hi, self.W)
+
+        begin, n = self.last, len(self.W)
+        self.last = min(-(-end // threads.ROWS) * threads.ROWS, n)
+        threads.map_rows(fill, self.last, begin)
 
 
 class _Pass:
@@ -197,21 +222,21 @@ class _Pass:
         self.mass = np.zeros((cells, *affinity.ell.shape))
         self.changes = np.zeros(cells)
 
-    def solve(self, begin: int, end: int, costs: Array) -> None:
+    def solve(self, begin: int, end: int, charges: _Charges) -> None:
         """Solve the batches of rows begin…end, which cost this much."""
         sweeper, affinity = self.sweeper, self.affinity
         if not sweeper.shared and self.sizes is None:
-            self.change += kernels.sweep_batches(
+            self.change = kernels.sweep_batches(
                 begin, end, sweeper.batch, sweeper.cell, sweeper.indptr, sweeper.indices,
-                sweeper.weights, sweeper.eta, self.W, self.totals, costs, self.log_prior,
-                affinity.ell, affinity.ell_t, self.temperature, sweeper.new, self.moved, self.mass,
-                self.changes, self.links,
+                sweeper.weights, sweeper.eta, self.W, self.totals, charges.costs, charges.first,
+                self.log_prior, affinity.ell, affinity.ell_t, self.temperature, sweeper.new,
+                self.moved, self.mass, self.changes, self.links, self.change,
             )  # fmt: skip
             return
         for first, last in sweeper.batches(begin, end):
-            self._solve_batch(first, last, begin, costs)
+            self._solve_batch(first, last, charges)
 
-    def _solve_batch(self, first: int, last: int, charged: int, costs: Array) -> None:
+    def _solve_batch(self, first: int, last: int, charges: _Charges) -> None:
         sweeper, affinity, W = self.sweeper, self.affinity, self.W
         offset = self.log_prior
         if self.sizes is not None:
@@ -221,8 +246,8 @@ class _Pass:
         def solve(lo: int, hi: int) -> None:
             kernels.sweep_rows(
                 lo, hi, first, sweeper.cell, sweeper.indptr, sweeper.indices, sweeper.weights,
-                sweeper.eta, W, self.totals, costs, charged, offset, affinity.ell, affinity.ell_t,
-                self.temperature, sweeper.new, self.moved, self.mass, self.changes,
+                sweeper.eta, W, self.totals, charges.costs, charges.first, offset, affinity.ell,
+                affinity.ell_t, self.temperature, sweeper.new, self.moved, self.mass, self.changes,
             )  # fmt: skip
 
         def take(lo: int, hi: int) -> None:

@@ -14,7 +14,7 @@ from nodeproof.sets import Simplex
 from nodeproof.terms.base import Array, NodeData, Term, cut_rows
 from nodeproof.terms.class_loss import LinearLoss
 
-__all__ = ["Labels"]
+__all__ = ["Labels", "label_mass"]
 
 
 class Labels(Term):
@@ -106,9 +106,7 @@ class Labels(Term):
     def sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
         """Return ``Σ_{v: y_v = j} W_vi``, shape (classes, K labels)."""
         rows, labels = self._labelled_rows(lo, hi)
-        given = np.zeros((len(rows), self.n_classes))
-        given[np.arange(len(rows)), labels] = 1.0
-        return np.asarray(W[rows].T.astype(np.float64) @ given)
+        return label_mass(W[rows], labels)
 
     def estimate_from(self, sums: Array) -> Array:
         """Return the frequencies of the labels in each class, believed ones included."""
@@ -147,3 +145,10 @@ class Labels(Term):
     def _counts(self, W: NDArray[Any]) -> Array:
         """Return ``Σ_{v: y_v = j} W_vi``, shape (classes, K labels)."""
         return threads.sum_rows(lambda lo, hi: self.sums(W[lo:hi], lo, hi), self.n_nodes)
+
+
+def label_mass(W: NDArray[Any], labels: NDArray[np.int64]) -> Array:
+    """Return how much of each label each column holds, shape (K, K), for rows with these labels."""
+    given = np.zeros((len(labels), W.shape[1]))
+    given[np.arange(len(labels)), labels] = 1.0
+    return np.asarray(W.T.astype(np.float64) @ given)
