@@ -25,7 +25,7 @@ from nodeproof.io.duck import first_row, readable
 from nodeproof.io.file_tables import FileTable, open_files
 from nodeproof.io.files import count_of
 
-__all__ = ["Ids", "LinkFiles", "open_links"]
+__all__ = ["LARGEST_WEIGHT", "Ids", "LinkFiles", "open_links"]
 
 _SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _INTEGERS = (*_SIGNED, *(f"U{kind}" for kind in _SIGNED))
@@ -34,7 +34,7 @@ _NUMBERS = (*_INTEGERS, *_FLOATS, "BOOLEAN", "DECIMAL")
 _NESTED = ("STRUCT", "MAP", "UNION", "VARIANT")
 # Rows that are looked at first.
 _HEAD = 1000
-_LARGEST_WEIGHT = float(np.finfo(np.float32).max)
+LARGEST_WEIGHT = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ def _check_weights(
     source, target = (ids.sql(links.integers) for ids in links.ids[:2])
     weight = links.weight_sql()
     # Not in a WHERE: DuckDB would trust the statistics of a file there, which leave out nan.
-    bad = f"{weight} IS NULL OR NOT {weight} BETWEEN 0 AND {_LARGEST_WEIGHT!r}"
+    bad = f"{weight} IS NULL OR NOT {weight} BETWEEN 0 AND {LARGEST_WEIGHT!r}"
     row = f"[CAST({source} AS VARCHAR), CAST({target} AS VARCHAR), CAST({raw} AS VARCHAR)]"
     with readable(table.path):
         query = f"SELECT count(*), any_value({row}) FILTER ({bad}) FROM {table.sql()}"

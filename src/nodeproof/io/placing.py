@@ -21,7 +21,7 @@ from nodeproof.errors import InputError
 from nodeproof.io.duck import batches, in_background, quoted, readable
 from nodeproof.io.graph_header import index_type
 from nodeproof.io.growing import GrowingColumn
-from nodeproof.io.link_files import LinkFiles
+from nodeproof.io.link_files import LARGEST_WEIGHT, LinkFiles
 
 __all__ = ["Links", "Placing", "find_placing", "placed_links"]
 
@@ -94,20 +94,21 @@ def find_placing(
         Called with the number of links read.
     """
     if not links.integers:
-        entry, n = _write_names(connection, links, file, batch, progress)
-        return Placing("names", n, "text", entry=entry)
+        names, n = _write_names(connection, links, file, batch, progress)
+        return Placing("names", n, "text", entry=names)
     listed = [ids for ids in links.ids if ids.low <= ids.high]
     low, high = min(ids.low for ids in listed), max(ids.high for ids in listed)
     width = high - low + 1
     as_array = width * _BYTES_A_NUMBER <= memory and width <= max(
         _SPARSEST * 2 * links.n_links, 1 << 20
     )
+    entry: dict[str, Any] | None
     if as_array:
         entry, n = _write_present(connection, links, file, low, high, batch, progress)
     else:
         entry, n = _write_names(connection, links, file, batch, progress)
     if n == width and low == 0:
-        file.unlink()
+        file.unlink(missing_ok=True)
         return Placing("offset", n, "positions", low, high)
     way = "offset" if n == width else "ranks" if as_array else "names"
     return Placing(way, n, "integer", low, high, entry)
@@ -121,8 +122,11 @@ def _write_present(
     high: int,
     batch: int,
     progress: Callable[[int], None],
-) -> tuple[dict[str, Any], int]:
-    """Write the integers that occur, found by marks in an array; return also how many."""
+) -> tuple[dict[str, Any] | None, int]:
+    """Write the integers that occur, found by marks in an array; return also how many.
+
+    Nothing is written where they are the positions.
+    """
     present = np.zeros(high - low + 1, dtype=bool)
     queries = [f"SELECT s, t FROM ({links.links_sql()})"]
     queries += [f"SELECT {ids.sql(True)} FROM {ids.table.sql()}" for ids in links.ids[2:]]
@@ -138,6 +142,8 @@ def _write_present(
                 if len(columns) == 2:
                     read += len(columns[0])
                     progress(read)
+    if low == 0 and present.all():
+        return None, len(present)
     column = GrowingColumn(file, pa.int64())
     for start in range(0, len(present), _BLOCK):
         column.append(pa.array(low + start + np.flatnonzero(present[start : start + _BLOCK])))
@@ -204,6 +210,11 @@ def placed_links(
         closing(_rows(connection, query, batch, waiting)) as arrived,
     ):
         for source, target, *weight_column in arrived:
+            # They were checked before, but by DuckDB, which may trust a file's statistics.
+            if weight_column and not (
+                weight_column[0].min() >= 0 and weight_column[0].max() <= LARGEST_WEIGHT
+            ):
+                raise InputError(f"{links.table.path}: a weight is negative or not finite")
             ends = [source, target]
             if placing.way != "names" and placing.low != 0:
                 ends = [end - placing.low for end in ends]
