@@ -39,7 +39,7 @@ def agreement(W: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.float64]
 
     def part(lo: int, hi: int) -> NDArray[np.float64]:
         known = lo + np.flatnonzero(labels[lo:hi] >= 0)
-        return label_mass(W[known], labels[known])
+        return label_mass(W[known], labels[known], W.shape[1])
 
     return threads.sum_rows(part, len(W))
 

@@ -177,6 +177,19 @@ class Covariance(Term):
 
     def cost(self, models: Array, lo: int, hi: int) -> Array:
         """Return the Gaussian −log-likelihood of the nodes in each class."""
+        folded, offset = self._folded_precisions(models)
+        forms = [self._products(a, b) @ folded.T for a, b in self._stretches(lo, hi)]
+        # The constant feature is not a random one: it adds exactly 1 to the form.
+        return np.asarray(0.5 * (np.concatenate(forms) - float(self.intercept)) + offset)
+
+    def _folded_precisions(self, models: Array) -> tuple[Array, Array]:
+        """Return the inverses, as rows that products are multiplied by, and what is added.
+
+        They are kept for the ranges of rows that follow.
+        """
+        kept = vars(self).get("_precisions")
+        if kept is not None and kept[0] is models:
+            return kept[1], kept[2]
         factors = np.linalg.cholesky(models)
         half_log_det = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
         precisions = np.stack([cho_solve((f, True), np.eye(self.dim)) for f in factors])
@@ -184,9 +197,8 @@ class Covariance(Term):
         folded = precisions[:, self.upper[0], self.upper[1]]
         folded[:, self.upper[0] != self.upper[1]] *= 2.0
         offset = half_log_det + 0.5 * (self.dim - self.intercept) * np.log(2.0 * np.pi)
-        forms = [self._products(a, b) @ folded.T for a, b in self._stretches(lo, hi)]
-        # The constant feature is not a random one: it adds exactly 1 to the form.
-        return np.asarray(0.5 * (np.concatenate(forms) - float(self.intercept)) + offset)
+        self._precisions = models, folded, offset
+        return folded, offset
 
     def penalty(self, models: Array) -> float:
         """Return ``κ/2 Σ_i (log det R_i + tr R_i⁻¹ R_pool)``, whose optimum is the shrinkage."""

@@ -106,7 +106,7 @@ class Labels(Term):
     def sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
         """Return ``Σ_{v: y_v = j} W_vi``, shape (classes, K labels)."""
         rows, labels = self._labelled_rows(lo, hi)
-        return label_mass(W[rows], labels)
+        return label_mass(W[rows], labels, self.n_classes)
 
     def estimate_from(self, sums: Array) -> Array:
         """Return the frequencies of the labels in each class, believed ones included."""
@@ -147,8 +147,8 @@ class Labels(Term):
         return threads.sum_rows(lambda lo, hi: self.sums(W[lo:hi], lo, hi), self.n_nodes)
 
 
-def label_mass(W: NDArray[Any], labels: NDArray[np.int64]) -> Array:
-    """Return how much of each label each column holds, shape (K, K), for rows with these labels."""
-    given = np.zeros((len(labels), W.shape[1]))
+def label_mass(W: NDArray[Any], labels: NDArray[np.int64], n_labels: int) -> Array:
+    """Return how much of each label each column of rows with these labels holds, (K, n_labels)."""
+    given = np.zeros((len(labels), n_labels))
     given[np.arange(len(labels)), labels] = 1.0
     return np.asarray(W.T.astype(np.float64) @ given)
