@@ -48,7 +48,7 @@ class FakeClient:
         if len(self.workers) < n_workers:
             raise TimeoutError("no worker came")
 
-    def scatter(self, data: Any, workers: list[str], hash: bool) -> FakeFuture:
+    def scatter(self, data: Any, workers: list[str], hash: bool) -> FakeFuture:  # noqa: A002
         return self._future(workers[0], lambda: copy.deepcopy(data))
 
     def submit(self, function: Callable, *arguments: Any, workers: list[str], pure: bool) -> Any:
@@ -88,7 +88,9 @@ class FakeClient:
         try:
             future.value = work()
         except LookupError as lost:
-            future.status, future.value = ("lost", None) if lost.args == (LOST,) else ("error", lost)
+            future.status, future.value = (
+                ("lost", None) if lost.args == (LOST,) else ("error", lost)
+            )
         except Exception as error:
             future.status, future.value = "error", error
         return future

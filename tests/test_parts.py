@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from cluster_helpers import FakeClient, same_bits, wait_for_fakes
 
-from nodeproof import Problem, threads
+from cluster_helpers import FakeClient, same_bits, wait_for_fakes
+from nodeproof import Problem, kernels, threads
 from nodeproof.datasets import make_planted
 from nodeproof.engines import dask as dask_engine
 from nodeproof.engines.dask import DaskEngine
@@ -144,3 +144,314 @@ def same_in_parts(problem: Problem, n_parts: int, matrix: bool = False, temperat
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_parts_do_all_that_one_machine_does(name, n_parts, data, words):
     same_in_parts(make_problem(name, data, words), n_parts)
+
+
+@pytest.mark.parametrize("name", ["graph, labels", "covariance", "degree"])
+@pytest.mark.parametrize("temperature", [0.0, 0.4])
+@pytest.mark.parametrize("matrix", [False, True], ids=["scalar", "matrix"])
+def test_so_they_do_for_other_affinities_and_temperatures(name, temperature, matrix, data, words):
+    same_in_parts(make_problem(name, data, words), 3, matrix, temperature)
+
+
+@pytest.mark.parametrize("n_batches", [1, 4, 11, 1000])
+@pytest.mark.parametrize("charged", [1, 100, 2**18])
+@pytest.mark.parametrize("shared", [0, 10**9], ids=["shared", "in one call"])
+def test_batches_may_end_anywhere(n_batches, charged, shared, data, words, monkeypatch):
+    """Within ranges and cells, or beyond several; costs are charged for few rows or many."""
+    monkeypatch.setattr(sweep, "_BATCHES", n_batches)
+    monkeypatch.setattr(sweep, "_BATCHES_A_CLASS", 0)
+    monkeypatch.setattr(sweep, "_CHARGED", charged)
+    monkeypatch.setattr(sweep, "_WORTH_SHARING", shared)
+    same_in_parts(make_problem("diagonal", data, words), 3)
+
+
+def test_cells_may_be_as_large_as_ranges(data, words, monkeypatch):
+    monkeypatch.setattr(sweep, "_MANY_ROWS", 1)
+    same_in_parts(make_problem("covariance", data, words), 3)
+
+
+@pytest.mark.parametrize(
+    "term",
+    [Covariance(), Covariance(intercept=True), Gaussian("diagonal"), Gaussian("full")],
+    ids=str,
+)
+def test_rows_cost_the_same_to_the_last_bit(term, random_graph, monkeypatch):
+    """A product with few rows has other last bits than one with many, which rarely shows in W."""
+    n, n_classes = 1060, 10  # 17 rows a batch
+    rng = np.random.default_rng(0)
+    nodes = NodeData(n_classes, rng.standard_normal((n, 16)))
+    problem = Problem(Graph(random_graph(n, 0.01)), [term.bind(nodes)], n_classes)
+    rows = rng.dirichlet(np.ones(n_classes), size=n).astype(np.float32)
+    models = problem.fit_models(rows)
+    charged: list[np.ndarray] = []
+    solve = kernels.sweep_rows
+
+    def spy(lo, hi, first, cell, indptr, indices, weights, eta, W, totals, costs, begin, *rest):
+        charged.append(costs[lo - begin : hi - begin].copy())
+        solve(lo, hi, first, cell, indptr, indices, weights, eta, W, totals, costs, begin, *rest)
+
+    monkeypatch.setattr(kernels, "sweep_rows", spy)
+    monkeypatch.setattr(sweep, "_WORTH_SHARING", 0)
+    monkeypatch.setattr(sweep, "_CHARGED", 3 * 17 * n_classes)
+    found = []
+    for engine in (LocalEngine(problem), DaskEngine(problem, FakeClient(3))):
+        with threads.using(1):
+            engine.place(rows.copy()).sweep(models, 1.0)
+        found.append(charged.copy())
+        charged.clear()
+    here, there = map(np.concatenate, found)
+    assert here.shape == (n, n_classes)
+    in_order = np.lexsort(here.T)
+    assert same_bits(here[in_order], there[np.lexsort(there.T)])
+
+
+@pytest.mark.parametrize("n", [7, 64, 65, 129])
+def test_some_parts_may_have_no_rows(n, random_graph):
+    rng = np.random.default_rng(3)
+    nodes = NodeData(K, rng.standard_normal((n, 2)), rng.integers(-1, K, size=n))
+    terms = [Covariance().bind(nodes), Gaussian("full").bind(nodes), Labels().bind(nodes)]
+    same_in_parts(Problem(Graph(random_graph(n, 0.2)), terms, K), 5)
+
+
+def same_solves(problem: Problem, client: FakeClient, **settings) -> None:
+    here = BlockCADO(random_state=0, n_jobs=1, **settings).solve(problem)
+    there = BlockCADO(random_state=0, n_jobs=1, engine=client, **settings).solve(problem)
+    assert there.status is here.status
+    assert there.history == here.history
+    assert there.value == here.value
+    assert same_bits(there.W, here.W)
+    assert same_bits(there.models.terms, here.models.terms)
+    assert same_bits(there.models.log_prior, here.models.log_prior)
+    if problem.graph is not None:
+        assert same_bits(there.models.affinity.ell, here.models.affinity.ell)
+        assert same_bits(there.models.affinity.ell_t, here.models.affinity.ell_t)
+
+
+@pytest.fixture
+def few_batches(monkeypatch):
+    """Fewer tasks: solves are about what follows on what."""
+    monkeypatch.setattr(sweep, "_BATCHES", 8)
+    monkeypatch.setattr(sweep, "_BATCHES_A_CLASS", 0)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_whole_solves_have_the_same_bits(name, data, words, few_batches):
+    same_solves(make_problem(name, data, words), FakeClient(3), n_init=2, max_iter=8)
+
+
+@pytest.mark.parametrize("n_parts", PARTS)
+def test_whole_solves_have_the_same_bits_in_any_number_of_parts(n_parts, data, words):
+    same_solves(make_problem("covariance", data, words), FakeClient(n_parts), n_init=1, max_iter=5)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"affinities": "matrix"}, {"temperature": 0.0}, {"hold": 0}, {"n_init": 5}],
+    ids=["matrix", "hard", "no hold", "five starts"],
+)
+def test_solves_with_other_settings_have_the_same_bits(settings, data, words, few_batches):
+    problem = make_problem("graph, labels", data, words)
+    same_solves(problem, FakeClient(3), **({"n_init": 2, "max_iter": 8} | settings))
+
+
+def test_callbacks_can_look_at_rows_and_stop(data, words, few_batches):
+    problem = make_problem("graph, labels", data, words)
+    seen: dict[str, list] = {"here": [], "there": []}
+
+    def watch(place):
+        def callback(progress):
+            seen[place].append(np.asarray(progress.W).tobytes())
+            return progress.iteration == 3
+
+        return callback
+
+    BlockCADO(random_state=0, n_init=1).solve(problem, callback=watch("here"))
+    engine = FakeClient(2)
+    BlockCADO(random_state=0, n_init=1, engine=engine).solve(problem, callback=watch("there"))
+    assert len(seen["here"]) == 3
+    assert seen["there"] == seen["here"]
+
+
+# What travels. --------------------------------------------------------------------------
+
+
+def make_parts(problem: Problem, n_parts: int) -> list[Part]:
+    layout = Layout(problem.n_nodes, problem.n_classes, n_parts)
+    numbers = range(n_parts)
+    blocks = [cut_block(problem.graph, problem, layout, p) for p in numbers]
+    halos = [halo_of(blocks[p], layout, p) for p in numbers]
+    edges = [boundary_of(halos, layout, p) for p in numbers]
+    return [Part(layout, p, blocks[p], halos[p], edges) for p in numbers]
+
+
+@pytest.fixture
+def path_of_ranges() -> Problem:
+    """A path of 256 nodes in four ranges: only nodes at their ends are linked across."""
+    steps = np.ones(255)
+    return Problem(Graph(sp.diags_array([steps, steps], offsets=[-1, 1]).tocsr()), [], K)
+
+
+def test_only_boundary_rows_are_told(path_of_ranges):
+    W = draw_rows(256)
+    for part in make_parts(path_of_ranges, 2):
+        own = np.concatenate([W[lo:hi] for lo, hi in part.layout.ranges(part.number)])
+        piece = place(part, own).piece
+        ends = [63, 128, 191] if part.number == 0 else [64, 127, 192]
+        np.testing.assert_array_equal(part.boundary, ends)
+        np.testing.assert_array_equal(piece.rows, W[ends])
+        few = part.piece(own, 100, 150)
+        assert len(few.rows) == 1
+        np.testing.assert_array_equal(few.rows[0], W[128 if part.number == 0 else 127])
+
+
+def test_rows_that_are_not_linked_are_ignored(path_of_ranges):
+    """Of four parts, the first is linked to the second only; it is told of all boundaries."""
+    first, second, third, _ = make_parts(path_of_ranges, 4)
+    np.testing.assert_array_equal(second.boundary, [64, 127])
+    W = np.zeros((first.n_own + first.n_halo, K), dtype=np.float32)
+    assert first.n_halo == 1
+    first.install(W, Piece(2, 0, 256, np.full((len(third.boundary), K), 7, dtype=np.float32)))
+    assert (W == 0).all()
+    told = np.array([[1, 2, 3], [4, 5, 6]], dtype=np.float32)
+    first.install(W, Piece(1, 0, 256, told))
+    assert (W[:64] == 0).all()
+    np.testing.assert_array_equal(W[64], [1, 2, 3])
+
+
+def test_nothing_but_boundary_rows_goes_from_worker_to_worker(path_of_ranges):
+    client = FakeClient(2)
+    rows = DaskEngine(path_of_ranges, client).place(draw_rows(256))
+    rows.sums()
+    client.travelled.clear()
+    models = path_of_ranges.fit_models(draw_rows(256))
+    for _ in range(2):
+        rows.sweep(models, 1.0)
+        rows.link_mass()
+    assert {type(thing) for thing in client.travelled} == {Piece}
+    told = np.concatenate([piece.rows for piece in client.travelled])
+    assert len(told) == 2 * 6  # each of six ends to the one other part, in each sweep
+    np.testing.assert_array_equal(told[6:], rows.fetch()[[63, 64, 127, 128, 191, 192]])
+
+
+def test_parts_hold_their_own_links_once(data, words):
+    problem = make_problem("weighted", data, words)
+    parts = make_parts(problem, 3)
+    held = [len(part.indices) for part in parts]
+    assert sum(held) == problem.graph.n_entries
+    assert max(held) < 0.45 * sum(held)
+    assert all(len(part.block.indices) == 0 for part in parts)
+    assert [len(part.block.weights) for part in parts] == held
+
+
+def test_models_are_sent_once_a_sweep(data, words, monkeypatch):
+    sent = []
+    order = dask_engine.DaskRows._order
+
+    def spy(self, p, action, *arguments):
+        sent.extend(action for argument in arguments if hasattr(argument, "log_prior"))
+        return order(self, p, action, *arguments)
+
+    monkeypatch.setattr(dask_engine.DaskRows, "_order", spy)
+    problem = make_problem("covariance", data, words)
+    rows = DaskEngine(problem, FakeClient(3)).place(draw_rows(problem.n_nodes))
+    rows.sweep(problem.fit_models(draw_rows(problem.n_nodes)), 1.0)
+    assert sent == ["adopt"] * 3
+
+
+# Losses. --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["covariance", "several", "degree"])
+def test_a_worker_lost_at_any_time_changes_nothing(name, data, words, few_batches):
+    problem = make_problem(name, data, words)
+    settings = {"random_state": 0, "n_jobs": 1, "n_init": 2, "max_iter": 3}
+    client = FakeClient(3)
+    undisturbed = BlockCADO(engine=client, **settings).solve(problem)
+    for number in range(1, client.n_tasks, client.n_tasks // 23):
+        losing = FakeClient(3, lose_at=(number,))
+        result = BlockCADO(engine=losing, **settings).solve(problem)
+        assert losing.n_lost == 1
+        assert same_bits(result.W, undisturbed.W), number
+        assert result.value == undisturbed.value, number
+        assert result.history == undisturbed.history, number
+
+
+def test_workers_may_be_lost_while_a_loss_is_made_good(data, words, few_batches):
+    problem = make_problem("covariance", data, words)
+    client = FakeClient(3, lose_at=(40, 45, 60, 62, 100))
+    same_solves(problem, client, n_init=1, max_iter=3)
+    assert client.n_lost == 5
+
+
+def test_fewer_workers_do_where_none_comes(data, words, few_batches):
+    problem = make_problem("graph, labels", data, words)
+    client = FakeClient(3, lose_at=(50, 120))
+    client.comes = False
+    same_solves(problem, client, n_init=1, max_iter=4)
+    assert len(client.workers) == 1
+
+
+def test_rows_that_were_fetched_need_not_be_worked_out_again(data, words, few_batches, monkeypatch):
+    problem = make_problem("graph, labels", data, words)
+    models = problem.fit_models(draw_rows(problem.n_nodes))
+    swept = []
+    step = dask_engine.DaskRows._sweep
+    monkeypatch.setattr(
+        dask_engine.DaskRows, "_sweep", lambda self, *a: swept.append(1) or step(self, *a)
+    )
+    client = FakeClient(3)
+    rows = DaskEngine(problem, client).place(draw_rows(problem.n_nodes))
+    for _ in range(3):
+        rows.sweep(models, 1.0)
+    rows.fetch()
+    rows.sweep(models, 1.0)
+    client.lose(client.workers[0])
+    assert len(swept) == 4
+    rows.sums()
+    assert len(swept) == 5
+    monkeypatch.setattr(dask_engine, "_ANCHOR_EVERY", -1.0)  # fetched after every sweep
+    rows.sweep(models, 1.0)
+    client.lose(client.workers[0])
+    rows.sums()
+    assert len(swept) == 6
+
+
+def test_no_worker_at_all_is_one_line(data, words):
+    problem = make_problem("graph", data, words)
+    with pytest.raises(InputError, match="no workers"):
+        BlockCADO(engine=FakeClient(0), n_init=1).solve(problem)
+
+
+def test_workers_that_are_lost_forever_end_the_fit(data, words, few_batches):
+    problem = make_problem("graph", data, words)
+    client = FakeClient(2, lose_at=tuple(range(1, 10_000)))
+    with pytest.raises(RuntimeError, match="lost 20 times"):
+        BlockCADO(engine=client, n_init=1).solve(problem)
+
+
+def test_an_error_of_a_healthy_worker_is_not_taken_for_a_loss(data, words, monkeypatch):
+    monkeypatch.setattr(dask_engine, "_CERTAINTY", 0.2)
+    problem = make_problem("covariance", data, words)
+    problem.terms[0].cut = lambda ranges: _failing(problem.terms[0])
+    client = FakeClient(2)
+    with pytest.raises(PermissionError, match="no way"):
+        BlockCADO(engine=client, n_init=1).solve(problem)
+
+
+def _failing(term):
+    failing = Covariance().bind(NodeData(K, term.X))
+    failing.sums = _fail
+    return failing
+
+
+def _fail(*arguments):
+    raise PermissionError("no way")
+
+
+def test_a_sum_of_norms_is_refused(data, words):
+    nodes = NodeData(K, data.X, data.y)
+    problem = Problem(
+        Graph(data.graph), [Covariance().bind(nodes)], K, weights=PAPER_WEIGHTS, son=0.1
+    )
+    with pytest.raises(InputError, match="sum of norms"):
+        BlockCADO(engine=FakeClient(2), n_init=1).solve(problem)

@@ -37,6 +37,7 @@ from nodeproof.engines.parts import (
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.graph import Affinity, RowSums
 from nodeproof.problem import Models, Problem
+from nodeproof.solvers.hard import OneHot
 
 __all__ = ["DaskEngine", "DaskRows"]
 
@@ -52,6 +53,9 @@ _PATIENCE = 120.0
 
 # Lost workers are looked for so often while there is no answer, in seconds.
 _WATCH = 2.0
+
+# After an error, so long a lost worker may take to be known as such, in seconds.
+_CERTAINTY = 5.0
 
 
 class WorkerLostError(Exception):
@@ -78,8 +82,10 @@ class DaskEngine:
         self.homes: list[str] = []
         self.parts: list[Any] = []
 
-    def place(self, W: NDArray[Any]) -> DaskRows:
-        """Return these rows, spread over the workers."""
+    def place(self, W: NDArray[Any], hard: bool = False) -> DaskRows:
+        """Return these rows, spread over the workers; hard ones are one-hot."""
+        if hard:
+            W = np.asarray(OneHot.of(W))
         return DaskRows(self, np.asarray(W, dtype=np.float32))
 
     def close(self) -> None:
@@ -282,7 +288,7 @@ class DaskRows:
 
     def _wait_for_loss(self) -> bool:
         """Tell whether a worker is lost; the scheduler may hear of it later than we do."""
-        deadline = time.monotonic() + 5.0
+        deadline = time.monotonic() + _CERTAINTY
         while time.monotonic() < deadline:
             if self.engine.lost:
                 return True
