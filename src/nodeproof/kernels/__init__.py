@@ -16,12 +16,14 @@ from nodeproof.kernels.links import (
 from nodeproof.kernels.rows import (
     belief_rows,
     charge_rows,
+    label_links,
     link_mass,
     link_mass_exactly,
     message_rows,
     row_sums,
     settle,
     sweep_batches,
+    sweep_labels,
     sweep_rows,
     take_cells,
 )
@@ -32,6 +34,7 @@ __all__ = [
     "first_bad_weight",
     "inspect_links",
     "is_symmetric",
+    "label_links",
     "labelled_links",
     "link_mass",
     "link_mass_exactly",
@@ -44,6 +47,7 @@ __all__ = [
     "smooth_rows",
     "solve_each",
     "sweep_batches",
+    "sweep_labels",
     "sweep_rows",
     "take_cells",
 ]

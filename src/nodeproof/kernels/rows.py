@@ -4,16 +4,19 @@ import numpy as np
 from numba import njit
 
 from nodeproof.kernels.gathering import gather
+from nodeproof.kernels.links import AHEAD, prefetch
 
 __all__ = [
     "belief_rows",
     "charge_rows",
+    "label_links",
     "link_mass",
     "link_mass_exactly",
     "message_rows",
     "row_sums",
     "settle",
     "sweep_batches",
+    "sweep_labels",
     "sweep_rows",
     "take_cells",
 ]
@@ -189,6 +192,88 @@ def sweep_batches(
         cells = (last - 1) // cell - first // cell + 1
         changed += take_cells(cells, moved, mass, change, totals, links)
     return changed
+
+
+@njit(cache=True, nogil=True)
+def sweep_labels(
+    lo, hi, first, cell, indptr, indices, weights, eta, labels, totals, costs, charged, log_prior,
+    ell, ell_t, new, moved, mass, change,
+):  # fmt: skip
+    """Do what `sweep_rows` does at temperature 0 for rows that are labels.
+
+    A label of −1 stands for a uniform row; new ones are never −1.
+    """
+    K = totals.shape[0]
+    links = np.empty(K)
+    score = np.empty(K)
+    scalar = ell.shape[0] == 1
+    end = len(indices) - 1
+    c = lo // cell - first // cell
+    next_cell = (lo // cell + 1) * cell
+    for v in range(lo, hi):
+        if v == next_cell:
+            c += 1
+            next_cell += cell
+        links[:] = 0.0
+        unknown = 0.0
+        for e in range(indptr[v], indptr[v + 1]):
+            prefetch(labels, indices[min(e + AHEAD, end)])
+            w = np.float64(weights[e]) if len(weights) > 0 else 1.0
+            label = labels[indices[e]]
+            if label >= 0:
+                links[label] += w
+            else:
+                unknown += w
+        h, now = eta[v], labels[v]
+        for i in range(K):
+            links[i] += unknown / K
+            own = 1.0 / K if now < 0 else np.float64(i == now)
+            if scalar:
+                score[i] = ell[0, 0] * links[i] - ell_t[0, 0] * h * (totals[i] - h * own)
+        if not scalar:
+            score[:] = 0.0
+            for j in range(K):
+                own = 1.0 / K if now < 0 else np.float64(j == now)
+                rest = h * (totals[j] - h * own)
+                for i in range(K):
+                    score[i] += ell[i, j] * links[j] - ell_t[i, j] * rest
+        best = 0
+        for i in range(K):
+            score[i] += log_prior[i] - costs[v - charged, i]
+            if score[i] > score[best]:
+                best = i
+        new[v - first] = best
+        if now != best:
+            moved[c, best] += h
+            if now >= 0:
+                moved[c, now] -= h
+                change[c] += 1.0
+            else:
+                for i in range(K):
+                    moved[c, i] -= h / K
+                change[c] += 1.0 - 1.0 / K
+        if scalar:
+            mass[c, 0, 0] += links[best]
+        else:
+            for j in range(K):
+                mass[c, best, j] += links[j]
+
+
+@njit(cache=True, nogil=True)
+def label_links(lo, hi, indptr, indices, weights, labels, mass):
+    """Add the weight of links between labels to `mass` (K×K), or of equal ones (1×1).
+
+    All labels are known.
+    """
+    K = mass.shape[0]
+    for v in range(lo, hi):
+        for e in range(indptr[v], indptr[v + 1]):
+            w = np.float64(weights[e]) if len(weights) > 0 else 1.0
+            a, b = labels[v], labels[indices[e]]
+            if K == 1:
+                mass[0, 0] += w if a == b else 0.0
+            else:
+                mass[a, b] += w
 
 
 @njit(cache=True, nogil=True)

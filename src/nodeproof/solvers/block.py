@@ -243,7 +243,8 @@ class _Solve:
     ) -> Result:
         solver, problem, matrix = self.solver, self.problem, self.matrix
         graph = problem.graph
-        rows = self.engine.place(W)
+        hard = solver.temperature == 0 and not problem.son
+        rows = self.engine.place(W, hard)
         at = saved or self._begin(rows, known, look, round_number)
         models, held, history = at.models, at.held, at.history
         status, iteration, totals = Status.MAX_ITER, at.iteration, None

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nodeproof import threads
 from nodeproof.errors import InputError
 from nodeproof.graph import Affinity, RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.solvers.align import agreement
+from nodeproof.solvers.hard import HardSweep, OneHot
 from nodeproof.solvers.sweep import Sweeper
 
-__all__ = ["LocalEngine", "LocalRows", "check_engine", "open_engine"]
+__all__ = ["HardRows", "LocalEngine", "LocalRows", "check_engine", "open_engine"]
 
 Array = NDArray[np.float64]
 
@@ -60,9 +62,15 @@ class LocalEngine:
         self.problem = problem
         self.sweeper = Sweeper(problem)
 
-    def place(self, W: NDArray[Any]) -> LocalRows:
-        """Return these rows, to be worked on in place."""
-        return LocalRows(self, W)
+    def place(self, W: NDArray[Any], hard: bool = False) -> LocalRows:
+        """Return these rows, to be worked on in place.
+
+        Parameters
+        ----------
+        hard : bool
+            Whether they are one-hot from now on: one integer a node is kept.
+        """
+        return HardRows(self, OneHot.of(W)) if hard else LocalRows(self, W)
 
     def close(self) -> None:
         """Let go of what the engine holds."""
@@ -79,7 +87,7 @@ class LocalRows:
         The rows.
     """
 
-    def __init__(self, engine: LocalEngine, W: NDArray[Any]) -> None:
+    def __init__(self, engine: LocalEngine, W: Any) -> None:
         self.problem, self.sweeper, self.W = engine.problem, engine.sweeper, W
 
     def fit_terms(self, kept: tuple[Array, ...] | None, tol: float) -> tuple[Array, ...]:
@@ -108,7 +116,11 @@ class LocalRows:
 
     def reorder(self, order: NDArray[np.int64]) -> None:
         """Let column i be what was column order[i]."""
-        self.W = np.ascontiguousarray(self.W[:, order])
+
+        def part(lo: int, hi: int) -> None:
+            self.W[lo:hi] = self.W[lo:hi][:, order]
+
+        threads.map_rows(part, len(self.W))
 
     def energy(self, models: Models, temperature: float) -> float:
         """Return what rows and terms add to the free energy, without the links."""
@@ -124,3 +136,33 @@ class LocalRows:
         assert graph is not None
         masses = (self.link_mass(), self.sums().pairs) if look else None
         return Affinity.assumed(graph, labels, masses)
+
+
+class HardRows(LocalRows):
+    """The rows of one start at temperature 0."""
+
+    W: OneHot
+
+    def sums(self, matrix: bool = False) -> RowSums:
+        """Return sums over the rows."""
+        return self.W.sums(self.sweeper.eta, matrix)
+
+    def link_mass(self, matrix: bool = False) -> Array:
+        """Return the link mass inside classes, or between each two."""
+        return self.W.link_mass(self.problem.graph, matrix)
+
+    def sweep(
+        self, models: Models, temperature: float, totals: Array | None = None
+    ) -> tuple[float, Array]:
+        """Solve every row once."""
+        self.sweeper.charge(models)
+        totals = self.sums().totals if totals is None else totals
+        return HardSweep(self.sweeper).run(self.W, models.affinity, models.log_prior, totals)
+
+    def reorder(self, order: NDArray[np.int64]) -> None:
+        """Let class i be what was class order[i]."""
+        self.W.reorder(order)
+
+    def fetch(self) -> NDArray[Any]:
+        """Return the rows as an array, shape (n, K)."""
+        return np.asarray(self.W)

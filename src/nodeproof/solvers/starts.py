@@ -14,6 +14,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
+from nodeproof import threads
 from nodeproof.graph import NullCorrected
 from nodeproof.problem import Problem
 from nodeproof.solvers.align import match_labels
@@ -32,9 +33,22 @@ _RESTARTS = 10
 _PRODUCTS = 4_000_000_000
 
 
+# From so many nodes on, eigenvectors are found by products with many vectors at once.
+_MANY_NODES = 200_000
+_POWERS = 16
+_OVERSAMPLED = 6
+
+# Points that k-means looks at.
+_SAMPLE = 20_000
+
+
 def random(problem: Problem, rng: np.random.Generator) -> Rows:
     """Return Dirichlet(1) rows; labelled nodes at their label."""
-    W = rng.dirichlet(np.ones(problem.n_classes), size=problem.n_nodes).astype(np.float32)
+    n, K = problem.n_nodes, problem.n_classes
+    W = np.empty((n, K), dtype=np.float32)
+    for lo in range(0, n, threads.ROWS):
+        hi = min(lo + threads.ROWS, n)
+        W[lo:hi] = rng.dirichlet(np.ones(K), size=hi - lo)
     return _place_labels(W, problem)
 
 
@@ -53,8 +67,13 @@ def features(problem: Problem, rng: np.random.Generator) -> Rows:
         return _soften(_cluster(points, K, rng), K)
     known = np.zeros((problem.n_nodes, K), dtype=np.float32)
     models = problem.fit_models(_place_labels(known, problem))
-    costs = problem.costs(models, 0, problem.n_nodes)
-    return _place_labels(softmax(-costs, axis=1).astype(np.float32), problem)
+    W = known  # fitted to by now
+
+    def part(lo: int, hi: int) -> None:
+        W[lo:hi] = softmax(-problem.costs(models, lo, hi), axis=1)
+
+    threads.map_rows(part, problem.n_nodes)
+    return _place_labels(W, problem)
 
 
 def spectral(problem: Problem, rng: np.random.Generator) -> Rows:
@@ -74,6 +93,9 @@ def _by_eigenvectors(problem: Problem, rng: np.random.Generator, which: str) -> 
     # In the precision of the links: otherwise every product would convert all of them.
     modularity = NullCorrected(problem.graph, degrees / np.sqrt(total), t=1.0, dtype=np.float32)
     k = min(max(K - 1, 1), n - 2)
+    if n >= _MANY_NODES:
+        sign = 1.0 if which == "LA" else -1.0
+        return _from_vectors(_leading_vectors(modularity, sign, k, rng), problem, rng)
     cheap = _PRODUCTS // (problem.graph.n_entries * (k + 1))
     try:
         _, vectors = eigsh(
@@ -86,6 +108,45 @@ def _by_eigenvectors(problem: Problem, rng: np.random.Generator, which: str) -> 
         )
     except ArpackNoConvergence as stopped:
         vectors = stopped.eigenvectors
+    return _from_vectors(vectors, problem, rng)
+
+
+def _leading_vectors(
+    modularity: NullCorrected, sign: float, k: int, rng: np.random.Generator
+) -> NDArray[np.float32]:
+    """Return about the k leading eigenvectors of ±B, by powers of B on a random subspace.
+
+    A product with many vectors takes little longer than one with a single vector, so this costs
+    no more than some sweeps, where the Lanczos method would take as long as whole fits. B is
+    shifted by the radius of the spectrum of a random graph, so that its other end is kept small.
+    """
+    n = modularity.shape[0]
+    shift = np.float32(2.0 * np.sqrt(modularity.graph.total / n))
+    Q = rng.standard_normal((n, k + _OVERSAMPLED), dtype=np.float32)
+    for power in range(_POWERS):
+        Q = np.float32(sign) * (modularity @ Q) + shift * Q
+        if power % 2:
+            Q = _orthonormal(Q)
+    Q = _orthonormal(Q)
+    _, mixing = np.linalg.eigh(Q.T @ (np.float32(sign) * (modularity @ Q)))
+    return np.asarray(Q @ mixing[:, ::-1][:, :k], dtype=np.float32)
+
+
+def _orthonormal(Q: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return an orthonormal basis of the columns, by two rounds of Cholesky's method."""
+
+    def products(lo: int, hi: int) -> NDArray[np.float64]:
+        return np.asarray(Q[lo:hi].T.astype(np.float64) @ Q[lo:hi])
+
+    for _ in range(2):
+        gram = threads.sum_rows(products, len(Q))
+        gram += 1e-7 * np.trace(gram) / len(gram) * np.eye(len(gram))
+        Q = Q @ np.linalg.inv(np.linalg.cholesky(gram)).T.astype(np.float32)
+    return Q
+
+
+def _from_vectors(vectors: NDArray[Any], problem: Problem, rng: np.random.Generator) -> Rows:
+    K = problem.n_classes
     if vectors.shape[1] == 0:
         return random(problem, rng)
     W = _soften(_cluster(vectors, K, rng), K)
@@ -151,9 +212,10 @@ def _cluster(
     with warnings.catch_warnings():
         # Fewer distinct points than clusters: not the user's doing, and no harm.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found: NDArray[np.int32] = KMeans(n_clusters, n_init=4, random_state=seed).fit_predict(
-            points
-        )
+        # Of very many points, an even sample tells where the clusters are.
+        step = -(-points.shape[0] // _SAMPLE)
+        means = KMeans(n_clusters, n_init=4, random_state=seed).fit(points[::step])
+        found: NDArray[np.int32] = means.predict(points)
     return found
 
 
