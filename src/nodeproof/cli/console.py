@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Self
+from typing import ClassVar, Self
 
 from rich.console import Console
 from rich.markup import escape
@@ -15,7 +15,15 @@ from rich.status import Status
 from nodeproof.resources import Needs
 from nodeproof.solvers import Progress
 
-__all__ = ["LiveLine", "ProgressLine", "errors", "note", "notes_from_warnings", "screen"]
+__all__ = [
+    "LiveLine",
+    "ProgressLine",
+    "StageLine",
+    "errors",
+    "note",
+    "notes_from_warnings",
+    "screen",
+]
 
 #: results go to the standard output, everything else to the standard error stream
 screen = Console()
@@ -104,3 +112,22 @@ class ProgressLine(LiveLine):
         )
         self.spent = self.budget is not None and self.seconds >= self.budget
         return self.spent
+
+
+class StageLine(LiveLine):
+    """Shows how far a conversion of links, or a check of what it wrote, is."""
+
+    stages: ClassVar[dict[str, str]] = {
+        "columns": "looking at columns",
+        "ids": "collecting ids",
+        "links": "sharing out links",
+        "rows": "sorting rows",
+    }
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Show how much of a stage is done."""
+        share = done / total if total else 1.0
+        self.show(
+            f"{self.stages.get(stage, f'checking {stage}')}: {share:.0%} ({self.seconds:.0f} s; "
+            "after Ctrl-C the same command goes on)"
+        )

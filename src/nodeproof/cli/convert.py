@@ -11,19 +11,12 @@ import click
 from rich.table import Table
 
 from nodeproof import __version__
-from nodeproof.cli.console import LiveLine, note, notes_from_warnings, screen
+from nodeproof.cli.console import StageLine, note, notes_from_warnings, screen
 from nodeproof.io.converting import convert, work_folder
 from nodeproof.io.files import count_of
 from nodeproof.io.graph_folder import GraphFolder
 
 __all__ = ["run_convert"]
-
-_STAGES = {
-    "columns": "looking at columns",
-    "ids": "collecting ids",
-    "links": "sharing out links",
-    "rows": "sorting rows",
-}
 
 
 def run_convert(
@@ -34,7 +27,7 @@ def run_convert(
         raise click.UsageError("Missing argument 'OUT': the folder to write.")
     began = time.perf_counter()
     notes: list[str] = []
-    with _StageLine(enabled=not as_json) as line:
+    with StageLine(enabled=not as_json) as line:
         if out is None:
             graph = GraphFolder.open(edges)
         else:
@@ -102,14 +95,3 @@ def _show(summary: dict[str, Any]) -> None:
     table.add_row("time", f"{summary['seconds']:.1f} s")
     table.add_row("folder", summary["folder"])
     screen.print(table)
-
-
-class _StageLine(LiveLine):
-    """Shows how far a stage is."""
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        share = done / total if total else 1.0
-        self.show(
-            f"{_STAGES.get(stage, f'checking {stage}')}: {share:.0%} ({self.seconds:.0f} s; after "
-            "Ctrl-C the same command goes on)"
-        )

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from nodeproof import NodeClassifier, __version__
-from nodeproof.cli.console import ProgressLine, note, notes_from_warnings, screen
+from nodeproof.cli.console import ProgressLine, StageLine, note, notes_from_warnings, screen
 from nodeproof.datasets.tables import read_with_tables
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.inputs import EncodedLabels, encode_names
 from nodeproof.io import atomic_folder
+from nodeproof.io.converting import convert
 from nodeproof.io.files import count_of
 from nodeproof.io.folder_tables import read_folder_features, read_folder_labels
 from nodeproof.io.graph_folder import GraphFolder, is_graph_folder
@@ -61,15 +62,22 @@ def _read(
     features: Path | None,
     labels: Path | None,
     classes: int | None,
+    out: Path,
     *,
     source: str | None,
     target: str | None,
     weight: str | None,
     strict: bool,
     unknown: tuple[str, ...],
+    jobs: int | None,
+    show: bool,
     **options: Any,
 ) -> _Given:
     told: dict[str, Any] = {"unknown": unknown} if unknown else {}
+    notes: list[str] = []
+    if _is_partitioned(edges):
+        edges = _converted(edges, out, source, target, weight, jobs, show, notes)
+        source = target = weight = None
     if not is_graph_folder(edges):
         tables = read_with_tables(
             edges, features, labels, source=source, target=target, weight=weight, strict=strict,
@@ -88,7 +96,7 @@ def _read(
     if not source is target is weight is None:
         raise InputError(f"{edges} has no columns: leave out source, target and weight")
     folder = GraphFolder.open(edges)
-    notes, encoded = [], None
+    encoded = None
     isolated = int((folder.degrees == 0).sum())
     if isolated and strict:
         raise InputError(f"{count_of(isolated, 'node')} in {edges} without a link")
@@ -107,6 +115,35 @@ def _read(
     return _Given(
         folder, folder.n_nodes, folder.n_entries // 2, X, feature_names, encoded, notes, folder.ids
     )
+
+
+def _is_partitioned(edges: Path) -> bool:
+    """Tell whether this is a folder of Parquet files with links."""
+    return edges.is_dir() and not is_graph_folder(edges) and any(edges.glob("*.parquet"))
+
+
+def _converted(
+    edges: Path,
+    out: Path,
+    source: str | None,
+    target: str | None,
+    weight: str | None,
+    jobs: int | None,
+    show: bool,
+    notes: list[str],
+) -> Path:
+    """Return a graph folder beside OUT with the links of these files."""
+    folder = out.with_name(f"{out.name}-graph")
+    if is_graph_folder(folder):
+        raise InputError(
+            f"{edges} would be converted to {folder}, which is there already: give that folder "
+            "instead of the links, or remove it"
+        )
+    with StageLine(enabled=show) as line:
+        convert(edges, folder, source=source, target=target, weight=weight, threads=jobs,
+                progress=line)  # fmt: skip
+    notes.append(f"the links are in {folder} now; another fit can begin with it")
+    return folder
 
 
 def run_fit(
@@ -142,8 +179,9 @@ def run_fit(
     """Read the files, fit, and write three files to the folder ``out``."""
     began = time.perf_counter()
     given = _read(
-        edges, features, labels, classes, header=header, source=source, target=target,
-        weight=weight, node=node, label=label, strict=strict, unknown=unknown,
+        edges, features, labels, classes, out, header=header, source=source, target=target,
+        weight=weight, node=node, label=label, strict=strict, unknown=unknown, jobs=jobs,
+        show=not as_json,
     )  # fmt: skip
     notes = given.notes
     with (
