@@ -79,9 +79,9 @@ def links(tmp_path: Path) -> Path:
     """400 weighted links between 60 names, some of them twice."""
     rng = np.random.default_rng(0)
     ends = rng.integers(0, 60, size=(400, 2))
-    rows = [
-        (f"n{u}", f"n{v}", w / 8) for (u, v), w in zip(ends, rng.integers(0, 40, 400), strict=True)
-    ]
+    # Of very different size, so that their sums depend on the order; some are zero.
+    weights = rng.integers(0, 40, 400) / 7 * 10.0 ** rng.integers(-12, 12, 400)
+    rows = [(f"n{u}", f"n{v}", w) for (u, v), w in zip(ends, weights.tolist(), strict=True)]
     return write_links(tmp_path / "links.parquet", rows)
 
 
@@ -103,7 +103,7 @@ NAMES = {
 
 @pytest.mark.parametrize("kind", NAMES)
 @settings(
-    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_it_is_the_graph_that_memory_gives(tmp_path, kind, data):
@@ -177,7 +177,7 @@ def test_a_folder_from_memory_is_the_same(tmp_path, random_graph):
 
 def test_bytes_do_not_depend_on_memory_threads_or_buckets(tmp_path, links, monkeypatch):
     settings = [
-        {"memory": "128MiB", "threads": 1, "_bucket": 1},
+        {"memory": "128MiB", "threads": 1, "_bucket": 20},
         {"memory": "1GB", "threads": 2, "_bucket": 37},
         {"memory": 10**9, "threads": 2},
     ]
