@@ -22,6 +22,8 @@ from nodeproof.engines.parts import (
 )
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
+from nodeproof.io.graph_folder import write_graph_folder
+from nodeproof.io.graph_header import read_header
 from nodeproof.problem import PAPER_WEIGHTS
 from nodeproof.solvers import BlockCADO, sweep
 from nodeproof.solvers.rows import LocalEngine
@@ -341,6 +343,24 @@ def test_parts_hold_their_own_links_once(data, words):
     assert max(held) < 0.45 * sum(held)
     assert all(len(part.block.indices) == 0 for part in parts)
     assert [len(part.block.weights) for part in parts] == held
+
+
+@pytest.mark.parametrize("seen", [True, False, "another"], ids=["seen", "not seen", "another"])
+def test_links_in_a_folder_are_read_by_workers_that_see_it(
+    seen, data, words, tmp_path, monkeypatch, few_batches
+):
+    write_graph_folder(tmp_path / "graph", data.graph)
+    problem = Problem(Graph(tmp_path / "graph"), make_problem("covariance", data, words).terms, K)
+    client = FakeClient(3)
+    read = []
+    read_block = dask_engine._read_block
+    monkeypatch.setattr(dask_engine, "_read_block", lambda *a: read.append(a) or read_block(*a))
+    if seen is not True:
+        write_graph_folder(tmp_path / "other", data.graph[:200, :200])
+        found = read_header(tmp_path / "other") if seen == "another" else None
+        client.run = lambda function, *arguments, workers: dict.fromkeys(workers, found)
+    same_solves(problem, client, n_init=1, max_iter=3)
+    assert len(read) == (3 if seen is True else 0)
 
 
 def test_models_are_sent_once_a_sweep(data, words, monkeypatch):

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
 from functools import partial
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -112,7 +113,7 @@ class DaskEngine:
         self.layout = Layout(problem.n_nodes, problem.n_classes, len(workers))
         blocks = []
         folder = None if graph is None else graph.folder
-        if folder is not None and not self._see(str(folder.path)):
+        if folder is not None and not self._see(folder.path):
             folder = None
         for p, home in enumerate(workers):
             given = cut_block(None if folder else graph, problem, self.layout, p)
@@ -143,8 +144,11 @@ class DaskEngine:
                 f"the Dask cluster has no workers, and none came within {_PATIENCE:g} seconds"
             ) from None
 
-    def _see(self, path: str) -> bool:
-        return all(self.client.run(_exists, path, workers=self.homes).values())
+    def _see(self, path: Path) -> bool:
+        """Tell whether all workers find this graph, and no other, at its path."""
+        seen = self.client.run(_read_header, str(path), workers=self.homes)
+        header = _read_header(str(path))
+        return all(found is not None and found == header for found in seen.values())
 
     def _submit(self, home: str, function: Callable[..., Any], *arguments: Any) -> Any:
         return self.client.submit(function, *arguments, workers=[home], pure=False)
@@ -413,10 +417,14 @@ def _read_block(block: Block, path: str, ranges: list[tuple[int, int]]) -> Block
     return Block(*cut_links(GraphFolder.open(path), ranges), block.eta, block.terms)
 
 
-def _exists(path: str) -> bool:
-    from nodeproof.io.graph_folder import is_graph_folder
+def _read_header(path: str) -> dict[str, Any] | None:
+    """Return the header of a graph folder, with its checksums; None where there is none."""
+    from nodeproof.io.graph_header import read_header
 
-    return bool(is_graph_folder(path))
+    try:
+        return read_header(Path(path))
+    except (InputError, OSError):
+        return None
 
 
 def _gone() -> tuple[type[BaseException], ...]:
