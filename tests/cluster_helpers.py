@@ -29,7 +29,7 @@ class FakeClient:
     n_workers : int
         How many there are.
     lose_at : collection of int
-        Before so many tasks, counted from 1, the worker that is asked is lost; a new one comes.
+        When so many things have been asked for, the worker that is asked is lost; a new one comes.
     """
 
     def __init__(self, n_workers: int, lose_at: tuple[int, ...] = ()) -> None:
@@ -49,14 +49,15 @@ class FakeClient:
             raise TimeoutError("no worker came")
 
     def scatter(self, data: Any, workers: list[str], hash: bool) -> FakeFuture:  # noqa: A002
+        self._count(workers[0])
+        if workers[0] not in self.workers:
+            raise KeyError(workers[0])  # as the scheduler has it
         return self._future(workers[0], lambda: copy.deepcopy(data))
 
     def submit(self, function: Callable, *arguments: Any, workers: list[str], pure: bool) -> Any:
         assert not pure, "the same call twice must be made twice: it changes what is held"
-        self.n_tasks += 1
         home = workers[0]
-        if self.n_tasks in self.lose_at:
-            self.lose(home)
+        self._count(home)
         return self._future(home, lambda: function(*(self._there(home, a) for a in arguments)))
 
     def gather(self, futures: list[FakeFuture]) -> list[Any]:
@@ -67,6 +68,11 @@ class FakeClient:
 
     def run(self, function: Callable, *arguments: Any, workers: list[str]) -> dict[str, Any]:
         return {worker: function(*arguments) for worker in workers}
+
+    def _count(self, home: str) -> None:
+        self.n_tasks += 1
+        if self.n_tasks in self.lose_at:
+            self.lose(home)
 
     def lose(self, worker: str) -> None:
         """Kill a worker: all it holds is gone, and what is asked of it is never done."""
@@ -126,3 +132,15 @@ def same_bits(one: Any, two: Any) -> bool:
         return len(one) == len(two) and all(map(same_bits, one, two))
     one, two = np.asarray(one), np.asarray(two)
     return one.shape == two.shape and one.dtype == two.dtype and one.tobytes() == two.tobytes()
+
+
+def links_held(dask_worker: Any) -> int:
+    """Return how many links a worker holds: those of its part, if it has one."""
+    from nodeproof.engines.parts import Block, Done, Part
+
+    found: dict[int, Any] = {}
+    for thing in dask_worker.data.values():
+        part = thing.state.part if isinstance(thing, Done) else thing
+        if isinstance(part, Part | Block):
+            found[id(part)] = part
+    return sum(len(part.indices) for part in found.values())

@@ -281,22 +281,24 @@ class DaskRows:
                     self._begin()
                     ready = True
                 return work()
-            except _losses() as error:
-                # A function that fails on a healthy cluster fails again: that is for the caller.
-                doubtful = isinstance(error, OSError) and not isinstance(error, _gone())
-                if doubtful and not self._wait_for_loss():
+            except Exception as error:
+                # What fails on a healthy cluster fails again: that is for the caller.
+                if not self._is_loss(error):
                     raise
                 ready, self._states, self._news = False, [], []
                 self.engine.close()
         raise RuntimeError(f"workers were lost {_ATTEMPTS} times; the fit is given up")
 
-    def _wait_for_loss(self) -> bool:
-        """Tell whether a worker is lost; the scheduler may hear of it later than we do."""
+    def _is_loss(self, error: Exception) -> bool:
+        """Tell whether an error is due to a lost worker."""
+        if isinstance(error, _losses()) or self.engine.lost:
+            return True
+        # The scheduler may hear of a loss later than we do.
         deadline = time.monotonic() + _CERTAINTY
-        while time.monotonic() < deadline:
+        while isinstance(error, OSError) and time.monotonic() < deadline:
+            time.sleep(0.1)
             if self.engine.lost:
                 return True
-            time.sleep(0.1)
         return False
 
     def _begin(self) -> None:
@@ -427,17 +429,12 @@ def _read_header(path: str) -> dict[str, Any] | None:
         return None
 
 
-def _gone() -> tuple[type[BaseException], ...]:
+def _losses() -> tuple[type[Exception], ...]:
     """Return what a lost worker makes itself known by."""
     from distributed import KilledWorker
     from distributed.comm.core import CommClosedError
 
     return (WorkerLostError, KilledWorker, CommClosedError, CancelledError)
-
-
-def _losses() -> tuple[type[BaseException], ...]:
-    """Return what may be due to a lost worker."""
-    return (*_gone(), OSError)
 
 
 def _current_client() -> Any:

@@ -1,0 +1,190 @@
+"""Fits on a Dask cluster of real worker processes, some of which are killed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from cluster_helpers import links_held, same_bits
+from nodeproof import NodeClassifier
+from nodeproof.datasets import make_planted
+from nodeproof.engines import dask as dask_engine
+from nodeproof.errors import InputError, MissingExtraError
+from nodeproof.io.graph_folder import write_graph_folder
+from nodeproof.solvers import sweep
+from nodeproof.terms import Covariance, Labels
+
+distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+
+K = 4
+SETTINGS = {
+    "n_classes": K,
+    "terms": [Covariance(), Labels()],
+    "weights": "calibrated",
+    "n_init": 1,
+    "max_iter": 5,
+    "random_state": 0,
+}
+
+
+@pytest.fixture(autouse=True)
+def few_batches(monkeypatch):
+    """Of the batches, 64 as a rule, each takes as long as a message to and fro."""
+    monkeypatch.setattr(sweep, "_BATCHES", 10)
+    monkeypatch.setattr(sweep, "_BATCHES_A_CLASS", 1)
+
+
+def test_without_a_cluster_one_line_says_so():
+    with pytest.raises(InputError, match=r"found no cluster: make a distributed\.Client first"):
+        NodeClassifier(engine="dask").fit(None, [0, 1], graph=[[0, 1], [1, 0]])
+
+
+def test_without_the_package_one_line_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'nodeproof\[dask\]'"):
+        NodeClassifier(engine="dask").fit(None, [0, 1], graph=[[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize("engine", ["spark", 4, object()])
+def test_other_engines_are_refused(engine):
+    with pytest.raises(InputError, match="engine must be None"):
+        NodeClassifier(engine=engine).fit(None, [0, 1], graph=[[0, 1], [1, 0]])
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with distributed.LocalCluster(
+        n_workers=4,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=None,
+        silence_logs=logging.CRITICAL,
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    with distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Of seven ranges of rows, so that no worker needs to hold more than two."""
+    n = 28_000
+    return make_planted(K, n // K, p=40 / n, q=5 / n, omega=0.5, label_ratio=0.02, random_state=0)
+
+
+@pytest.fixture
+def here(data):
+    return NodeClassifier(**SETTINGS).fit(data.X, data.y, graph=data.graph)
+
+
+def assert_same(there: NodeClassifier, here: NodeClassifier) -> None:
+    assert there.n_iter_ == here.n_iter_ > 2
+    assert same_bits(there.labels_, here.labels_)
+    assert same_bits(there.proba_, here.proba_)
+    assert there.objective_ == here.objective_
+    assert there.history_ == here.history_
+
+
+def test_a_cluster_finds_the_same_and_no_worker_holds_a_third_of_the_links(client, data, here):
+    held = []
+
+    def look(progress):
+        if progress.iteration == 1:
+            held.extend(client.run(links_held).values())
+
+    there = NodeClassifier(engine=client, verbose=look, **SETTINGS)
+    assert_same(there.fit(data.X, data.y, graph=data.graph), here)
+    assert (here.labels_ == data.y_true).mean() > 0.95
+    assert sum(held) == data.graph.nnz
+    assert max(held) < data.graph.nnz / 3
+    assert sum(client.run(links_held).values()) == 0  # and nothing is left when it is over
+
+
+def test_the_client_made_last_is_found_and_workers_read_a_folder(
+    client, data, tmp_path, monkeypatch
+):
+    write_graph_folder(tmp_path / "graph", data.graph)
+    here = NodeClassifier(**SETTINGS).fit(data.X, data.y, graph=tmp_path / "graph")
+
+    def fail(*arguments):
+        raise AssertionError("links are sent though the workers see the folder")
+
+    monkeypatch.setattr(dask_engine, "cut_links", fail)  # here, not there
+    there = NodeClassifier(engine="dask", **SETTINGS)
+    assert_same(there.fit(data.X, data.y, graph=tmp_path / "graph"), here)
+
+
+def kill_one(client, cluster, comes_back: bool):
+    """Return a callback that kills a worker after the second sweep, and a list of its address."""
+    killed: list[str] = []
+
+    def callback(progress):
+        if progress.iteration != 2:
+            return
+        pids = client.run(os.getpid)
+        held = client.run(links_held)
+        address = max(held, key=held.get)
+        assert held[address] > 0
+        if not comes_back:
+            nanny = next(w for w in cluster.workers.values() if w.worker_address == address)
+            nanny.close_gracefully()
+        os.kill(pids[address], signal.SIGKILL)
+        killed.append(address)
+
+    return callback, killed
+
+
+@pytest.mark.parametrize("comes_back", [True, False], ids=["comes back", "does not come back"])
+def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(
+    client, cluster, data, here, comes_back
+):
+    callback, killed = kill_one(client, cluster, comes_back)
+    there = NodeClassifier(engine=client, verbose=callback, **SETTINGS)
+    assert_same(there.fit(data.X, data.y, graph=data.graph), here)
+    assert len(killed) == 1
+    assert killed[0] not in client.scheduler_info(n_workers=-1)["workers"]
+
+
+@pytest.mark.slow
+def test_a_cluster_finds_the_same_with_all_choices_left_open(client, monkeypatch):
+    monkeypatch.undo()
+    data = make_planted(5, 4000, p=0.004, q=0.0005, label_ratio=0.02, random_state=1)
+    settings = {"random_state": 0, "max_iter": 20}
+    here = NodeClassifier(**settings).fit(data.X, data.y, graph=data.graph)
+    there = NodeClassifier(engine=client, **settings).fit(data.X, data.y, graph=data.graph)
+    assert_same(there, here)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_workers_killed_at_any_moment_change_nothing(client, data, here, seed):
+    rng = np.random.default_rng(seed)
+    over = threading.Event()
+    killed = []
+
+    def kill_now_and_then():
+        while len(killed) < 3 and not over.wait(rng.uniform(1.0, 6.0)):
+            pids = client.run(os.getpid, on_error="ignore")
+            if pids:
+                killed.append(pids[rng.choice(sorted(pids))])
+                os.kill(killed[-1], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_now_and_then)
+    killer.start()
+    try:
+        while len(killed) < 3:
+            there = NodeClassifier(engine=client, **SETTINGS)
+            assert_same(there.fit(data.X, data.y, graph=data.graph), here)
+    finally:
+        over.set()
+        killer.join()
