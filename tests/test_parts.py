@@ -256,6 +256,18 @@ def test_solves_with_other_settings_have_the_same_bits(settings, data, words, fe
     same_solves(problem, FakeClient(3), **({"n_init": 2, "max_iter": 8} | settings))
 
 
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_hard_solves_find_the_same_labels(name, data, words, few_batches):
+    """Sums of weights are added up in float64 here, in float32 there."""
+    problem = make_problem(name, data, words)
+    settings = {"random_state": 0, "n_init": 2, "max_iter": 8, "temperature": 0.0}
+    here = BlockCADO(**settings).solve(problem)
+    there = BlockCADO(engine=FakeClient(3), **settings).solve(problem)
+    assert same_bits(there.W, here.W)
+    assert there.n_iter == here.n_iter
+    assert there.value == pytest.approx(here.value, rel=1e-6)
+
+
 def test_callbacks_can_look_at_rows_and_stop(data, words, few_batches):
     problem = make_problem("graph, labels", data, words)
     seen: dict[str, list] = {"here": [], "there": []}

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from nodeproof import kernels, threads
 from nodeproof.graph import Affinity, RowSums
-from nodeproof.solvers.sweep import Sweeper
+from nodeproof.solvers.sweep import Charges, Sweeper
 
 __all__ = ["HardSweep", "OneHot"]
 
@@ -149,15 +149,15 @@ class HardSweep:
         moved, mass = np.zeros((cells, K)), np.zeros((cells, *ell.shape))
         changes, links, totals = np.zeros(cells), np.zeros_like(ell), np.array(totals)
         new = np.empty(sweeper.batch, dtype=W.labels.dtype)
-        change = 0.0
+        change, charges = 0.0, Charges(sweeper, W)
         for first, last in sweeper.batches():
-            costs = np.concatenate(threads.map_rows(sweeper.costs, last, first))
+            charges.advance(first, last)
 
-            def solve(lo: int, hi: int, first: int = first, costs: Array = costs) -> None:
+            def solve(lo: int, hi: int, first: int = first) -> None:
                 kernels.sweep_labels(
                     lo, hi, first, sweeper.cell, sweeper.indptr, sweeper.indices, sweeper.weights,
-                    sweeper.eta, W.labels, totals, costs, first, log_prior, ell, ell_t, new, moved,
-                    mass, changes,
+                    sweeper.eta, W.labels, totals, charges.costs, charges.first, log_prior, ell,
+                    ell_t, new, moved, mass, changes,
                 )  # fmt: skip
 
             threads.share(solve, first, last, sweeper.cell)

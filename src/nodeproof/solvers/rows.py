@@ -143,6 +143,13 @@ class HardRows(LocalRows):
 
     W: OneHot
 
+    def fit_terms(self, kept: tuple[Array, ...] | None, tol: float) -> tuple[Array, ...]:
+        """Return the class models; terms that need more than sums are given an array."""
+        problem = self.problem
+        by_ranges = problem.calibrated and all(term.summable for term in problem.terms)
+        W: Any = self.W if by_ranges else np.asarray(self.W)
+        return problem.fit_terms(W, kept, tol)
+
     def sums(self, matrix: bool = False) -> RowSums:
         """Return sums over the rows."""
         return self.W.sums(self.sweeper.eta, matrix)

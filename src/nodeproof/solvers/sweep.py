@@ -13,7 +13,7 @@ from nodeproof.graph import Affinity, RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.terms.base import Term
 
-__all__ = ["Sweeper", "batch_rows", "cell_rows", "count_batches"]
+__all__ = ["Charges", "Sweeper", "batch_rows", "cell_rows", "count_batches"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
@@ -163,7 +163,7 @@ class Sweeper:
         pass_ = _Pass(self, W, affinity, log_prior, temperature, np.array(totals))
         if self.pull is not None:
             pass_.sizes = threads.sum_rows(lambda lo, hi: W[lo:hi].sum(axis=0, dtype=np.float64), n)
-        charges = _Charges(self, W)
+        charges = Charges(self, W)
         for begin in range(0, n, self.stretch):
             end = min(begin + self.stretch, n)
             charges.advance(begin, end)
@@ -171,14 +171,21 @@ class Sweeper:
         return pass_.change / n, pass_.links
 
 
-class _Charges:
+class Charges:
     """Costs of the rows that are being solved.
 
     They are worked out for whole ranges of ``threads.ROWS`` and once each: a product has other
     last bits for another number of rows, and must not depend on who works it out.
+
+    Parameters
+    ----------
+    sweeper : Sweeper
+        Charged with class models.
+    W : ndarray of shape (n, K), or one-hot rows
+        The rows, of which none is solved before its costs are asked for.
     """
 
-    def __init__(self, sweeper: Sweeper, W: Rows) -> None:
+    def __init__(self, sweeper: Sweeper, W: Any) -> None:
         n, K = W.shape
         self.sweeper, self.W = sweeper, W
         #: what rows first…last cost, one after the other
@@ -222,7 +229,7 @@ class _Pass:
         self.mass = np.zeros((cells, *affinity.ell.shape))
         self.changes = np.zeros(cells)
 
-    def solve(self, begin: int, end: int, charges: _Charges) -> None:
+    def solve(self, begin: int, end: int, charges: Charges) -> None:
         """Solve the batches of rows begin…end, which cost this much."""
         sweeper, affinity = self.sweeper, self.affinity
         if not sweeper.shared and self.sizes is None:
@@ -236,7 +243,7 @@ class _Pass:
         for first, last in sweeper.batches(begin, end):
             self._solve_batch(first, last, charges)
 
-    def _solve_batch(self, first: int, last: int, charges: _Charges) -> None:
+    def _solve_batch(self, first: int, last: int, charges: Charges) -> None:
         sweeper, affinity, W = self.sweeper, self.affinity, self.W
         offset = self.log_prior
         if self.sizes is not None:
