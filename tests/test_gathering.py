@@ -68,7 +68,7 @@ def test_a_graph_multiplies_in_the_precision_it_is_given(dtype):
     np.testing.assert_allclose(product, A @ M, rtol=1e-5)
 
 
-def test_the_exponential_is_good_to_eight_digits(random_graph):
+def test_the_exponential_has_the_precision_of_the_rows():
     """Through a sweep without links: rows are the softmax of their costs."""
     rng = np.random.default_rng(0)
     costs = np.concatenate([rng.uniform(0, 40, (500, 7)), rng.uniform(600, 2000, (5, 7))])
@@ -81,4 +81,4 @@ def test_the_exponential_is_good_to_eight_digits(random_graph):
         new, np.zeros((2, K)), np.zeros((2, 1, 1)), np.zeros(2),
     )  # fmt: skip
     expected = np.exp(-costs) / np.exp(-costs).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(new, expected, rtol=2e-7, atol=1e-300)
+    np.testing.assert_allclose(new, expected, rtol=5e-6, atol=1e-36)

@@ -90,7 +90,7 @@ def test_batches_see_those_before_them_and_not_themselves():
     sweeper = Sweeper(problem)
     costs = np.zeros((n, 2))
     costs[0] = [0, 5]
-    sweeper.costs = lambda lo, hi, W=None: costs[lo:hi]
+    sweeper.write_costs = lambda out, lo, hi, W=None: np.copyto(out, costs[lo:hi])
     W = np.full((n, 2), 0.5, dtype=np.float32)
     sweeper.sweep(W, Affinity(np.array([[2.0]]), np.zeros((1, 1))), np.zeros(2), 0.5)
     assert W[0, 0] > 0.9
@@ -119,7 +119,7 @@ def test_huge_costs_keep_the_differences_that_matter():
     nodes = NodeData(K, y=np.zeros(5, dtype=np.int64))
     problem = Problem(None, [Labels().bind(nodes)], K)
     sweeper = Sweeper(problem)
-    problem.costs = lambda models, lo, hi, skip=(): 1e9 + np.array([[0.0, 1.0, 2.0]] * (hi - lo))
+    problem.charge = lambda out, *_, skip=(): np.copyto(out, [1e9 + np.arange(3.0)] * len(out))
     sweeper.charge(Models(None, (), np.zeros(K)))
     W = draw_rows(5)
     sweeper.sweep(W, None, np.zeros(K))
@@ -146,7 +146,7 @@ def test_where_nothing_moves_the_sweep_has_seen_the_link_mass(random_graph):
     problem = Problem(Graph(random_graph(40, 0.2), "uniform"), [], K)
     sweeper = Sweeper(problem)
     costs = np.random.default_rng(0).standard_normal((40, K))
-    sweeper.costs = lambda lo, hi, W=None: costs[lo:hi]
+    sweeper.write_costs = lambda out, lo, hi, W=None: np.copyto(out, costs[lo:hi])
     for matrix in (False, True):
         affinity = problem.fit_models(draw_rows(40), matrix).affinity
         W = draw_rows(40)

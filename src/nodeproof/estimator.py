@@ -296,10 +296,12 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             if isinstance(solver, BlockCADO):
                 self._announce(problem, solver)
                 if checkpoint is not None:
-                    checkpoint = _checkpoint(checkpoint, self, problem)
+                    checkpoint = _checkpoint(checkpoint, solver, problem)
                     solver = replace(solver, checkpoint=checkpoint)
             result = solver.solve(problem, callback=report)
-            result = align_with_labels(result, labels.codes)
+            # Block CADO has done so already, if it was given the labels.
+            if problem.labels is None or not isinstance(solver, BlockCADO):
+                result = align_with_labels(result, labels.codes)
             if checkpoint is not None and result.status is not Status.INTERRUPTED:
                 checkpoint.remove()
         else:
@@ -585,14 +587,13 @@ def _seed(random_state: Any) -> int | None:
 
 
 def _checkpoint(
-    given: str | PathLike[str] | Checkpoint, clf: NodeClassifier, problem: Problem
+    given: str | PathLike[str] | Checkpoint, solver: BlockCADO, problem: Problem
 ) -> Checkpoint:
-    """Return the checkpoint, made out to this classifier and these data."""
-    settings = clf.get_params(deep=False)
-    for name in ("engine", "n_jobs", "verbose"):  # they do not change the result
-        settings.pop(name)
+    """Return the checkpoint, made out to what is solved and how."""
     checkpoint = given if isinstance(given, Checkpoint) else Checkpoint(given)
-    checkpoint.purpose = f"{settings} on {fingerprint(problem)}"
+    # These do not change the result.
+    settings = replace(solver, engine=None, n_jobs=None, checkpoint=None)
+    checkpoint.purpose = f"{settings} of {fingerprint(problem)}"
     return checkpoint
 
 

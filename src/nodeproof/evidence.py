@@ -14,7 +14,7 @@ __all__ = ["find_suspects", "node_evidence", "source_shares"]
 Array = NDArray[np.float64]
 
 # Shares are averages over nodes; so many stretches of so many nodes are enough.
-_STRETCHES, _STRETCH = 20, 1000
+_STRETCHES, _STRETCH = 20, 500
 
 
 def find_suspects(

@@ -308,6 +308,18 @@ class Problem:
             total = costs if total is None else total + costs
         return np.zeros((hi - lo, self.n_classes)) if total is None else total
 
+    def charge(
+        self, out: Array, models: Models, lo: int, hi: int, skip: Collection[int] = ()
+    ) -> None:
+        """Write what `costs` returns to an array that is there already."""
+        first = next((k for k in range(len(self.terms)) if k not in skip), None)
+        if first is None or not self.calibrated:
+            out[:] = self.costs(models, lo, hi, skip)
+            return
+        self.terms[first].cost_into(out, models.terms[first], lo, hi)
+        for _, costs in self.costs_by_term(models, lo, hi, {*skip, first}):
+            out += costs
+
     def costs_by_term(
         self, models: Models, lo: int, hi: int, skip: Collection[int] = ()
     ) -> Iterator[tuple[Term, Array]]:

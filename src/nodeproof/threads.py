@@ -23,7 +23,16 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["ROWS", "default_threads", "map_each", "map_rows", "share", "sum_rows", "using"]
+__all__ = [
+    "ROWS",
+    "default_threads",
+    "map_each",
+    "map_rows",
+    "share",
+    "sum_rows",
+    "together",
+    "using",
+]
 
 T = TypeVar("T")
 
@@ -73,6 +82,17 @@ class _Crew:
             for task in tasks:
                 task()
             return
+        self._run(tasks)
+
+    def run_together(self, function: Callable[[int, int], None]) -> bool:
+        """Call ``function(thread, n_threads)`` on all threads; False if they are not to be had."""
+        if not self._busy.acquire(blocking=False):
+            return False
+        n = self.n_threads
+        self._run([partial(function, thread, n) for thread in range(n)])
+        return True
+
+    def _run(self, tasks: list[Callable[[], None]]) -> None:
         try:
             for task in tasks[1:]:
                 self._tasks.put(task)
@@ -195,6 +215,16 @@ def share(function: Callable[[int, int], None], start: int, stop: int, cell: int
     cuts = [(first + cells * k // n_threads) * cell for k in range(1, n_threads)]
     ends = [start, *cuts, stop]
     crew.run([partial(function, lo, hi) for lo, hi in pairwise(ends)])
+
+
+def together(function: Callable[[int, int], None]) -> None:
+    """Call ``function(thread, n_threads)`` on all threads at the same time.
+
+    They may wait for each other. Where the threads are busy with something else, there is one.
+    """
+    crew = _crew.get()
+    if crew is None or not crew.run_together(function):
+        function(0, 1)
 
 
 def map_each(function: Callable[[int], T], count: int) -> list[T]:

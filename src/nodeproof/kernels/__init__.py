@@ -6,6 +6,7 @@ ranges on several threads: what a range gives does not depend on who runs it.
 
 from nodeproof.kernels.features import products, smooth_rows, solve_each
 from nodeproof.kernels.gathering import product_rows
+from nodeproof.kernels.labels import charge_labels, count_labels
 from nodeproof.kernels.links import (
     first_bad_weight,
     inspect_links,
@@ -30,7 +31,9 @@ from nodeproof.kernels.rows import (
 
 __all__ = [
     "belief_rows",
+    "charge_labels",
     "charge_rows",
+    "count_labels",
     "first_bad_weight",
     "inspect_links",
     "is_symmetric",

@@ -39,15 +39,17 @@ def solve_each(matrices, x, out):
 
 @njit(cache=True, nogil=True)
 def products(x, out):
-    """Write x_i x_j for i ≤ j, row by row of the upper triangle, to `out` (rows, m(m+1)/2)."""
-    m = x.shape[1]
-    for v in range(x.shape[0]):
-        at = 0
-        for i in range(m):
-            left = x[v, i]
-            for j in range(i, m):
-                out[v, at] = left * x[v, j]
-                at += 1
+    """Write x_i x_j for i ≤ j, row by row of the upper triangle: (m, nodes) to (m(m+1)/2, nodes).
+
+    Nodes are along the rows, so that the loop over them is the long one.
+    """
+    m, n = x.shape
+    at = 0
+    for i in range(m):
+        for j in range(i, m):
+            for v in range(n):
+                out[at, v] = x[i, v] * x[j, v]
+            at += 1
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})

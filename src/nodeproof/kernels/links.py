@@ -31,11 +31,10 @@ def first_bad_weight(data):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _mix(x):
-    """Return the 64 bits of x, well stirred (the finaliser of splitmix64)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+def _stir(x, factor):
+    """Return 64 bits that look like chance for every integer, others for another factor."""
+    x = (x + np.uint64(1)) * factor
+    return (x ^ (x >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
 
 
 @njit(cache=True, nogil=True)
@@ -47,24 +46,29 @@ def inspect_links(lo, hi, indptr, indices, data):
     twin cancel: over all rows it is zero if, and but for a chance of 2⁻⁶⁴ only if, the
     positions are symmetric.
     """
-    n = np.uint64(len(indptr) - 1)
     loops, zeros, ones, bad, ordered = 0, 0, 0, 0, True
+    one, other = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
     odd = np.uint64(0)
     for v in range(lo, hi):
         previous = -1
+        # An entry counts as a product of what its ends stir to, the lower end first.
+        lower, upper = np.uint64(0), np.uint64(0)
         for e in range(indptr[v], indptr[v + 1]):
             u = np.int64(indices[e])
             ordered &= u > previous
             previous = u
             w = data[e]
-            loops += u == v
-            zeros += w == 0.0
             ones += w == 1.0
-            bad += not (w >= 0.0 and w < np.inf)
+            if w != 1.0:
+                zeros += w == 0.0
+                bad += not (w >= 0.0 and w < np.inf)
             if u < v:
-                odd += _mix(np.uint64(u) * n + np.uint64(v) + np.uint64(1))
+                lower += _stir(np.uint64(u), one)
             elif u > v:
-                odd -= _mix(np.uint64(v) * n + np.uint64(u) + np.uint64(1))
+                upper += _stir(np.uint64(u), other)
+            else:
+                loops += 1
+        odd += lower * _stir(np.uint64(v), other) - upper * _stir(np.uint64(v), one)
     return loops, zeros, ones, bad, ordered, odd
 
 

@@ -5,6 +5,8 @@ from numba import njit
 
 from nodeproof.kernels.gathering import gather
 from nodeproof.kernels.links import AHEAD, prefetch
+from nodeproof.kernels.meeting import meet
+from nodeproof.kernels.vectors import exp_rows, padded
 
 __all__ = [
     "belief_rows",
@@ -36,27 +38,18 @@ def _gather_exactly(v, indptr, indices, weights, W, links):
             links[i] += w * W[u, i]
 
 
-_ROUNDING = 1.5 * 2.0**52
-
-
 @njit(cache=True, nogil=True, inline="always")
-def _exp(x):
-    """Return e^x for x ≤ 0 to eight digits: rows are float32, and exp would be half of a sweep."""
-    x = max(x, -700.0)
-    # Beyond 2⁵² float64 holds integers only: adding this rounds, and leaves k in the low bits.
-    t = x * 1.4426950408889634 + _ROUNDING
-    r = x - (t - _ROUNDING) * 0.6931471805599453
-    p = 1.0 + r * (1.0 + r * (0.5 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120 + r * (1 / 720))))))
-    return p * np.int64((np.float64(t).view(np.int64) + 1023) << 52).view(np.float64)
+def _softmax(score, temperature, shares, out, at):
+    """Write softmax(score / T) to row `at` of `out`; T = 0 puts all on the first maximum.
 
-
-@njit(cache=True, nogil=True, inline="always")
-def _softmax(score, temperature, out, at):
-    """Write softmax(score / T) to row `at` of `out`; T = 0 puts all on the first maximum."""
+    `shares` is a float32 array for the work, of :func:`padded` length.
+    """
     K = score.shape[0]
-    top = score[0]
-    for i in range(1, K):
+    top, other = score[0], score[K - 1]
+    for i in range(1, K - 1, 2):
         top = max(top, score[i])
+        other = max(other, score[i + 1])
+    top = max(top, other)
     if temperature == 0.0:
         best = 0
         while score[best] < top:
@@ -66,17 +59,20 @@ def _softmax(score, temperature, out, at):
         return
     sharpness = 1.0 / temperature
     for i in range(K):
-        score[i] = _exp((score[i] - top) * sharpness)
+        shares[i] = (score[i] - top) * sharpness
+    for i in range(K, len(shares)):
+        shares[i] = 0.0
+    exp_rows(shares)
     # Two sums: each addition waits for the one before it.
     even, odd = 0.0, 0.0
     for i in range(1, K, 2):
-        even += score[i - 1]
-        odd += score[i]
+        even += shares[i - 1]
+        odd += shares[i]
     if K % 2 == 1:
-        even += score[K - 1]
-    share = 1.0 / (even + odd)
+        even += shares[K - 1]
+    share = np.float32(1.0 / (even + odd))
     for i in range(K):
-        out[at, i] = score[i] * share
+        out[at, i] = shares[i] * share
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -122,6 +118,7 @@ def sweep_rows(
     sums = np.empty(16, dtype=np.float32)
     links = np.empty(K)
     score = np.empty(K)
+    shares = np.zeros(padded(K), dtype=np.float32)
     scalar = ell.shape[0] == 1
     flat = W.reshape(-1)
     c = lo // cell - first // cell
@@ -131,19 +128,22 @@ def sweep_rows(
             c += 1
             next_cell += cell
         gather(indptr[v], indptr[v + 1], indices, weights, flat, K, sums, links)
+        at, cost, h = v - first, v - charged, eta[v]
         if scalar:
+            price = ell_t[0, 0] * h
             for i in range(K):
-                score[i] = ell[0, 0] * links[i]
+                score[i] = (
+                    ell[0, 0] * links[i]
+                    - price * (totals[i] - h * W[v, i])
+                    + (log_prior[i] - costs[cost, i])
+                )
         else:
             for i in range(K):
-                score[i] = 0.0
+                score[i] = log_prior[i] - costs[cost, i]
                 for j in range(K):
                     score[i] += ell[i, j] * links[j]
-        _null_score(v, eta, totals, W, ell_t, score)
-        for i in range(K):
-            score[i] += log_prior[i] - costs[v - charged, i]
-        at = v - first
-        _softmax(score, temperature, new, at)
+            _null_score(v, eta, totals, W, ell_t, score)
+        _softmax(score, temperature, shares, new, at)
         change[c] += _moved(v, W, new, at, eta, moved, c)
         if scalar:
             inside = 0.0
@@ -175,23 +175,37 @@ def take_cells(count, moved, mass, change, totals, links):
 
 @njit(cache=True, nogil=True)
 def sweep_batches(
-    begin, end, batch, cell, indptr, indices, weights, eta, W, totals, costs, charged, log_prior,
-    ell, ell_t, temperature, new, moved, mass, change, links, changed,
+    thread, n_threads, counter, begin, end, batch, cell, indptr, indices, weights, eta, W, totals,
+    costs, charged, log_prior, ell, ell_t, temperature, new, moved, mass, change, links, changed,
 ):  # fmt: skip
     """Solve rows begin…end in batches of this many: `sweep_rows` for each, then W in place.
 
-    Returns `changed` and the changes of all batches, added one after the other.
+    To be run by `n_threads` threads at the same time, each with its number and all with the same
+    arrays and `counter` (one integer, zero): every batch is shared out by cells. Adds the
+    changes of all rows to ``changed[0]``.
     """
+    arrivals = 0
     for first in range(begin, end, batch):
         last = min(first + batch, end)
-        sweep_rows(
-            first, last, first, cell, indptr, indices, weights, eta, W, totals, costs, charged,
-            log_prior, ell, ell_t, temperature, new, moved, mass, change,
-        )  # fmt: skip
-        W[first:last] = new[: last - first]
-        cells = (last - 1) // cell - first // cell + 1
-        changed += take_cells(cells, moved, mass, change, totals, links)
-    return changed
+        low = first // cell
+        cells = (last - 1) // cell - low + 1
+        lo = max(first, (low + cells * thread // n_threads) * cell)
+        hi = min(last, (low + cells * (thread + 1) // n_threads) * cell)
+        if lo < hi:
+            sweep_rows(
+                lo, hi, first, cell, indptr, indices, weights, eta, W, totals, costs, charged,
+                log_prior, ell, ell_t, temperature, new, moved, mass, change,
+            )  # fmt: skip
+        if n_threads > 1:
+            arrivals += n_threads
+            meet(counter, arrivals)
+        if lo < hi:
+            W[lo:hi] = new[lo - first : hi - first]
+        if thread == 0:
+            changed[0] += take_cells(cells, moved, mass, change, totals, links)
+        if n_threads > 1:
+            arrivals += n_threads
+            meet(counter, arrivals)
 
 
 @njit(cache=True, nogil=True)
@@ -228,18 +242,21 @@ def sweep_labels(
         for i in range(K):
             links[i] += unknown / K
             own = 1.0 / K if now < 0 else np.float64(i == now)
+            score[i] = log_prior[i] - costs[v - charged, i]
             if scalar:
-                score[i] = ell[0, 0] * links[i] - ell_t[0, 0] * h * (totals[i] - h * own)
+                price = ell_t[0, 0] * h
+                score[i] = ell[0, 0] * links[i] - price * (totals[i] - h * own) + score[i]
         if not scalar:
-            score[:] = 0.0
+            for i in range(K):
+                for j in range(K):
+                    score[i] += ell[i, j] * links[j]
             for j in range(K):
                 own = 1.0 / K if now < 0 else np.float64(j == now)
                 rest = h * (totals[j] - h * own)
                 for i in range(K):
-                    score[i] += ell[i, j] * links[j] - ell_t[i, j] * rest
+                    score[i] -= ell_t[i, j] * rest
         best = 0
         for i in range(K):
-            score[i] += log_prior[i] - costs[v - charged, i]
             if score[i] > score[best]:
                 best = i
         new[v - first] = best
@@ -297,6 +314,23 @@ def row_sums(lo, hi, eta, W, totals, sizes, squares):
                     squares[i, j] += h * h * W[v, i] * np.float64(W[v, j])
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _log(x):
+    """Return log x of a positive number that is not subnormal, to ten digits."""
+    bits = np.float64(x).view(np.int64)
+    k = (bits >> 52) - 1023
+    m = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
+    if m > 1.4142135623730951:
+        m *= 0.5
+        k += 1
+    s = (m - 1.0) / (m + 1.0)
+    q = s * s
+    series = 1.0 + q * (
+        1 / 3 + q * (1 / 5 + q * (1 / 7 + q * (1 / 9 + q * (1 / 11 + q * (1 / 13)))))
+    )
+    return k * 0.6931471805599453 + 2.0 * s * series
+
+
 @njit(cache=True, nogil=True)
 def charge_rows(W, costs, log_prior, temperature):
     """Return Σ W (C − log π) + T Σ W log W; both arrays hold the same rows."""
@@ -307,7 +341,7 @@ def charge_rows(W, costs, log_prior, temperature):
             if w > 0.0:
                 charged = costs[v, i] - log_prior[i]
                 if temperature != 0.0:
-                    charged += temperature * np.log(w)
+                    charged += temperature * _log(w)
                 total += w * charged
     return total
 
@@ -350,6 +384,7 @@ def belief_rows(
     factor = np.empty(K)
     product = np.empty(K)
     score = np.empty(K)
+    shares = np.zeros(padded(K), dtype=np.float32)
     change = 0.0
     weighted = len(weights) > 0
     gain = np.empty_like(ell)
@@ -378,7 +413,7 @@ def belief_rows(
         for i in range(K):
             score[i] += log_prior[i] - costs[v, i]
         at = v - first
-        _softmax(score, 1.0, new, at)
+        _softmax(score, 1.0, shares, new, at)
         change += _moved(v, W, new, at, eta, moved, 0)
     return change
 

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from nodeproof import threads
 from nodeproof.problem import Models
 from nodeproof.solvers.base import Result
 from nodeproof.terms.labels import label_mass
@@ -36,12 +35,8 @@ def match_labels(W: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.int64
 
 def agreement(W: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return how much of each label each column of W holds, shape (K, K)."""
-
-    def part(lo: int, hi: int) -> NDArray[np.float64]:
-        known = lo + np.flatnonzero(labels[lo:hi] >= 0)
-        return label_mass(W[known], labels[known], W.shape[1])
-
-    return threads.sum_rows(part, len(W))
+    known = np.flatnonzero(labels >= 0)
+    return label_mass(np.asarray(W), known, labels[known], W.shape[1])
 
 
 def best_match(agreement: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -168,8 +168,7 @@ class _Solve:
         self.run_number = 0
         self.starts: list[Any] = []
         self.rng = np.random.default_rng(solver.random_state)
-        # What the run that is under way began with, and the round before in it.
-        self.rng_state: dict[str, Any] = {}
+        # The round before in the run that is under way.
         self.before: Result | None = None
 
     def run(self, start: NDArray[Any] | str | None) -> Result:
@@ -183,7 +182,6 @@ class _Solve:
             self.run_number += 1
             named = isinstance(given, str)
             if saved is None:
-                self.rng_state = dict(self.rng.bit_generator.state)
                 self.before = None
                 W = STARTS[given](problem, self.rng) if named else _as_rows(given, problem)
             else:
@@ -338,22 +336,27 @@ class _Solve:
     def _resume(self) -> Saved | None:
         """Take up what was saved, if anything was."""
         session = None if self.checkpoint is None else self.checkpoint.load()
-        if session is None:
+        if self.checkpoint is None or session is None:
             return None
-        self.starts, self.run_number = session.starts, session.run_number - 1
+        names = self._start_names()
+        if session.starts[: len(names)] != names:
+            raise InputError(
+                f"{self.checkpoint.path} was saved by a solve from other starts: remove it, or "
+                "give another folder"
+            )
+        self.starts += session.starts[len(names) :]
+        self.run_number = session.run_number - 1
         self.best, self.before = session.best, session.before
-        self.rng.bit_generator.state = self.rng_state = session.rng_state
-        given = self.starts[self.run_number]
-        if isinstance(given, str):
-            # What the start drew is drawn again, for those that come after it.
-            STARTS[given](self.problem, self.rng)
+        self.rng.bit_generator.state = session.rng_state
         return session.now
 
     def _save(self, now: Saved) -> None:
         assert self.checkpoint is not None
-        self.checkpoint.save(
-            Session(self.run_number, self.starts, self.rng_state, self.best, self.before, now)
-        )
+        names, drawn = self._start_names(), dict(self.rng.bit_generator.state)
+        self.checkpoint.save(Session(self.run_number, names, drawn, self.best, self.before, now))
+
+    def _start_names(self) -> list[str | None]:
+        return [start if isinstance(start, str) else None for start in self.starts]
 
 
 def _remaining(changes: list[float]) -> float:

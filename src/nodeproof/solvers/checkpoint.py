@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import zlib
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
+from inspect import getattr_static
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from nodeproof.errors import InputError
 from nodeproof.graph import Affinity
 from nodeproof.io.atomic import atomic_path
 from nodeproof.problem import Models, Problem
 from nodeproof.solvers.base import Result, Status
+from nodeproof.terms.base import Term
 
 __all__ = ["Checkpoint", "Saved", "Session", "fingerprint"]
 
@@ -26,6 +32,9 @@ _FORMAT = 1
 
 # Bytes of an array that are looked at to tell it from others.
 _SAMPLE = 2**22
+
+# What reading an archive may end with, beside what is wrong with its contents.
+_BROKEN = (BadZipFile, EOFError, NotImplementedError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -49,10 +58,10 @@ class Session:
     ----------
     run_number : int
         Which start is under way, from 1.
-    starts : list of str
-        All of them.
+    starts : list of str or None
+        All of them; None is a start that was given as rows.
     rng_state : dict
-        Of the generator, before this start was drawn.
+        Of the generator, after this start was drawn.
     best : Result or None
         The best of the starts before.
     before : Result or None
@@ -62,7 +71,7 @@ class Session:
     """
 
     run_number: int
-    starts: list[Any]
+    starts: list[str | None]
     rng_state: dict[str, Any]
     best: Result | None
     before: Result | None
@@ -111,53 +120,58 @@ class Checkpoint:
             "round_number": session.now.round_number,
             "iteration": session.now.iteration,
             "models": _pack_models("now", session.now.models, arrays),
-            "held": session.now.held,
+            "held": bool(session.now.held),
             "begin": _pack_affinity("begin", session.now.begin, arrays),
             "history": session.now.history,
         }
         text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-        self.folder.mkdir(exist_ok=True)
         with atomic_path(self.path) as temporary, Path(temporary).open("wb") as file:
             np.savez(file, allow_pickle=False, header=text, **arrays)
         now = time.monotonic()
         self._next = now + max(self.every, 9.0 * (now - began))
 
     def load(self) -> Session | None:
-        """Return the saved state; None where there is none."""
+        """Return the saved state; None where there is none.
+
+        The folder is made if need be: what is wrong with it shows before a long solve.
+        """
+        self._prepare()
         if not self.path.exists():
             return None
         try:
-            with np.load(self.path, allow_pickle=False) as read:
-                arrays = {name: read[name] for name in read.files}
-            header = json.loads(arrays.pop("header").tobytes())
+            header, arrays = self._read()
             found = header["format"], header["purpose"]
-        except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+            session = _unpack(header, arrays) if found == (_FORMAT, self.purpose) else None
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, *_BROKEN) as error:
             raise InputError(
                 f"{self.path} is not a checkpoint that can be read: remove it ({error})"
             ) from None
-        if found != (_FORMAT, self.purpose):
+        if session is None:
             raise InputError(
                 f"{self.path} was saved by a fit of other data or settings: remove it, or give "
                 "another folder"
             )
-        history: dict[str, list[float]] = defaultdict(list, header["history"])
-        now = Saved(
-            header["round_number"],
-            header["iteration"],
-            _unpack_models("now", header["models"], arrays),
-            header["held"],
-            _unpack_affinity("begin", header["begin"], arrays),
-            history,
-            arrays["W"],
-        )
-        return Session(
-            header["run_number"],
-            header["starts"],
-            header["rng_state"],
-            _unpack_result("best", header["best"], arrays),
-            _unpack_result("before", header["before"], arrays),
-            now,
-        )
+        return session
+
+    def _read(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        with self.path.open("rb") as file:
+            if file.read(2) != b"PK":  # anything else numpy would take for one array
+                raise ValueError("it does not begin like one")
+            with np.load(self.path, allow_pickle=False) as read:
+                arrays = {name: read[name] for name in read.files}
+        return json.loads(arrays.pop("header").tobytes()), arrays
+
+    def _prepare(self) -> None:
+        try:
+            self.folder.mkdir(exist_ok=True)
+            for cut_off in self.folder.glob(f".*.{self.path.name}"):
+                cut_off.unlink()  # left by a process that was killed while it saved
+        except OSError as error:
+            raise InputError(
+                f"checkpoints cannot be saved in the folder {self.folder}: {error.strerror}"
+            ) from None
+        if not os.access(self.folder, os.W_OK):
+            raise InputError(f"checkpoints cannot be saved in the folder {self.folder}: read-only")
 
     def remove(self) -> None:
         """Forget the state: the solve is done."""
@@ -165,30 +179,69 @@ class Checkpoint:
 
 
 def fingerprint(problem: Problem) -> str:
-    """Return a text that tells one problem from another: its sizes, and what samples of it hold."""
-    parts = [f"{problem.n_nodes} nodes", f"{problem.n_classes} classes"]
+    """Return a text that tells one problem from another.
+
+    It has all settings, a checksum of the labels, and checksums of samples of what is large.
+    """
+    parts = [
+        f"{problem.n_nodes} nodes, {problem.n_classes} classes, weights {problem.weights}, "
+        f"threshold {problem.threshold!r}, trust {problem.trust!r}, son {problem.son!r}"
+    ]
     graph = problem.graph
     if graph is not None:
-        parts += [
-            f"{graph.n_entries} links", graph.null_model,
-            *(_digest(array) for array in (graph.indptr, graph.indices, graph.weights)),
-        ]  # fmt: skip
-    for term in problem.terms:
-        kept = vars(term)
-        arrays = [kept[name] for name in ("X", "y") if isinstance(kept.get(name), np.ndarray)]
-        parts += [repr(term), *map(_digest, arrays)]
-    return ", ".join(parts)
+        arrays = (graph.indptr, graph.indices, graph.weights)
+        parts.append(f"{graph.null_model} null model, links {' '.join(map(_digest, arrays))}")
+    parts += map(_describe, problem.terms)
+    return "; ".join(parts)
 
 
-def _digest(array: NDArray[Any]) -> str:
-    """Return a checksum of a few hundred stretches of an array, evenly spaced."""
+def _describe(term: Term) -> str:
+    """Return a term's settings and checksums of its data; what it has worked out is left out."""
+    found = [type(term).__name__]
+    for name, value in sorted(vars(term).items()):
+        if name.startswith("_") or isinstance(
+            getattr_static(type(term), name, None), cached_property
+        ):
+            continue
+        if isinstance(value, np.ndarray):
+            found.append(f"{name} {_digest(value, whole=name == 'y')}")
+        elif issparse(value):
+            arrays = (value.indptr, value.indices, value.data)
+            found.append(f"{name} {' '.join(map(_digest, arrays))}")
+        elif value is None or isinstance(value, bool | int | float | str):
+            found.append(f"{name} {value!r}")
+    return ", ".join(found)
+
+
+def _digest(array: NDArray[Any], whole: bool = False) -> str:
+    """Return a checksum of an array, or of a few hundred stretches of it, evenly spaced."""
     length = len(array)
     step = max(1, length // 256)
-    width = max(1, _SAMPLE // (256 * max(1, array[:1].nbytes)))
+    width = step if whole else max(1, _SAMPLE // (256 * max(1, array[:1].nbytes)))
     total = 0
     for first in range(0, length, step):
         total = zlib.crc32(array[first : first + min(width, step)].tobytes(), total)
     return f"{array.dtype}{list(array.shape)} {total:08x}"
+
+
+def _unpack(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Session:
+    now = Saved(
+        header["round_number"],
+        header["iteration"],
+        _unpack_models("now", header["models"], arrays),
+        header["held"],
+        _unpack_affinity("begin", header["begin"], arrays),
+        defaultdict(list, header["history"]),
+        arrays["W"],
+    )
+    return Session(
+        header["run_number"],
+        header["starts"],
+        header["rng_state"],
+        _unpack_result("best", header["best"], arrays),
+        _unpack_result("before", header["before"], arrays),
+        now,
+    )
 
 
 def _pack_affinity(

@@ -122,13 +122,18 @@ class Sweeper:
             The rows before they are solved, which a sum of norms needs: no node is far from
             itself.
         """
-        assert self.models is not None
-        costs = self.problem.costs(self.models, lo, hi, skip=self._waiting.keys())
-        for _, kept in self._waiting.values():
-            costs += kept[lo:hi]
-        if self.pull is not None and W is not None:
-            costs -= W[lo:hi].astype(np.float64) @ self.pull
+        costs = np.empty((hi - lo, self.problem.n_classes))
+        self.write_costs(costs, lo, hi, W)
         return costs
+
+    def write_costs(self, out: Array, lo: int, hi: int, W: Rows | None = None) -> None:
+        """Write the same to an array that is there already."""
+        assert self.models is not None
+        self.problem.charge(out, self.models, lo, hi, skip=self._waiting.keys())
+        for _, kept in self._waiting.values():
+            out += kept[lo:hi]
+        if self.pull is not None and W is not None:
+            out -= W[lo:hi].astype(np.float64) @ self.pull
 
     def sweep(
         self,
@@ -168,7 +173,7 @@ class Sweeper:
             end = min(begin + self.stretch, n)
             charges.advance(begin, end)
             pass_.solve(begin, end, charges)
-        return pass_.change / n, pass_.links
+        return float(pass_.changed[0]) / n, pass_.links
 
 
 class Charges:
@@ -200,11 +205,15 @@ class Charges:
         self.first = first
 
         def fill(lo: int, hi: int) -> None:
-            self.costs[lo - first : hi - first] = self.sweeper.costs(lo, hi, self.W)
+            self.sweeper.write_costs(self.costs[lo - first : hi - first], lo, hi, self.W)
 
         begin, n = self.last, len(self.W)
         self.last = min(-(-end // threads.ROWS) * threads.ROWS, n)
-        threads.map_rows(fill, self.last, begin)
+        if all(term.light for term in self.sweeper.problem.terms):  # less work than to share it
+            for lo in range(begin, self.last, threads.ROWS):
+                fill(lo, min(lo + threads.ROWS, self.last))
+        else:
+            threads.map_rows(fill, self.last, begin)
 
 
 class _Pass:
@@ -224,48 +233,45 @@ class _Pass:
         self.sweeper, self.W, self.affinity = sweeper, W, affinity
         self.log_prior, self.temperature, self.totals = log_prior, temperature, totals
         self.sizes: Array | None = None
-        self.change, self.links = 0.0, np.zeros_like(affinity.ell)
+        self.old = np.zeros(K)
+        self.changed, self.links = np.zeros(1), np.zeros_like(affinity.ell)
         self.moved = np.zeros((cells, K))
         self.mass = np.zeros((cells, *affinity.ell.shape))
         self.changes = np.zeros(cells)
 
     def solve(self, begin: int, end: int, charges: Charges) -> None:
         """Solve the batches of rows begin…end, which cost this much."""
+        if self.sizes is not None:
+            for first, last in self.sweeper.batches(begin, end):
+                self._solve(first, last, charges, self._pulled(first, last))
+        else:
+            self._solve(begin, end, charges, self.log_prior)
+
+    def _solve(self, begin: int, end: int, charges: Charges, log_prior: Array) -> None:
         sweeper, affinity = self.sweeper, self.affinity
-        if not sweeper.shared and self.sizes is None:
-            self.change = kernels.sweep_batches(
-                begin, end, sweeper.batch, sweeper.cell, sweeper.indptr, sweeper.indices,
-                sweeper.weights, sweeper.eta, self.W, self.totals, charges.costs, charges.first,
-                self.log_prior, affinity.ell, affinity.ell_t, self.temperature, sweeper.new,
-                self.moved, self.mass, self.changes, self.links, self.change,
-            )  # fmt: skip
-            return
-        for first, last in sweeper.batches(begin, end):
-            self._solve_batch(first, last, charges)
+        counter = np.zeros(1, dtype=np.int64)
 
-    def _solve_batch(self, first: int, last: int, charges: Charges) -> None:
-        sweeper, affinity, W = self.sweeper, self.affinity, self.W
-        offset = self.log_prior
-        if self.sizes is not None:
-            assert sweeper.pull is not None
-            offset = offset - sweeper.pull @ self.sizes
-
-        def solve(lo: int, hi: int) -> None:
-            kernels.sweep_rows(
-                lo, hi, first, sweeper.cell, sweeper.indptr, sweeper.indices, sweeper.weights,
-                sweeper.eta, W, self.totals, charges.costs, charges.first, offset, affinity.ell,
-                affinity.ell_t, self.temperature, sweeper.new, self.moved, self.mass, self.changes,
+        def work(thread: int, n_threads: int) -> None:
+            kernels.sweep_batches(
+                thread, n_threads, counter, begin, end, sweeper.batch, sweeper.cell,
+                sweeper.indptr, sweeper.indices, sweeper.weights, sweeper.eta, self.W, self.totals,
+                charges.costs, charges.first, log_prior, affinity.ell, affinity.ell_t,
+                self.temperature, sweeper.new, self.moved, self.mass, self.changes, self.links,
+                self.changed,
             )  # fmt: skip
 
-        def take(lo: int, hi: int) -> None:
-            W[lo:hi] = sweeper.new[lo - first : hi - first]
+        if sweeper.shared:
+            threads.together(work)
+        else:
+            work(0, 1)
 
-        threads.share(solve, first, last, sweeper.cell)
-        if self.sizes is not None:
-            self.sizes = self.sizes - W[first:last].sum(axis=0, dtype=np.float64)
-            self.sizes += sweeper.new[: last - first].sum(axis=0, dtype=np.float64)
-        threads.share(take, first, last, threads.ROWS)
-        cells = (last - 1) // sweeper.cell - first // sweeper.cell + 1
-        self.change += kernels.take_cells(
-            cells, self.moved, self.mass, self.changes, self.totals, self.links
-        )
+    def _pulled(self, first: int, last: int) -> Array:
+        """Return the offset of each class for a batch, given the sizes of the classes by now."""
+        assert self.sizes is not None
+        assert self.sweeper.pull is not None
+        if first > 0:
+            batch = self.sweeper.batch
+            new = self.W[first - batch : first].sum(axis=0, dtype=np.float64)
+            self.sizes = self.sizes - self.old + new
+        self.old = self.W[first:last].sum(axis=0, dtype=np.float64)
+        return np.asarray(self.log_prior - self.sweeper.pull @ self.sizes)

@@ -72,6 +72,9 @@ class Term(ABC):
     #: whether the paper's loss is linear in θ
     linear: ClassVar[bool] = False
 
+    #: whether costs are no work to speak of: not worth a second thread
+    light: ClassVar[bool] = False
+
     #: how often the models are re-fitted once the rows have settled; None: after every sweep
     rounds: int | None = None
 
@@ -185,6 +188,10 @@ class Term(ABC):
     @abstractmethod
     def cost(self, models: Array, lo: int, hi: int) -> Array:
         """Return the −log-likelihood of the nodes lo…hi in each class, (hi − lo, K)."""
+
+    def cost_into(self, out: Array, models: Array, lo: int, hi: int) -> None:
+        """Write `cost` to an array that is there already."""
+        out[:] = self.cost(models, lo, hi)
 
     def attribute(self, models: Array, scores: Array, lo: int, hi: int) -> dict[str, Array]:
         """Return the scores of the nodes lo…hi by the source they come from."""

@@ -22,7 +22,7 @@ __all__ = ["Covariance"]
 #: beyond this, class covariances are neither affordable nor well determined
 MOST_FEATURES = 512
 
-_MOST_PRODUCTS = 2**22
+_MOST_PRODUCTS = 2**16
 
 
 class Covariance(Term):
@@ -157,7 +157,7 @@ class Covariance(Term):
         for a, b in self._stretches(lo, hi):
             weights = W[a - lo : b - lo].T.astype(np.float64)
             total[:, 0] += weights.sum(axis=1)
-            total[:, 1:] += weights @ self._products(a, b)
+            total[:, 1:] += weights @ self._products(a, b).T
         return total
 
     def estimate_from(self, sums: Array) -> Array:
@@ -178,7 +178,7 @@ class Covariance(Term):
     def cost(self, models: Array, lo: int, hi: int) -> Array:
         """Return the Gaussian −log-likelihood of the nodes in each class."""
         folded, offset = self._folded_precisions(models)
-        forms = [self._products(a, b) @ folded.T for a, b in self._stretches(lo, hi)]
+        forms = [(folded @ self._products(a, b)).T for a, b in self._stretches(lo, hi)]
         # The constant feature is not a random one: it adds exactly 1 to the form.
         return np.asarray(0.5 * (np.concatenate(forms) - float(self.intercept)) + offset)
 
@@ -233,15 +233,15 @@ class Covariance(Term):
         return np.column_stack([x, np.ones(hi - lo)]) if self.intercept else x
 
     def _stretches(self, lo: int, hi: int) -> Iterator[tuple[int, int]]:
-        """Cut a range of rows so that their products stay within some tens of megabytes."""
+        """Cut a range of rows so that their products stay near the processor."""
         step = max(1, _MOST_PRODUCTS // len(self.upper[0]))
         for a in range(lo, hi, step):
             yield a, min(a + step, hi)
 
     def _products(self, lo: int, hi: int) -> Array:
-        """Return ``x_i x_j`` for i ≤ j, shape (hi − lo, m(m + 1)/2)."""
-        out = np.empty((hi - lo, len(self.upper[0])))
-        kernels.products(self._rows(lo, hi), out)
+        """Return ``x_i x_j`` for i ≤ j, shape (m(m + 1)/2, hi − lo)."""
+        out = np.empty((len(self.upper[0]), hi - lo))
+        kernels.products(np.ascontiguousarray(self._rows(lo, hi).T), out)
         return out
 
     def _moments(self, W: NDArray[Any]) -> Array:

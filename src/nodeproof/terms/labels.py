@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof import threads
+from nodeproof import kernels, threads
 from nodeproof.errors import InputError
 from nodeproof.sets import Simplex
 from nodeproof.terms.base import Array, NodeData, Term, cut_rows
@@ -44,6 +44,7 @@ class Labels(Term):
 
     source: ClassVar[str] = "labels"
     linear: ClassVar[bool] = True
+    light: ClassVar[bool] = True
 
     def __init__(self, accuracy: float = 0.9, strength: float = 3.0) -> None:
         self.accuracy, self.strength = accuracy, strength
@@ -105,8 +106,12 @@ class Labels(Term):
 
     def sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
         """Return ``Σ_{v: y_v = j} W_vi``, shape (classes, K labels)."""
-        rows, labels = self._labelled_rows(lo, hi)
-        return label_mass(W[rows], labels, self.n_classes)
+        nodes = self._labelled(lo, hi)
+        return label_mass(W, nodes, self.y[nodes], self.n_classes, lo)
+
+    def estimate(self, W: NDArray[Any]) -> Array:
+        """Return the frequencies of the labels in each class, believed ones included."""
+        return self.estimate_from(self._counts(W))
 
     def estimate_from(self, sums: Array) -> Array:
         """Return the frequencies of the labels in each class, believed ones included."""
@@ -120,10 +125,15 @@ class Labels(Term):
 
     def cost(self, models: Array, lo: int, hi: int) -> Array:
         """Return −log π_i[y_v] at labelled nodes, else 0."""
-        rows, labels = self._labelled_rows(lo, hi)
-        costs = np.zeros((hi - lo, self.n_classes))
-        costs[rows] = -np.log(models).T[labels]
+        costs = np.empty((hi - lo, self.n_classes))
+        self.cost_into(costs, models, lo, hi)
         return costs
+
+    def cost_into(self, out: Array, models: Array, lo: int, hi: int) -> None:
+        """Write the same to `out`."""
+        nodes = self._labelled(lo, hi)
+        prices = np.ascontiguousarray(-np.log(models).T)
+        kernels.charge_labels(nodes, self.y[nodes], lo, prices, out)
 
     def penalty(self, models: Array) -> float:
         """Return the −log of the Dirichlet prior that stands for the belief."""
@@ -138,17 +148,36 @@ class Labels(Term):
         return np.asarray(self.strength * believed)
 
     def _labelled_rows(self, lo: int, hi: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        first, last = np.searchsorted(self.labelled, (lo, hi))
-        nodes = self.labelled[first:last]
+        nodes = self._labelled(lo, hi)
         return nodes - lo, self.y[nodes]
+
+    def _labelled(self, lo: int, hi: int) -> NDArray[np.int64]:
+        first, last = np.searchsorted(self.labelled, (lo, hi))
+        return self.labelled[first:last]
 
     def _counts(self, W: NDArray[Any]) -> Array:
         """Return ``Σ_{v: y_v = j} W_vi``, shape (classes, K labels)."""
-        return threads.sum_rows(lambda lo, hi: self.sums(W[lo:hi], lo, hi), self.n_nodes)
+        if not isinstance(W, np.ndarray):  # rows that are made when they are asked for
+            return threads.sum_rows(lambda lo, hi: self.sums(W[lo:hi], lo, hi), self.n_nodes)
+        return label_mass(W, self.labelled, self.y[self.labelled], self.n_classes)
 
 
-def label_mass(W: NDArray[Any], labels: NDArray[np.int64], n_labels: int) -> Array:
-    """Return how much of each label each column of rows with these labels holds, (K, n_labels)."""
-    given = np.zeros((len(labels), n_labels))
-    given[np.arange(len(labels)), labels] = 1.0
-    return np.asarray(W.T.astype(np.float64) @ given)
+def label_mass(
+    W: NDArray[Any],
+    nodes: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    n_labels: int,
+    offset: int = 0,
+) -> Array:
+    """Return how much of each label each column holds, shape (K, n_labels).
+
+    Parameters
+    ----------
+    W : ndarray of shape (any, K)
+        Rows; that of node v is ``W[v − offset]``.
+    nodes, labels : ndarray of shape (labelled,)
+        Labelled nodes in increasing order, and their labels.
+    """
+    counts = np.zeros((W.shape[1], n_labels))
+    kernels.count_labels(nodes, labels, W, offset, threads.ROWS, counts)
+    return counts
