@@ -50,7 +50,7 @@ from nodeproof.inputs import (
 from nodeproof.merging import Family
 from nodeproof.problem import Problem
 from nodeproof.querying import most_telling, most_uncertain
-from nodeproof.resources import needs_of
+from nodeproof.resources import check_rows, needs_of
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import BlockCADO, ConvexResult, Progress, Result, Status
 from nodeproof.solvers.align import align_with_labels
@@ -280,6 +280,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             held = hold_back(labels.codes, check_validation(validation, labels))
         elif validation is not None:
             raise InputError("validation needs labels to fit: y is None or holds no label")
+        if K and isinstance(solver, BlockCADO):
+            check_rows(int(n or 0) if network is None else network.n_nodes, K)
         plan = choose_plan(self.terms, nodes, weights, trust, held, solver, choices)
         if plan.tuned is not None:
             solver = plan.tuned.setting.applied_to(solver)
@@ -318,7 +320,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
 
     def _announce(self, problem: Problem, solver: BlockCADO) -> None:
         """Say what the fit needs, and refuse what does not fit."""
-        needs = needs_of(problem, solver.n_init, solver.engine is not None)
+        hard, spread = solver.temperature == 0, solver.engine is not None
+        needs = needs_of(problem, solver.n_init, hard=hard, spread=spread)
         needs.check()
         if hasattr(self.verbose, "announce"):
             self.verbose.announce(needs)

@@ -12,7 +12,7 @@ from nodeproof.io.memory import available_memory
 from nodeproof.problem import Problem
 from nodeproof.solvers.starts import choose_starts
 
-__all__ = ["Needs", "needs_of"]
+__all__ = ["Needs", "check_rows", "needs_of"]
 
 # Nanoseconds a link, a sweep: where all rows fit into the cache and where none do; and for each
 # entry of a row.
@@ -60,41 +60,75 @@ class Needs:
             )
 
 
-def needs_of(problem: Problem, n_init: int | str = "auto", spread: bool = False) -> Needs:
+def check_rows(n_nodes: int, n_classes: int) -> None:
+    """Refuse a fit whose rows alone cannot fit into the memory, before anything is chosen."""
+    Needs(_row_bytes(n_nodes, n_classes), available_memory(), 0.0).check()
+
+
+def needs_of(
+    problem: Problem, n_init: int | str = "auto", *, hard: bool = False, spread: bool = False
+) -> Needs:
     """Return what block CADO needs for a problem.
 
     Parameters
     ----------
     n_init : int or "auto"
         Number of starts.
+    hard : bool
+        Whether the temperature is 0.
     spread : bool
         Whether a cluster does the sweeps.
     """
     n, K = problem.n_nodes, problem.n_classes
-    rows = 4 * n * K
-    starts = len(choose_starts(problem, n_init))
-    # The rows, those of the best start so far, a batch of new ones; class numbers and degrees.
-    memory = rows * (1 + (starts > 1) + 1 / 64) + 40 * n + 8 * 2**18
+    rows = _row_bytes(n, K)
+    starts = choose_starts(problem, n_init)
+    # A copy of hard rows for the result; of rows on a cluster, what to begin with after a loss.
+    copies = 1 + hard + spread
     waiting = sum(term.rounds is not None for term in problem.terms) if problem.calibrated else 0
-    memory += rows * waiting
-    entries = 0 if problem.graph is None else problem.graph.n_entries
-    near = min(1.0, _CACHE / max(rows, 1))
-    link = near * _LINK_NEAR + (1.0 - near) * _LINK_FAR
-    per_class = max(1.0, K / 10)
-    sweep = (entries * link * per_class + n * K * _ENTRY) * 1e-9 / threads.default_threads()
-    available = available_memory()
+    if waiting:
+        copies += 4 + 2 * waiting
+    memory = max(rows * copies, *(_start_bytes(problem, start) for start in starts))
+    # Those of the best start so far; class numbers, degrees; costs that are charged.
+    memory += rows * (len(starts) > 1) + 20 * n + 2**22
+    sweep, available = _sweep_seconds(problem), available_memory()
     folder = None if problem.graph is None else problem.graph.folder
     if folder is not None:
         size = folder.indices.nbytes + folder.weights.nbytes
         if size + memory > available:
             sweep = max(sweep, size / _DISK)
-    return Needs(int(memory), available, float(sweep * _SWEEPS * np.sqrt(starts)))
+    return Needs(int(memory), available, float(sweep * _SWEEPS * np.sqrt(len(starts))))
+
+
+def _row_bytes(n_nodes: int, n_classes: int) -> int:
+    return 4 * n_nodes * n_classes
+
+
+def _start_bytes(problem: Problem, start: str) -> int:
+    """Return what it takes to find the rows to start from."""
+    n, K = problem.n_nodes, problem.n_classes
+    if start in ("spectral", "opposed"):
+        return 20 * n * (K + 5)  # five blocks of vectors, some more than classes
+    labels = problem.labels
+    if start == "features" and (labels is None or not (labels >= 0).any()):
+        X = next(vars(term)["X"] for term in problem.terms if term.source == "features")
+        return 8 * (X.size if isinstance(X, np.ndarray) else 2 * X.nnz) + 2 * _row_bytes(n, K)
+    return _row_bytes(n, K)
+
+
+def _sweep_seconds(problem: Problem) -> float:
+    n, K = problem.n_nodes, problem.n_classes
+    entries = 0 if problem.graph is None else problem.graph.n_entries
+    near = min(1.0, _CACHE / _row_bytes(n, K))
+    link = near * _LINK_NEAR + (1.0 - near) * _LINK_FAR
+    per_class = max(1.0, K / 10)
+    return (entries * link * per_class + n * K * _ENTRY) * 1e-9 / threads.default_threads()
 
 
 def _size(n_bytes: float) -> str:
-    for unit, factor in (("GiB", 2**30), ("MiB", 2**20)):
+    for unit, factor in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20)):
         if n_bytes >= factor:
-            return f"{n_bytes / factor:.3g} {unit}"
+            size = n_bytes / factor
+            return f"{size:.0f} {unit}" if size >= 100 else f"{size:.3g} {unit}"
     return "less than 1 MiB"
 
 
