@@ -50,6 +50,9 @@ _P_VALUE = 1e-3
 # Means and spreads are taken over no more than so many nodes, evenly spaced.
 _MANY = 50_000
 
+# So many labels a class would show it if means differed.
+_PLENTY = 50
+
 # Where these do not decide, so many nodes are fitted with and without means.
 _SAMPLE = 1000
 
@@ -218,6 +221,8 @@ def _means_matter(X: NDArray[Any], y: NDArray[np.int64] | None, n_classes: int) 
                 _, p_values = f_classif(X[known][:, varying], y[known])
             if np.nanmin(p_values, initial=1.0) * varying.sum() < _P_VALUE:
                 return True, "class means of the labelled nodes differ: a mean a class"
+            if known.sum() >= _PLENTY * n_classes:
+                return False, "class means of many labelled nodes are alike: a covariance a class"
     if n_classes > 1 and _means_pay(X, y, n_classes):
         return True, "features fall into groups with means of their own: a mean a class"
     return False, "features are centred: a covariance a class, as in the paper"
@@ -318,8 +323,6 @@ def choose_solver(solver: Any, choices: Choices, **settings: Any) -> Any:
             chosen: Any = BlockCADO(
                 temperature=settings["temperature"],
                 n_init=settings["n_init"],
-                engine=settings.get("engine"),
-                checkpoint=settings.get("checkpoint"),
                 **common,
             )
         elif solver == "cado":

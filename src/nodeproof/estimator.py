@@ -270,7 +270,6 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             tol=self.tol,
             n_jobs=self.n_jobs,
             random_state=seed,
-            engine=self.engine,
         )
         smoothing = None if X is None else Smoothing(X, network)
         K = len(labels.classes)
@@ -291,11 +290,14 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
                 "choice was clear; leave it out"
             )
         report = _reporter(self.verbose)
-        if checkpoint is not None and not (K and isinstance(solver, BlockCADO)):
-            raise InputError("checkpoints need the solver 'block', and a number of classes")
+        for name, asked in (("checkpoint", checkpoint), ("engine", self.engine)):
+            if asked is not None and not (K and isinstance(solver, BlockCADO)):
+                raise InputError(f"{name} needs the solver 'block', and labels or n_classes")
         if K:
             problem = Problem(network, plan.terms, K, weights, threshold, plan.trust, self.son)
             if isinstance(solver, BlockCADO):
+                # Settings are chosen by small fits, here; the one that counts is made there.
+                solver = replace(solver, engine=self.engine)
                 self._announce(problem, solver)
                 if checkpoint is not None:
                     checkpoint = _checkpoint(checkpoint, solver, problem)

@@ -35,8 +35,10 @@ Rows = NDArray[np.float32]
 _NOTHING = 0.05
 _SAMPLE = 20_000
 
-# Where changes shrink to less than this share twice in a row, what is left can be foretold.
+# Where changes shrink to less than this share twice in a row, what is left can be foretold once
+# they are within so many tolerances.
 _FAST = 0.2
+_NEAR = 3.0
 
 # Between two sweeps, biased centroids are found to so much; they never get worse.
 _SWEEP_TOL = 1e-4
@@ -257,7 +259,7 @@ class _Solve:
                 ):
                     status = Status.STOPPED
                     break
-                if not held and _remaining(history["change"]) <= solver.tol:
+                if not held and _settled(history["change"], solver.tol):
                     status = Status.CONVERGED
                     break
                 models = replace(models, terms=rows.fit_terms(models.terms, _SWEEP_TOL))
@@ -359,14 +361,15 @@ class _Solve:
         return [start if isinstance(start, str) else None for start in self.starts]
 
 
-def _remaining(changes: list[float]) -> float:
-    """Return by how much rows will still change: where they settle fast, less than just now."""
-    if len(changes) < 3:
-        return changes[-1]
-    before, last, now = changes[-3:]
-    if last > _FAST * before or now > _FAST * last:
-        return now
-    return now * now / (last - now) if now > 0 else 0.0
+def _settled(changes: list[float], tol: float) -> bool:
+    """Tell whether rows change by no more than this, or will not where they settle fast."""
+    now = changes[-1]
+    if now <= tol:
+        return True
+    if len(changes) < 3 or now > _NEAR * tol:
+        return False
+    before, last = changes[-3:-1]
+    return last <= _FAST * before and now <= _FAST * last and now * now / (last - now) <= tol
 
 
 def _surpassed(begin: Affinity | None, estimated: Affinity | None) -> bool:

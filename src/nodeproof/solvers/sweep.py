@@ -30,7 +30,7 @@ _CELL = 512
 _MANY_ROWS = 2**20
 
 # Costs are charged for so many entries at a time: they stay near the processor.
-_CHARGED = 2**18
+_CHARGED = 2**17
 
 # Batches of fewer products than this are not worth another thread.
 _WORTH_SHARING = 100_000
