@@ -413,7 +413,7 @@ def test_a_folder_that_cannot_be_used_shows_before_the_first_sweep(tmp_path):
 @pytest.mark.parametrize("settings", [{"solver": "cado", "weights": "auto"}, {"n_classes": None}])
 def test_checkpoints_are_for_block_cado_with_a_number_of_classes(settings, tmp_path):
     clf, given = make_fit("no labels")
-    with pytest.raises(InputError, match="checkpoints? needs? the solver 'block'"):
+    with pytest.raises(InputError, match="checkpoint needs the solver 'block'"):
         clf.set_params(**settings).fit(**given, checkpoint=tmp_path)
 
 
