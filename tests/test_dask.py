@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -72,6 +73,7 @@ def cluster():
 @pytest.fixture(scope="module")
 def client(cluster):
     with distributed.Client(cluster) as client:
+        client.wait_for_workers(4, timeout=120)
         yield client
 
 
@@ -107,7 +109,7 @@ def test_a_cluster_finds_the_same_and_no_worker_holds_a_third_of_the_links(clien
     assert (here.labels_ == data.y_true).mean() > 0.95
     assert sum(held) == data.graph.nnz
     assert max(held) < data.graph.nnz / 3
-    assert sum(client.run(links_held).values()) == 0  # and nothing is left when it is over
+    wait_until(lambda: sum(client.run(links_held).values()) == 0)  # nothing is left behind
 
 
 def test_the_client_made_last_is_found_and_workers_read_a_folder(
@@ -122,6 +124,14 @@ def test_the_client_made_last_is_found_and_workers_read_a_folder(
     monkeypatch.setattr(dask_engine, "cut_links", fail)  # here, not there
     there = NodeClassifier(engine="dask", **SETTINGS)
     assert_same(there.fit(data.X, data.y, graph=tmp_path / "graph"), here)
+
+
+def wait_until(holds) -> None:
+    """Wait for what takes the scheduler a moment."""
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def kill_one(client, cluster, comes_back: bool):
@@ -152,7 +162,9 @@ def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(
     there = NodeClassifier(engine=client, verbose=callback, **SETTINGS)
     assert_same(there.fit(data.X, data.y, graph=data.graph), here)
     assert len(killed) == 1
-    assert killed[0] not in client.scheduler_info(n_workers=-1)["workers"]
+    wait_until(lambda: killed[0] not in client.scheduler_info(n_workers=-1)["workers"])
+    if comes_back:
+        client.wait_for_workers(4, timeout=120)
 
 
 @pytest.mark.slow
