@@ -297,7 +297,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             problem = Problem(network, plan.terms, K, weights, threshold, plan.trust, self.son)
             if isinstance(solver, BlockCADO):
                 # Settings are chosen by small fits, here; the one that counts is made there.
-                solver = replace(solver, engine=self.engine)
+                if self.engine is not None:
+                    solver = replace(solver, engine=self.engine)
                 self._announce(problem, solver)
                 if checkpoint is not None:
                     checkpoint = _checkpoint(checkpoint, solver, problem)
