@@ -50,6 +50,8 @@ _P_VALUE = 1e-3
 # Means and spreads are taken over no more than so many nodes, evenly spaced.
 _MANY = 50_000
 
+_CENTRED = "features are centred: a covariance a class, as in the paper"
+
 # So many labels a class would show it if means differed.
 _PLENTY = 50
 
@@ -222,10 +224,10 @@ def _means_matter(X: NDArray[Any], y: NDArray[np.int64] | None, n_classes: int) 
             if np.nanmin(p_values, initial=1.0) * varying.sum() < _P_VALUE:
                 return True, "class means of the labelled nodes differ: a mean a class"
             if known.sum() >= _PLENTY * n_classes:
-                return False, "class means of many labelled nodes are alike: a covariance a class"
+                return False, _CENTRED
     if n_classes > 1 and _means_pay(X, y, n_classes):
         return True, "features fall into groups with means of their own: a mean a class"
-    return False, "features are centred: a covariance a class, as in the paper"
+    return False, _CENTRED
 
 
 def _means_pay(X: NDArray[Any], y: NDArray[np.int64] | None, n_classes: int) -> bool:
