@@ -13,17 +13,19 @@ def count_labels(nodes, labels, W, offset, rows, counts):
     Row v of W is ``W[v − offset]``. Sums are taken over ranges of so many rows, one after the
     other, as they are where ranges are in different places.
     """
-    part = np.zeros_like(counts)
+    part = np.zeros(counts.shape)
     first = 0
-    for k in range(len(nodes)):
-        v = nodes[k]
-        if v // rows != first:
-            counts += part
-            part[:] = 0.0
-            first = v // rows
+    for k in range(len(nodes) + 1):
+        if k == len(nodes) or nodes[k] // rows != first:
+            for i in range(counts.shape[0]):
+                for j in range(counts.shape[1]):
+                    counts[i, j] += part[i, j]
+                    part[i, j] = 0.0
+            if k == len(nodes):
+                break
+            first = nodes[k] // rows
         for i in range(W.shape[1]):
-            part[i, labels[k]] += np.float64(W[v - offset, i])
-    counts += part
+            part[i, labels[k]] += np.float64(W[nodes[k] - offset, i])
 
 
 @njit(cache=True, nogil=True)
@@ -32,7 +34,9 @@ def charge_labels(nodes, labels, lo, prices, out):
 
     Row v of these nodes is ``out[v − lo]``; the others are zero.
     """
-    out[:] = 0.0
+    for v in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            out[v, i] = 0.0
     for k in range(len(nodes)):
         for i in range(out.shape[1]):
             out[nodes[k] - lo, i] = prices[labels[k], i]

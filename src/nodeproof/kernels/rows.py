@@ -162,14 +162,18 @@ def take_cells(count, moved, mass, change, totals, links):
 
     Returns the sum of their changes.
     """
+    # Loops, because numba takes seconds to compile sums and copies of whole arrays.
     changed = 0.0
     for c in range(count):
-        totals += moved[c]
-        links += mass[c]
+        for i in range(totals.shape[0]):
+            totals[i] += moved[c, i]
+            moved[c, i] = 0.0
+        for i in range(links.shape[0]):
+            for j in range(links.shape[1]):
+                links[i, j] += mass[c, i, j]
+                mass[c, i, j] = 0.0
         changed += change[c]
-    moved[:count] = 0.0
-    mass[:count] = 0.0
-    change[:count] = 0.0
+        change[c] = 0.0
     return changed
 
 
@@ -199,8 +203,9 @@ def sweep_batches(
         if n_threads > 1:
             arrivals += n_threads
             meet(counter, arrivals)
-        if lo < hi:
-            W[lo:hi] = new[lo - first : hi - first]
+        for v in range(lo, hi):
+            for i in range(W.shape[1]):
+                W[v, i] = new[v - first, i]
         if thread == 0:
             changed[0] += take_cells(cells, moved, mass, change, totals, links)
         if n_threads > 1:
