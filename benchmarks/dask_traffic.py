@@ -28,7 +28,7 @@ def received(dask_worker: Any) -> int:
 
 
 def rows_on_the_boundary(dask_worker: Any) -> int:
-    from nodeproof.engines.parts import Part
+    from nodeproof.engines.layout import Part
 
     return sum(len(x.boundary) for x in dask_worker.data.values() if isinstance(x, Part))
 

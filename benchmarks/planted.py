@@ -26,8 +26,9 @@ from sklearn.metrics import log_loss
 from sklearn.metrics.cluster import contingency_matrix
 
 from nodeproof import NodeClassifier, Problem, baselines, terms
+from nodeproof.affinity import Affinity
 from nodeproof.datasets import Planted, make_planted
-from nodeproof.graph import Affinity, Graph
+from nodeproof.graph import Graph
 from nodeproof.metrics import expected_calibration_error, matched_accuracy
 from nodeproof.problem import Models
 from nodeproof.solvers import Result, Status

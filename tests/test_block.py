@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from nodeproof import Problem, datasets, threads
-from nodeproof.graph import Affinity, Graph
+from nodeproof.affinity import Affinity
+from nodeproof.graph import Graph
 from nodeproof.metrics import matched_accuracy
 from nodeproof.problem import PAPER_WEIGHTS, Models
 from nodeproof.solvers import BlockCADO, Status

@@ -18,9 +18,10 @@ import checkpoint_helpers
 from checkpoint_helpers import EverySweep, found, make_fit
 from cluster_helpers import FakeClient, same_bits, wait_for_fakes
 from nodeproof import NodeClassifier, Problem
+from nodeproof.affinity import Affinity
 from nodeproof.engines.dask import DaskEngine
 from nodeproof.errors import InputError
-from nodeproof.graph import Affinity, Graph
+from nodeproof.graph import Graph
 from nodeproof.problem import Models
 from nodeproof.solvers import BlockCADO, Result, Status
 from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session, fingerprint

@@ -12,9 +12,10 @@ from scipy.special import gammaln, xlogy
 from scipy.stats import bernoulli, poisson
 
 from nodeproof import threads
+from nodeproof.affinity import Affinity
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
-from nodeproof.graph import Affinity, Graph
+from nodeproof.graph import Graph
 
 NULL_MODELS = ["uniform", "degree"]
 

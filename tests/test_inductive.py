@@ -14,9 +14,10 @@ from scipy.special import softmax
 
 from inductive_helpers import make_texts
 from nodeproof import NodeClassifier, Problem
+from nodeproof.affinity import Affinity
 from nodeproof.datasets import load, make_planted
 from nodeproof.errors import InputError
-from nodeproof.graph import Affinity, Graph
+from nodeproof.graph import Graph
 from nodeproof.inductive import FittedGraph, FittedSoftmax
 from nodeproof.new_links import check_links
 from nodeproof.smoothing import Smoothing

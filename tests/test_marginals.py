@@ -10,7 +10,8 @@ import pytest
 from scipy.special import softmax
 
 from nodeproof import Problem, kernels, threads
-from nodeproof.graph import Affinity, Graph
+from nodeproof.affinity import Affinity
+from nodeproof.graph import Graph
 from nodeproof.problem import Models
 from nodeproof.solvers import Result, Status
 from nodeproof.solvers.marginals import affordable, marginals

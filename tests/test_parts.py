@@ -10,16 +10,10 @@ from cluster_helpers import FakeClient, same_bits, wait_for_fakes
 from nodeproof import Problem, kernels, threads
 from nodeproof.datasets import make_planted
 from nodeproof.engines import dask as dask_engine
+from nodeproof.engines import dask_rows
 from nodeproof.engines.dask import DaskEngine
-from nodeproof.engines.parts import (
-    Layout,
-    Part,
-    Piece,
-    boundary_of,
-    cut_block,
-    halo_of,
-    place,
-)
+from nodeproof.engines.layout import Layout, Part, Piece, boundary_of, cut_block, halo_of
+from nodeproof.engines.parts import place
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.io.graph_folder import write_graph_folder
@@ -383,13 +377,13 @@ def test_links_in_a_folder_are_read_by_workers_that_see_it(
 
 def test_models_are_sent_once_a_sweep(data, words, monkeypatch):
     sent = []
-    order = dask_engine.DaskRows._order
+    order = dask_rows.DaskRows._order
 
     def spy(self, p, action, *arguments):
         sent.extend(action for argument in arguments if hasattr(argument, "log_prior"))
         return order(self, p, action, *arguments)
 
-    monkeypatch.setattr(dask_engine.DaskRows, "_order", spy)
+    monkeypatch.setattr(dask_rows.DaskRows, "_order", spy)
     problem = make_problem("covariance", data, words)
     rows = DaskEngine(problem, FakeClient(3)).place(draw_rows(problem.n_nodes))
     rows.sweep(problem.fit_models(draw_rows(problem.n_nodes)), 1.0)
@@ -433,9 +427,9 @@ def test_rows_that_were_fetched_need_not_be_worked_out_again(data, words, few_ba
     problem = make_problem("graph, labels", data, words)
     models = problem.fit_models(draw_rows(problem.n_nodes))
     swept = []
-    step = dask_engine.DaskRows._sweep
+    step = dask_rows.DaskRows._sweep
     monkeypatch.setattr(
-        dask_engine.DaskRows, "_sweep", lambda self, *a: swept.append(1) or step(self, *a)
+        dask_rows.DaskRows, "_sweep", lambda self, *a: swept.append(1) or step(self, *a)
     )
     client = FakeClient(3)
     rows = DaskEngine(problem, client).place(draw_rows(problem.n_nodes))
@@ -447,7 +441,7 @@ def test_rows_that_were_fetched_need_not_be_worked_out_again(data, words, few_ba
     assert len(swept) == 4
     rows.sums()
     assert len(swept) == 5
-    monkeypatch.setattr(dask_engine, "_ANCHOR_EVERY", -1.0)  # fetched after every sweep
+    monkeypatch.setattr(dask_rows, "_ANCHOR_EVERY", -1.0)  # fetched after every sweep
     rows.sweep(models, 1.0)
     client.lose(client.workers[0])
     rows.sums()
@@ -468,7 +462,7 @@ def test_workers_that_are_lost_forever_end_the_fit(data, words, few_batches):
 
 
 def test_an_error_of_a_healthy_worker_is_not_taken_for_a_loss(data, words, monkeypatch):
-    monkeypatch.setattr(dask_engine, "_CERTAINTY", 0.2)
+    monkeypatch.setattr(dask_rows, "_CERTAINTY", 0.2)
     problem = make_problem("covariance", data, words)
     problem.terms[0].cut = lambda ranges: _failing(problem.terms[0])
     client = FakeClient(2)

@@ -7,7 +7,8 @@ import scipy.sparse as sp
 from scipy.special import softmax
 
 from nodeproof import Problem, threads
-from nodeproof.graph import Affinity, Graph
+from nodeproof.affinity import Affinity
+from nodeproof.graph import Graph
 from nodeproof.problem import Models
 from nodeproof.solvers import sweep
 from nodeproof.solvers.sweep import Sweeper, count_batches

@@ -5,8 +5,9 @@ import pytest
 from sklearn.base import clone
 
 from nodeproof import NodeClassifier, Problem
+from nodeproof.affinity import Affinity
 from nodeproof.errors import InputError
-from nodeproof.graph import Affinity, Graph
+from nodeproof.graph import Graph
 from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Covariance, Labels, NodeData
 

@@ -16,9 +16,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
+from nodeproof.affinity import Affinity
 from nodeproof.choices import choose_weights
 from nodeproof.errors import InputError
-from nodeproof.graph import Affinity, Graph
+from nodeproof.graph import Graph
 from nodeproof.new_links import check_links
 from nodeproof.problem import Models, Problem
 from nodeproof.smoothing import Reduction

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import gammaln, xlogy
 
-from nodeproof.graph import Affinity, Graph
+from nodeproof.affinity import Affinity
+from nodeproof.graph import Graph
 from nodeproof.problem import Models, Problem
 from nodeproof.terms import Covariance, Gaussian, Multinomial, NodeData, Term
 

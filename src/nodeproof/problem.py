@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import kernels, threads
+from nodeproof.affinity import Affinity
 from nodeproof.characteristic import biased_centroids, group_equal
 from nodeproof.errors import InputError
-from nodeproof.graph import Affinity, Graph
+from nodeproof.graph import Graph
 from nodeproof.norms import SumOfNorms
 from nodeproof.terms.base import Term
 from nodeproof.terms.labels import Labels

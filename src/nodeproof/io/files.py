@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from nodeproof.errors import InputError
 
 __all__ = [
+    "UNREADABLE",
     "TableFile",
     "bad_number",
     "count_of",
@@ -64,6 +65,14 @@ def file_kind(path: Path) -> str:
     )
 
 
+#: what a reader may end with on a file that is damaged, or not what its name says; zipfile raises
+#: NotImplementedError for a compression that it does not know
+UNREADABLE = (
+    *(ValueError, KeyError, EOFError, NotImplementedError),
+    *(zipfile.BadZipFile, zlib.error, pa.ArrowException),
+)
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
     """Turn whatever goes wrong in reading a file into one `InputError` that names it."""
@@ -75,11 +84,7 @@ def reading(path: Path) -> Iterator[None]:
         raise InputError(f"{path} does not exist; check the path") from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
-    except (
-        # zipfile has NotImplementedError for a compression that it does not know.
-        *(ValueError, KeyError, EOFError, NotImplementedError),
-        *(zipfile.BadZipFile, zlib.error, pa.ArrowException),
-    ) as error:
+    except UNREADABLE as error:
         raise InputError(f"cannot read {path}: {error}; is the file complete?") from None
 
 

@@ -43,10 +43,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import __version__
+from nodeproof.affinity import Affinity
 from nodeproof.certificate.instance import Instance
 from nodeproof.errors import InputError
 from nodeproof.evidence import find_suspects
-from nodeproof.graph import Affinity
 from nodeproof.inductive import FittedGraph, FittedSoftmax, Kept
 from nodeproof.inputs import Unit
 from nodeproof.io.atomic import atomic_path

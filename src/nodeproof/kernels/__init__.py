@@ -4,9 +4,16 @@ Every kernel releases the GIL and works on a range of rows, so that callers may 
 ranges on several threads: what a range gives does not depend on who runs it.
 """
 
+from nodeproof.kernels.beliefs import belief_rows, message_rows
 from nodeproof.kernels.features import products, smooth_rows, solve_each
 from nodeproof.kernels.gathering import product_rows
-from nodeproof.kernels.labels import charge_labels, count_labels
+from nodeproof.kernels.labels import (
+    charge_labels,
+    count_labels,
+    label_links,
+    settle,
+    sweep_labels,
+)
 from nodeproof.kernels.links import (
     first_bad_weight,
     inspect_links,
@@ -14,20 +21,8 @@ from nodeproof.kernels.links import (
     labelled_links,
     reverse_links,
 )
-from nodeproof.kernels.rows import (
-    belief_rows,
-    charge_rows,
-    label_links,
-    link_mass,
-    link_mass_exactly,
-    message_rows,
-    row_sums,
-    settle,
-    sweep_batches,
-    sweep_labels,
-    sweep_rows,
-    take_cells,
-)
+from nodeproof.kernels.masses import charge_rows, link_mass, link_mass_exactly, row_sums
+from nodeproof.kernels.rows import sweep_batches, sweep_rows, take_cells
 
 __all__ = [
     "belief_rows",

@@ -1,9 +1,11 @@
-"""Loops over labelled nodes."""
+"""Loops over labels: those that were given, and rows that are no more than a label."""
 
 import numpy as np
 from numba import njit
 
-__all__ = ["charge_labels", "count_labels"]
+from nodeproof.kernels.links import AHEAD, prefetch
+
+__all__ = ["charge_labels", "count_labels", "label_links", "settle", "sweep_labels"]
 
 
 @njit(cache=True, nogil=True)
@@ -40,3 +42,131 @@ def charge_labels(nodes, labels, lo, prices, out):
     for k in range(len(nodes)):
         for i in range(out.shape[1]):
             out[nodes[k] - lo, i] = prices[labels[k], i]
+
+
+@njit(cache=True, nogil=True)
+def sweep_labels(
+    lo, hi, first, cell, indptr, indices, weights, eta, labels, totals, costs, charged, log_prior,
+    ell, ell_t, new, moved, mass, change,
+):  # fmt: skip
+    """Do what `sweep_rows` does at temperature 0 for rows that are labels.
+
+    A label of −1 stands for a uniform row; new ones are never −1.
+    """
+    K = totals.shape[0]
+    links = np.empty(K)
+    score = np.empty(K)
+    scalar = ell.shape[0] == 1
+    end = len(indices) - 1
+    c = lo // cell - first // cell
+    next_cell = (lo // cell + 1) * cell
+    for v in range(lo, hi):
+        if v == next_cell:
+            c += 1
+            next_cell += cell
+        links[:] = 0.0
+        unknown = 0.0
+        for e in range(indptr[v], indptr[v + 1]):
+            prefetch(labels, indices[min(e + AHEAD, end)])
+            w = np.float64(weights[e]) if len(weights) > 0 else 1.0
+            label = labels[indices[e]]
+            if label >= 0:
+                links[label] += w
+            else:
+                unknown += w
+        h, now = eta[v], labels[v]
+        for i in range(K):
+            links[i] += unknown / K
+            own = 1.0 / K if now < 0 else np.float64(i == now)
+            score[i] = log_prior[i] - costs[v - charged, i]
+            if scalar:
+                price = ell_t[0, 0] * h
+                score[i] = ell[0, 0] * links[i] - price * (totals[i] - h * own) + score[i]
+        if not scalar:
+            for i in range(K):
+                for j in range(K):
+                    score[i] += ell[i, j] * links[j]
+            for j in range(K):
+                own = 1.0 / K if now < 0 else np.float64(j == now)
+                rest = h * (totals[j] - h * own)
+                for i in range(K):
+                    score[i] -= ell_t[i, j] * rest
+        best = 0
+        for i in range(K):
+            if score[i] > score[best]:
+                best = i
+        new[v - first] = best
+        if now != best:
+            moved[c, best] += h
+            if now >= 0:
+                moved[c, now] -= h
+                change[c] += 1.0
+            else:
+                for i in range(K):
+                    moved[c, i] -= h / K
+                change[c] += 1.0 - 1.0 / K
+        if scalar:
+            mass[c, 0, 0] += links[best]
+        else:
+            for j in range(K):
+                mass[c, best, j] += links[j]
+
+
+@njit(cache=True, nogil=True)
+def label_links(lo, hi, indptr, indices, weights, labels, mass):
+    """Add the weight of links between labels to `mass` (K×K), or of equal ones (1×1).
+
+    All labels are known.
+    """
+    K = mass.shape[0]
+    for v in range(lo, hi):
+        for e in range(indptr[v], indptr[v + 1]):
+            w = np.float64(weights[e]) if len(weights) > 0 else 1.0
+            a, b = labels[v], labels[indices[e]]
+            if K == 1:
+                mass[0, 0] += w if a == b else 0.0
+            else:
+                mass[a, b] += w
+
+
+@njit(cache=True, nogil=True)
+def settle(indptr, indices, weights, eta, costs, ell, ell_t, labels, max_sweeps, gain):
+    """Move single nodes to better classes, one after the other, while a sweep moves any.
+
+    A class costs ``c_vi − ℓ Σ_u A_uv [z_u = i] + ℓt η_v Σ_{u≠v} η_u [z_u = i]``; a move must gain
+    more than `gain`, relative to the size of these numbers. Changes `labels`; returns how many
+    moves were made.
+    """
+    n, K = costs.shape
+    totals = np.zeros(K)
+    for v in range(n):
+        totals[labels[v]] += eta[v]
+    price = np.empty(K)
+    moves = 0
+    weighted = len(weights) > 0
+    for _ in range(max_sweeps):
+        moved = 0
+        for v in range(n):
+            now = labels[v]
+            size = 0.0
+            for i in range(K):
+                others = totals[i] - (eta[v] if i == now else 0.0)
+                price[i] = costs[v, i] + ell_t * eta[v] * others
+                size = max(size, abs(price[i]))
+            for e in range(indptr[v], indptr[v + 1]):
+                a = np.float64(weights[e]) if weighted else 1.0
+                price[labels[indices[e]]] -= ell * a
+            best = now
+            for i in range(K):
+                size = max(size, abs(price[i]))
+                if price[i] < price[best]:
+                    best = i
+            if price[now] - price[best] > gain * size:
+                totals[now] -= eta[v]
+                totals[best] += eta[v]
+                labels[v] = best
+                moved += 1
+        moves += moved
+        if moved == 0:
+            break
+    return moves

@@ -1,45 +1,17 @@
-"""Loops that solve rows of W: the sweeps of block CADO, and belief propagation."""
+"""Loops that solve rows of W: the sweeps of block CADO."""
 
 import numpy as np
 from numba import njit
 
 from nodeproof.kernels.gathering import gather
-from nodeproof.kernels.links import AHEAD, prefetch
 from nodeproof.kernels.meeting import meet
 from nodeproof.kernels.vectors import exp_rows, padded
 
-__all__ = [
-    "belief_rows",
-    "charge_rows",
-    "label_links",
-    "link_mass",
-    "link_mass_exactly",
-    "message_rows",
-    "row_sums",
-    "settle",
-    "sweep_batches",
-    "sweep_labels",
-    "sweep_rows",
-    "take_cells",
-]
-
-# Keeps divisors away from zero; far below what any probability in float32 can be.
-_SMALL = 1e-100
-
-
-@njit(cache=True, nogil=True)
-def _gather_exactly(v, indptr, indices, weights, W, links):
-    """Write Σ_u A_vu W_u, shape (K,), to `links` for W of any type, all in float64."""
-    links[:] = 0.0
-    for e in range(indptr[v], indptr[v + 1]):
-        u = indices[e]
-        w = np.float64(weights[e]) if len(weights) > 0 else 1.0
-        for i in range(W.shape[1]):
-            links[i] += w * W[u, i]
+__all__ = ["null_score", "row_moved", "softmax", "sweep_batches", "sweep_rows", "take_cells"]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _softmax(score, temperature, shares, out, at):
+def softmax(score, temperature, shares, out, at):
     """Write softmax(score / T) to row `at` of `out`; T = 0 puts all on the first maximum.
 
     `shares` is a float32 array for the work, of :func:`padded` length.
@@ -76,7 +48,7 @@ def _softmax(score, temperature, shares, out, at):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _null_score(v, eta, totals, W, ell_t, score):
+def null_score(v, eta, totals, W, ell_t, score):
     """Subtract Σ_j (ℓt)_ij η_v (Σ_u η_u W_uj − η_v W_vj); `ell_t` is 1×1 or K×K."""
     K = score.shape[0]
     h = eta[v]
@@ -91,7 +63,7 @@ def _null_score(v, eta, totals, W, ell_t, score):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _moved(v, W, new, at, eta, moved, c):
+def row_moved(v, W, new, at, eta, moved, c):
     """Add η_v (new_at − W_v) to ``moved[c]``; return the largest |new_at,i − W_vi|."""
     largest = 0.0
     h = eta[v]
@@ -142,9 +114,9 @@ def sweep_rows(
                 score[i] = log_prior[i] - costs[cost, i]
                 for j in range(K):
                     score[i] += ell[i, j] * links[j]
-            _null_score(v, eta, totals, W, ell_t, score)
-        _softmax(score, temperature, shares, new, at)
-        change[c] += _moved(v, W, new, at, eta, moved, c)
+            null_score(v, eta, totals, W, ell_t, score)
+        softmax(score, temperature, shares, new, at)
+        change[c] += row_moved(v, W, new, at, eta, moved, c)
         if scalar:
             inside = 0.0
             for i in range(K):
@@ -211,316 +183,3 @@ def sweep_batches(
         if n_threads > 1:
             arrivals += n_threads
             meet(counter, arrivals)
-
-
-@njit(cache=True, nogil=True)
-def sweep_labels(
-    lo, hi, first, cell, indptr, indices, weights, eta, labels, totals, costs, charged, log_prior,
-    ell, ell_t, new, moved, mass, change,
-):  # fmt: skip
-    """Do what `sweep_rows` does at temperature 0 for rows that are labels.
-
-    A label of −1 stands for a uniform row; new ones are never −1.
-    """
-    K = totals.shape[0]
-    links = np.empty(K)
-    score = np.empty(K)
-    scalar = ell.shape[0] == 1
-    end = len(indices) - 1
-    c = lo // cell - first // cell
-    next_cell = (lo // cell + 1) * cell
-    for v in range(lo, hi):
-        if v == next_cell:
-            c += 1
-            next_cell += cell
-        links[:] = 0.0
-        unknown = 0.0
-        for e in range(indptr[v], indptr[v + 1]):
-            prefetch(labels, indices[min(e + AHEAD, end)])
-            w = np.float64(weights[e]) if len(weights) > 0 else 1.0
-            label = labels[indices[e]]
-            if label >= 0:
-                links[label] += w
-            else:
-                unknown += w
-        h, now = eta[v], labels[v]
-        for i in range(K):
-            links[i] += unknown / K
-            own = 1.0 / K if now < 0 else np.float64(i == now)
-            score[i] = log_prior[i] - costs[v - charged, i]
-            if scalar:
-                price = ell_t[0, 0] * h
-                score[i] = ell[0, 0] * links[i] - price * (totals[i] - h * own) + score[i]
-        if not scalar:
-            for i in range(K):
-                for j in range(K):
-                    score[i] += ell[i, j] * links[j]
-            for j in range(K):
-                own = 1.0 / K if now < 0 else np.float64(j == now)
-                rest = h * (totals[j] - h * own)
-                for i in range(K):
-                    score[i] -= ell_t[i, j] * rest
-        best = 0
-        for i in range(K):
-            if score[i] > score[best]:
-                best = i
-        new[v - first] = best
-        if now != best:
-            moved[c, best] += h
-            if now >= 0:
-                moved[c, now] -= h
-                change[c] += 1.0
-            else:
-                for i in range(K):
-                    moved[c, i] -= h / K
-                change[c] += 1.0 - 1.0 / K
-        if scalar:
-            mass[c, 0, 0] += links[best]
-        else:
-            for j in range(K):
-                mass[c, best, j] += links[j]
-
-
-@njit(cache=True, nogil=True)
-def label_links(lo, hi, indptr, indices, weights, labels, mass):
-    """Add the weight of links between labels to `mass` (K×K), or of equal ones (1×1).
-
-    All labels are known.
-    """
-    K = mass.shape[0]
-    for v in range(lo, hi):
-        for e in range(indptr[v], indptr[v + 1]):
-            w = np.float64(weights[e]) if len(weights) > 0 else 1.0
-            a, b = labels[v], labels[indices[e]]
-            if K == 1:
-                mass[0, 0] += w if a == b else 0.0
-            else:
-                mass[a, b] += w
-
-
-@njit(cache=True, nogil=True)
-def row_sums(lo, hi, eta, W, totals, sizes, squares):
-    """Add Σ η_v W_v, Σ W_v and Σ η_v² W_v W_vᵀ (K×K, or its trace, 1×1) over rows lo…hi."""
-    K = W.shape[1]
-    scalar = squares.shape[0] == 1
-    for v in range(lo, hi):
-        h = eta[v]
-        inside = 0.0
-        for i in range(K):
-            w = np.float64(W[v, i])
-            totals[i] += h * w
-            sizes[i] += w
-            inside += w * w
-        if scalar:
-            squares[0, 0] += h * h * inside
-        else:
-            for i in range(K):
-                for j in range(K):
-                    squares[i, j] += h * h * W[v, i] * np.float64(W[v, j])
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _log(x):
-    """Return log x of a positive number that is not subnormal, to ten digits."""
-    bits = np.float64(x).view(np.int64)
-    k = (bits >> 52) - 1023
-    m = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
-    if m > 1.4142135623730951:
-        m *= 0.5
-        k += 1
-    s = (m - 1.0) / (m + 1.0)
-    q = s * s
-    series = 1.0 + q * (
-        1 / 3 + q * (1 / 5 + q * (1 / 7 + q * (1 / 9 + q * (1 / 11 + q * (1 / 13)))))
-    )
-    return k * 0.6931471805599453 + 2.0 * s * series
-
-
-@njit(cache=True, nogil=True)
-def charge_rows(W, costs, log_prior, temperature):
-    """Return Σ W (C − log π) + T Σ W log W; both arrays hold the same rows."""
-    total = 0.0
-    for v in range(W.shape[0]):
-        for i in range(W.shape[1]):
-            w = np.float64(W[v, i])
-            if w > 0.0:
-                charged = costs[v, i] - log_prior[i]
-                if temperature != 0.0:
-                    charged += temperature * _log(w)
-                total += w * charged
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _bounded_exp(ell, weight, gain):
-    """Write e^(ℓ·weight) to `gain`, kept within 1e±100 so that nothing overflows."""
-    for i in range(ell.shape[0]):
-        for j in range(ell.shape[1]):
-            gain[i, j] = np.exp(min(max(ell[i, j] * weight, -230.0), 230.0))
-
-
-@njit(cache=True, nogil=True)
-def _factor(message, gain, factor):
-    """Write Σ_j gain_ij message_j to `factor`; a 1×1 gain is that of equal classes, else 1."""
-    K = factor.shape[0]
-    if gain.shape[0] == 1:
-        for i in range(K):
-            factor[i] = max(1.0 + (gain[0, 0] - 1.0) * message[i], _SMALL)
-    else:
-        for i in range(K):
-            total = 0.0
-            for j in range(K):
-                total += gain[i, j] * message[j]
-            factor[i] = max(total, _SMALL)
-
-
-@njit(cache=True, nogil=True)
-def belief_rows(
-    lo, hi, first, indptr, weights, eta, W, totals, costs, log_prior, ell, ell_t, messages, new,
-    moved,
-):  # fmt: skip
-    """Solve rows lo…hi by belief propagation on the links; write row v to ``new[v − first]``.
-
-    ``messages[e]`` is what the far end of link e of row v believes without v, shape (nnz, K).
-    A link multiplies by ``Σ_j e^ℓ_ij messages[e, j]``; pairs without a link count as in
-    `sweep_rows`. Adds to ``moved[i]`` the change of Σ η_v W_vi, returns Σ_v max_i |ΔW_vi|.
-    """
-    K = W.shape[1]
-    factor = np.empty(K)
-    product = np.empty(K)
-    score = np.empty(K)
-    shares = np.zeros(padded(K), dtype=np.float32)
-    change = 0.0
-    weighted = len(weights) > 0
-    gain = np.empty_like(ell)
-    _bounded_exp(ell, 1.0, gain)
-    # So many factors can be multiplied before a logarithm must be taken.
-    room = 1 if weighted else max(1, int(400.0 / (np.abs(ell).max() + 1.0)))
-    for v in range(lo, hi):
-        score[:] = 0.0
-        product[:] = 1.0
-        pending = 0
-        for e in range(indptr[v], indptr[v + 1]):
-            if weighted:
-                _bounded_exp(ell, weights[e], gain)
-            _factor(messages[e], gain, factor)
-            for i in range(K):
-                product[i] *= factor[i]
-            pending += 1
-            if pending >= room:
-                pending = 0
-                for i in range(K):
-                    score[i] += np.log(product[i])
-                    product[i] = 1.0
-        for i in range(K):
-            score[i] += np.log(product[i])
-        _null_score(v, eta, totals, W, ell_t, score)
-        for i in range(K):
-            score[i] += log_prior[i] - costs[v, i]
-        at = v - first
-        _softmax(score, 1.0, shares, new, at)
-        change += _moved(v, W, new, at, eta, moved, 0)
-    return change
-
-
-@njit(cache=True, nogil=True)
-def message_rows(lo, hi, first, first_link, indptr, weights, ell, messages, new, out):
-    """Write what each row lo…hi believes without the far end of link e to ``out[e − first_link]``.
-
-    That is its belief ``new[v − first]`` less the factor which the link brought, normalised.
-    """
-    K = messages.shape[1]
-    factor = np.empty(K)
-    weighted = len(weights) > 0
-    gain = np.empty_like(ell)
-    _bounded_exp(ell, 1.0, gain)
-    for v in range(lo, hi):
-        row = new[v - first]
-        for e in range(indptr[v], indptr[v + 1]):
-            if weighted:
-                _bounded_exp(ell, weights[e], gain)
-            _factor(messages[e], gain, factor)
-            total = _SMALL
-            for i in range(K):
-                factor[i] = row[i] / factor[i]
-                total += factor[i]
-            for i in range(K):
-                out[e - first_link, i] = factor[i] / total
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _add_mass(v, W, links, mass):
-    """Add W_v ⊗ links to `mass` (K×K), or its trace (1×1)."""
-    if mass.shape[0] == 1:
-        inside = 0.0
-        for i in range(W.shape[1]):
-            inside += W[v, i] * links[i]
-        mass[0, 0] += inside
-    else:
-        for i in range(W.shape[1]):
-            for j in range(W.shape[1]):
-                mass[i, j] += W[v, i] * links[j]
-
-
-@njit(cache=True, nogil=True)
-def link_mass(lo, hi, indptr, indices, weights, W, mass):
-    """Add Σ_v W_vi (AW)_vj over rows lo…hi to `mass` (K×K), or its trace (1×1); W float32."""
-    K = W.shape[1]
-    sums = np.empty(16, dtype=np.float32)
-    links = np.empty(K)
-    flat = W.reshape(-1)
-    for v in range(lo, hi):
-        gather(indptr[v], indptr[v + 1], indices, weights, flat, K, sums, links)
-        _add_mass(v, W, links, mass)
-
-
-@njit(cache=True, nogil=True)
-def link_mass_exactly(lo, hi, indptr, indices, weights, W, mass):
-    """Add the same for W of any type, all in float64."""
-    links = np.empty(W.shape[1])
-    for v in range(lo, hi):
-        _gather_exactly(v, indptr, indices, weights, W, links)
-        _add_mass(v, W, links, mass)
-
-
-@njit(cache=True, nogil=True)
-def settle(indptr, indices, weights, eta, costs, ell, ell_t, labels, max_sweeps, gain):
-    """Move single nodes to better classes, one after the other, while a sweep moves any.
-
-    A class costs ``c_vi − ℓ Σ_u A_uv [z_u = i] + ℓt η_v Σ_{u≠v} η_u [z_u = i]``; a move must gain
-    more than `gain`, relative to the size of these numbers. Changes `labels`; returns how many
-    moves were made.
-    """
-    n, K = costs.shape
-    totals = np.zeros(K)
-    for v in range(n):
-        totals[labels[v]] += eta[v]
-    price = np.empty(K)
-    moves = 0
-    weighted = len(weights) > 0
-    for _ in range(max_sweeps):
-        moved = 0
-        for v in range(n):
-            now = labels[v]
-            size = 0.0
-            for i in range(K):
-                others = totals[i] - (eta[v] if i == now else 0.0)
-                price[i] = costs[v, i] + ell_t * eta[v] * others
-                size = max(size, abs(price[i]))
-            for e in range(indptr[v], indptr[v + 1]):
-                a = np.float64(weights[e]) if weighted else 1.0
-                price[labels[indices[e]]] -= ell * a
-            best = now
-            for i in range(K):
-                size = max(size, abs(price[i]))
-                if price[i] < price[best]:
-                    best = i
-            if price[now] - price[best] > gain * size:
-                totals[now] -= eta[v]
-                totals[best] += eta[v]
-                labels[v] = best
-                moved += 1
-        moves += moved
-        if moved == 0:
-            break
-    return moves

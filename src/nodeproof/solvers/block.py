@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import threads
+from nodeproof.affinity import Affinity
 from nodeproof.errors import InputError
-from nodeproof.graph import Affinity
 from nodeproof.problem import Models, Problem
 from nodeproof.solvers.align import best_match
 from nodeproof.solvers.base import (

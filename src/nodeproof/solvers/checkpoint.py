@@ -13,15 +13,15 @@ from inspect import getattr_static
 from os import PathLike
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from nodeproof.affinity import Affinity
 from nodeproof.errors import InputError
-from nodeproof.graph import Affinity
 from nodeproof.io.atomic import atomic_path
+from nodeproof.io.files import UNREADABLE
 from nodeproof.problem import Models, Problem
 from nodeproof.solvers.base import Result, Status
 from nodeproof.terms.base import Term
@@ -32,9 +32,6 @@ _FORMAT = 1
 
 # Bytes of an array that are looked at to tell it from others.
 _SAMPLE = 2**22
-
-# What reading an archive may end with, beside what is wrong with its contents.
-_BROKEN = (BadZipFile, EOFError, NotImplementedError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -142,7 +139,7 @@ class Checkpoint:
             header, arrays = self._read()
             found = header["format"], header["purpose"]
             session = _unpack(header, arrays) if found == (_FORMAT, self.purpose) else None
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, *_BROKEN) as error:
+        except (OSError, LookupError, TypeError, AttributeError, *UNREADABLE) as error:
             raise InputError(
                 f"{self.path} is not a checkpoint that can be read: remove it ({error})"
             ) from None

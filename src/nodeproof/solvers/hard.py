@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import kernels, threads
-from nodeproof.graph import Affinity, RowSums
+from nodeproof.affinity import Affinity
+from nodeproof.graph import RowSums
 from nodeproof.solvers.sweep import Charges, Sweeper
 
-__all__ = ["HardSweep", "OneHot"]
+__all__ = ["OneHot", "sweep_labels"]
 
 Array = NDArray[np.float64]
 
@@ -34,9 +35,6 @@ class OneHot:
     array([[1.  , 0.  , 0.  , 0.  ],
            [0.25, 0.25, 0.25, 0.25]], dtype=float32)
     """
-
-    dtype = np.dtype(np.float32)
-    ndim = 2
 
     def __init__(self, labels: NDArray[Any], n_classes: int) -> None:
         self.labels, self.shape = labels, (len(labels), n_classes)
@@ -69,25 +67,9 @@ class OneHot:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.asarray(self[:], dtype=dtype)
 
-    def sum(self, axis: int = 0, dtype: Any = np.float64) -> Array:
-        """Return the sizes of the classes (axis 0), as for an array of rows."""
-        if axis != 0:
-            raise ValueError("rows sum to one: only axis 0 is of interest")
-        K = self.shape[1]
-        counts = np.bincount(self.labels + 1, minlength=K + 1).astype(dtype)
-        return np.asarray(counts[1:] + counts[0] / K)
-
-    def astype(self, dtype: Any) -> NDArray[Any]:
-        """Return all rows as an array."""
-        return np.asarray(self, dtype=dtype)
-
     def argmax(self, axis: int = 1) -> NDArray[np.int64]:
         """Return the class of each row; the first, of uniform ones."""
         return np.maximum(self.labels, 0).astype(np.int64)
-
-    def copy(self) -> OneHot:
-        """Return a copy."""
-        return OneHot(self.labels.copy(), self.shape[1])
 
     def reorder(self, order: NDArray[np.int64]) -> None:
         """Let class i be what was class order[i]."""
@@ -124,44 +106,41 @@ class OneHot:
         return threads.sum_rows(part, len(self))
 
 
-class HardSweep:
-    """One sweep over labels.
+def sweep_labels(
+    sweeper: Sweeper, W: OneHot, affinity: Affinity | None, log_prior: Array, totals: Array
+) -> tuple[float, Array]:
+    """Solve every row once, in place; see :meth:`Sweeper.sweep`.
 
     Parameters
     ----------
     sweeper : Sweeper
         Knows the batches, the links and, charged with class models, the costs.
+    W : OneHot
+        The labels.
+    affinity, log_prior, totals
+        As for rows.
     """
+    n, K = W.shape
+    if affinity is None:
+        affinity = Affinity(np.zeros((1, 1)), np.zeros((1, 1)))
+    ell, ell_t = affinity.ell, affinity.ell_t
+    cells = -(-sweeper.batch // sweeper.cell) + 1
+    moved, mass = np.zeros((cells, K)), np.zeros((cells, *ell.shape))
+    changes, links, totals = np.zeros(cells), np.zeros_like(ell), np.array(totals)
+    new = np.empty(sweeper.batch, dtype=W.labels.dtype)
+    change, charges = 0.0, Charges(sweeper, W)
+    for first, last in sweeper.batches():
+        charges.advance(first, last)
 
-    def __init__(self, sweeper: Sweeper) -> None:
-        self.sweeper = sweeper
+        def solve(lo: int, hi: int, first: int = first) -> None:
+            kernels.sweep_labels(
+                lo, hi, first, sweeper.cell, sweeper.indptr, sweeper.indices, sweeper.weights,
+                sweeper.eta, W.labels, totals, charges.costs, charges.first, log_prior, ell,
+                ell_t, new, moved, mass, changes,
+            )  # fmt: skip
 
-    def run(
-        self, W: OneHot, affinity: Affinity | None, log_prior: Array, totals: Array
-    ) -> tuple[float, Array]:
-        """Solve every row once, in place; see :meth:`Sweeper.sweep`."""
-        sweeper = self.sweeper
-        n, K = W.shape
-        if affinity is None:
-            affinity = Affinity(np.zeros((1, 1)), np.zeros((1, 1)))
-        ell, ell_t = affinity.ell, affinity.ell_t
-        cells = -(-sweeper.batch // sweeper.cell) + 1
-        moved, mass = np.zeros((cells, K)), np.zeros((cells, *ell.shape))
-        changes, links, totals = np.zeros(cells), np.zeros_like(ell), np.array(totals)
-        new = np.empty(sweeper.batch, dtype=W.labels.dtype)
-        change, charges = 0.0, Charges(sweeper, W)
-        for first, last in sweeper.batches():
-            charges.advance(first, last)
-
-            def solve(lo: int, hi: int, first: int = first) -> None:
-                kernels.sweep_labels(
-                    lo, hi, first, sweeper.cell, sweeper.indptr, sweeper.indices, sweeper.weights,
-                    sweeper.eta, W.labels, totals, charges.costs, charges.first, log_prior, ell,
-                    ell_t, new, moved, mass, changes,
-                )  # fmt: skip
-
-            threads.share(solve, first, last, sweeper.cell)
-            W.labels[first:last] = new[: last - first]
-            count = (last - 1) // sweeper.cell - first // sweeper.cell + 1
-            change += kernels.take_cells(count, moved, mass, changes, totals, links)
-        return change / n, links
+        threads.share(solve, first, last, sweeper.cell)
+        W.labels[first:last] = new[: last - first]
+        count = (last - 1) // sweeper.cell - first // sweeper.cell + 1
+        change += kernels.take_cells(count, moved, mass, changes, totals, links)
+    return change / n, links

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import threads
+from nodeproof.affinity import Affinity
 from nodeproof.errors import InputError
-from nodeproof.graph import Affinity, RowSums
+from nodeproof.graph import RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.solvers.align import agreement
-from nodeproof.solvers.hard import HardSweep, OneHot
+from nodeproof.solvers.hard import OneHot, sweep_labels
 from nodeproof.solvers.sweep import Sweeper
+from nodeproof.terms.base import is_summable
 
 __all__ = ["HardRows", "LocalEngine", "LocalRows", "check_engine", "open_engine"]
 
@@ -131,7 +133,7 @@ class LocalRows:
         return self.W
 
     def assumed(self, labels: NDArray[np.int64] | None, look: bool) -> Affinity:
-        """Return the affinity to begin with; see :meth:`nodeproof.graph.Affinity.assumed`."""
+        """Return the affinity to begin with; see :meth:`nodeproof.affinity.Affinity.assumed`."""
         graph = self.problem.graph
         assert graph is not None
         masses = (self.link_mass(), self.sums().pairs) if look else None
@@ -146,7 +148,7 @@ class HardRows(LocalRows):
     def fit_terms(self, kept: tuple[Array, ...] | None, tol: float) -> tuple[Array, ...]:
         """Return the class models; terms that need more than sums are given an array."""
         problem = self.problem
-        by_ranges = problem.calibrated and all(term.summable for term in problem.terms)
+        by_ranges = problem.calibrated and all(map(is_summable, problem.terms))
         W: Any = self.W if by_ranges else np.asarray(self.W)
         return problem.fit_terms(W, kept, tol)
 
@@ -164,7 +166,7 @@ class HardRows(LocalRows):
         """Solve every row once."""
         self.sweeper.charge(models)
         totals = self.sums().totals if totals is None else totals
-        return HardSweep(self.sweeper).run(self.W, models.affinity, models.log_prior, totals)
+        return sweep_labels(self.sweeper, self.W, models.affinity, models.log_prior, totals)
 
     def reorder(self, order: NDArray[np.int64]) -> None:
         """Let class i be what was class order[i]."""

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import kernels, threads
-from nodeproof.graph import Affinity, RowSums
+from nodeproof.affinity import Affinity
+from nodeproof.graph import RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.terms.base import Term
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from nodeproof.sets import ConvexSet
 from nodeproof.smoothing import Smoothing
 from nodeproof.terms.class_loss import ClassLoss, NodewiseLoss
 
-__all__ = ["NodeData", "Term", "cut_rows"]
+__all__ = ["NodeData", "SummableTerm", "Term", "cut_rows", "is_summable"]
 
 Array = NDArray[np.float64]
 
@@ -57,9 +57,9 @@ class Term(ABC):
     that a node pays at its own mixture ``θ_v = Σ_i W_vi θ_i``; or *calibrated*, by the
     −log-likelihood of the node in each class.
 
-    To add a term, write `bind`, `loss`, `loss_gradient` and `refit` for the first, `estimate` (or
-    `sums` and `estimate_from`), `cost` and `penalty` for the second. Models are one array of
-    shape (K, ...).
+    To add a term, write `bind`, `loss`, `loss_gradient` and `refit` for the first, `estimate`,
+    `cost` and `penalty` for the second; where sums over the nodes are all it takes, make it a
+    `SummableTerm`. Models are one array of shape (K, ...).
     """
 
     #: what the term draws on; also picks its weight out of (β_g, β_f, β_l)
@@ -160,30 +160,9 @@ class Term(ABC):
 
     # The likelihood. --------------------------------------------------------------------
 
-    #: whether `estimate` needs no more than sums over the nodes: then write `sums` and
-    #: `estimate_from` instead of it, and nodes may be spread over machines
-    summable: bool = False
-
+    @abstractmethod
     def estimate(self, W: NDArray[Any]) -> Array:
         """Return the class models that are most probable given W, shape (K, ...)."""
-        return self.estimate_from(
-            threads.sum_rows(lambda lo, hi: self.sums(W[lo:hi], lo, hi), self.n_nodes)
-        )
-
-    def sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
-        """Return the sums over the nodes lo…hi, whose rows these are, that estimates need."""
-        raise NotImplementedError(f"{type(self).__name__} has neither `estimate` nor `sums`")
-
-    def estimate_from(self, sums: Array) -> Array:
-        """Return the class models that are most probable given the sums over all nodes."""
-        raise NotImplementedError(f"{type(self).__name__} has no `estimate_from`")
-
-    def cut(self, ranges: Sequence[tuple[int, int]]) -> Self:
-        """Return a copy that holds the nodes of these ranges only, numbered anew.
-
-        What was worked out for all nodes stays. For terms that are `summable`.
-        """
-        raise NotImplementedError(f"{type(self).__name__} cannot be cut")
 
     @abstractmethod
     def cost(self, models: Array, lo: int, hi: int) -> Array:
@@ -200,6 +179,45 @@ class Term(ABC):
     def penalty(self, models: Array) -> float:
         """Return the −log-prior under which `estimate` is most probable (0: flat)."""
         return 0.0
+
+
+class SummableTerm(Term):
+    """A term whose class models need no more than sums over the nodes.
+
+    Its nodes can be spread over machines: each sums over its own. Write `sums`, `estimate_from`
+    and `cut` instead of `estimate`.
+    """
+
+    def estimate(self, W: NDArray[Any]) -> Array:
+        """Return the class models that are most probable given W, shape (K, ...)."""
+        return self.estimate_from(
+            threads.sum_rows(lambda lo, hi: self.sums(W[lo:hi], lo, hi), self.n_nodes)
+        )
+
+    @property
+    def summable(self) -> bool:
+        """Whether sums suffice with these settings."""
+        return True
+
+    @abstractmethod
+    def sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
+        """Return the sums over the nodes lo…hi, whose rows these are, that estimates need."""
+
+    @abstractmethod
+    def estimate_from(self, sums: Array) -> Array:
+        """Return the class models that are most probable given the sums over all nodes."""
+
+    @abstractmethod
+    def cut(self, ranges: Sequence[tuple[int, int]]) -> Self:
+        """Return a copy that holds the nodes of these ranges only, numbered anew.
+
+        What was worked out for all nodes stays.
+        """
+
+
+def is_summable(term: Term) -> TypeGuard[SummableTerm]:
+    """Tell whether a term's class models need no more than sums over the nodes."""
+    return isinstance(term, SummableTerm) and term.summable
 
 
 def cut_rows(array: Any, ranges: Sequence[tuple[int, int]]) -> Any:

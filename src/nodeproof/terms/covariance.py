@@ -14,7 +14,7 @@ from scipy.linalg import cho_solve
 from nodeproof import kernels, threads
 from nodeproof.errors import InputError
 from nodeproof.sets import SpectralBox
-from nodeproof.terms.base import Array, NodeData, Term, cut_rows
+from nodeproof.terms.base import Array, NodeData, SummableTerm, cut_rows
 from nodeproof.terms.class_loss import ClassLoss
 
 __all__ = ["Covariance"]
@@ -25,7 +25,7 @@ MOST_FEATURES = 512
 _MOST_PRODUCTS = 2**16
 
 
-class Covariance(Term):
+class Covariance(SummableTerm):
     """Features with a covariance a class.
 
     The paper's loss is ``f(x; R) = (xᵀR⁻¹x + tr R)/m`` over the spectral box. Its optimum for
@@ -148,8 +148,6 @@ class Covariance(Term):
         """Return ``(tr C_i R_i⁻¹ + N_i tr R_i)/m``, C_i the class moment, N_i its size."""
         sizes = W.sum(axis=0, dtype=np.float64)
         return MomentLoss(self.models_set, self._moments(W), sizes)
-
-    summable = True
 
     def sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
         """Return ``Σ_v W_vi`` and the upper triangle of ``Σ_v W_vi x_v x_vᵀ``, a row a class."""

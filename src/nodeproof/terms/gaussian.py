@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from nodeproof import threads
 from nodeproof.errors import InputError
 from nodeproof.sets import Box
-from nodeproof.terms.base import Array, NodeData, Term, cut_rows
+from nodeproof.terms.base import Array, NodeData, SummableTerm, cut_rows
 from nodeproof.terms.class_loss import ClassLoss
 from nodeproof.terms.covariance import MOST_FEATURES
 
@@ -27,7 +27,7 @@ FLOOR = 1e-9
 _MOST_ENTRIES = 2**22
 
 
-class Gaussian(Term):
+class Gaussian(SummableTerm):
     """Features that are normal in each class, about a mean of its own.
 
     Calibrated, the model of class i is ``(μ_i, Σ_i)``, the mean in its first row and the
@@ -182,7 +182,7 @@ class Gaussian(Term):
     # The likelihood. --------------------------------------------------------------------
 
     @property
-    def summable(self) -> bool:  # type: ignore[override]
+    def summable(self) -> bool:
         """Whether sums over the nodes suffice; a shared covariance takes two passes."""
         return self.covariance != "shared"
 

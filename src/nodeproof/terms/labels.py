@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from nodeproof import kernels, threads
 from nodeproof.errors import InputError
 from nodeproof.sets import Simplex
-from nodeproof.terms.base import Array, NodeData, Term, cut_rows
+from nodeproof.terms.base import Array, NodeData, SummableTerm, cut_rows
 from nodeproof.terms.class_loss import LinearLoss
 
 __all__ = ["Labels", "label_mass"]
 
 
-class Labels(Term):
+class Labels(SummableTerm):
     """Given labels; the model of class i is ``π_i``, how often each label is given there.
 
     The paper's loss is ``f(y = j; π) = −π_j`` at labelled nodes and 0 elsewhere, over the
@@ -101,8 +101,6 @@ class Labels(Term):
     def class_loss(self, W: NDArray[Any]) -> LinearLoss:
         """Return ``−Σ_j c_ij π_ij``, c_ij how much of label j the class holds."""
         return LinearLoss(self.models_set, -self._counts(W))
-
-    summable = True
 
     def sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
         """Return ``Σ_{v: y_v = j} W_vi``, shape (classes, K labels)."""

@@ -1,0 +1,197 @@
+"""How strongly links bind: affinities, assumed at first and then estimated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof import kernels
+from nodeproof.graph import Graph
+
+__all__ = ["Affinity"]
+
+Array = NDArray[np.float64]
+
+# How many links a guess about the contrast of densities is worth.
+_GUESS_LINKS = 20.0
+
+
+# Links of so many labelled nodes, evenly spaced, say how densely classes are linked.
+_MOST_ASKED = 20_000
+
+
+# Keeps estimated densities off 0 and 1, where log-odds are infinite.
+_TINY = 1e-12
+
+
+@dataclass(frozen=True)
+class Affinity:
+    """How strongly links (and missing links) bind: ``ℓ`` and ``ℓt``, one pair or K×K.
+
+    A link between classes i and j is worth ``ℓ_ij`` to a node, a pair of weight N costs
+    ``(ℓt)_ij · N``. With one pair, it holds for i = j and the others are zero. The product ℓt
+    is kept as one number, because t alone is 0/0 where links say nothing.
+
+    Attributes
+    ----------
+    ell, ell_t : ndarray of shape (1, 1) or (K, K)
+        Both symmetric.
+    constant : float
+        What the −log-likelihood has beside the sum over pairs, so that estimates can be
+        compared; 0 for fixed weights.
+    """
+
+    ell: Array
+    ell_t: Array
+    constant: float = 0.0
+
+    @classmethod
+    def fixed(cls, s: float, t: float) -> Affinity:
+        """Return the pair of the paper's objective with scale s and threshold t: ℓ = 2s."""
+        return cls(np.array([[2.0 * s]]), np.array([[2.0 * s * t]]))
+
+    @classmethod
+    def assumed(
+        cls,
+        graph: Graph,
+        labels: NDArray[np.int64] | None = None,
+        masses: tuple[Array, Array] | None = None,
+    ) -> Affinity:
+        """Return the pair to begin with, from the labelled nodes and a guess.
+
+        The guess is that links are twice as dense inside classes, at the graph's mean density;
+        or half as dense, where the start says so beyond chance. It weighs as much as
+        ``_GUESS_LINKS`` links each way; links among labelled nodes are counted on top.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n,), optional
+            Given labels, −1 where there is none.
+        masses : pair of ndarray of shape (1, 1), optional
+            Link mass and pair mass of the rows that a solver starts from.
+        """
+        links, pairs = np.zeros(2), np.zeros(2)
+        if labels is not None and (labels >= 0).any():
+            links, pairs = _labelled_mass(graph, labels)
+        guess = graph.density * np.array([np.sqrt(2.0), np.sqrt(0.5)])
+        if masses is not None and _avoids_itself(graph, *masses):
+            guess = guess[::-1]
+        weight = _GUESS_LINKS * graph.unit / graph.density if graph.density > 0 else 1.0
+        rates = _bounded((links + weight * guess) / (pairs + weight), graph)
+        worth, price = _worth_and_price(rates, graph)
+        return cls(np.array([[worth[0] - worth[1]]]), np.array([[price[0] - price[1]]]))
+
+    @classmethod
+    def estimate(cls, graph: Graph, links: Array, pairs: Array) -> Affinity:
+        """Return the likeliest affinities, given what links and pairs the classes share.
+
+        Parameters
+        ----------
+        graph : Graph
+            Says which likelihood holds: Bernoulli for 0/1 links under the uniform null model,
+            Poisson otherwise.
+        links, pairs : ndarray of shape (1, 1) or (K, K)
+            As :meth:`Graph.link_mass` and :meth:`Graph.pair_mass` give them: one affinity for
+            all classes, or one for each two.
+        """
+        if links.shape == (1, 1):
+            inside = np.array([links[0, 0], graph.total - links[0, 0]])
+            within = np.array([pairs[0, 0], graph.all_pairs - pairs[0, 0]])
+            worth, price = _worth_and_price(_rates(inside, within, graph), graph)
+            constant = 0.5 * (price[1] * graph.all_pairs - worth[1] * graph.total)
+            return cls(
+                np.array([[worth[0] - worth[1]]]),
+                np.array([[price[0] - price[1]]]),
+                constant + _rate_penalty(worth, price, graph),
+            )
+        links = 0.5 * (links + links.T)
+        worth, price = _worth_and_price(_rates(links, pairs, graph), graph)
+        # A common offset of all worths changes nothing but the size of the numbers.
+        offset = float(worth.mean())
+        constant = _rate_penalty(worth, price, graph) - 0.5 * offset * graph.total
+        return cls(worth - offset, price, constant)
+
+    def times(self, factor: float) -> Affinity:
+        """Return all of it multiplied."""
+        if factor == 1.0:
+            return self
+        return Affinity(factor * self.ell, factor * self.ell_t, factor * self.constant)
+
+    @property
+    def t(self) -> float:
+        """The threshold (one pair only); nan where ℓ is 0."""
+        ell = float(self.ell[0, 0])
+        return float(self.ell_t[0, 0]) / ell if ell else float("nan")
+
+    def energy(self, links: Array, pairs: Array) -> float:
+        """Return ``−½ Σ_ij (ℓ_ij M_ij − (ℓt)_ij P_ij)`` plus the constant.
+
+        Parameters
+        ----------
+        links, pairs : ndarray of the shape of ℓ
+            As :meth:`Graph.link_mass` and :meth:`Graph.pair_mass` give them.
+        """
+        bound = np.vdot(self.ell, links) - np.vdot(self.ell_t, pairs)
+        return float(self.constant - 0.5 * bound)
+
+
+def _avoids_itself(graph: Graph, links: Array, pairs: Array) -> bool:
+    """Tell whether classes hold fewer links than chance would give them, by four sigmas."""
+    held = 0.5 * links[0, 0] / graph.unit
+    by_chance = 0.5 * graph.density * pairs[0, 0] / graph.unit
+    return bool(held < by_chance - 4.0 * np.sqrt(by_chance))
+
+
+def _is_bernoulli(graph: Graph) -> bool:
+    return graph.null_model == "uniform" and not graph.weighted
+
+
+def _rates(links: Array, pairs: Array, graph: Graph) -> Array:
+    """Return links per pair, drawn lightly (by one pair's worth) to the graph's density."""
+    one = _one_pair(graph)
+    rates = (np.maximum(links, 0.0) + one * graph.density) / (np.maximum(pairs, 0.0) + one)
+    return _bounded(rates, graph)
+
+
+def _one_pair(graph: Graph) -> float:
+    """Return what one pair is worth: under the degree null model, pairs are in weights."""
+    return graph.unit if graph.null_model == "degree" else 1.0
+
+
+def _bounded(rates: Array, graph: Graph) -> Array:
+    least = _TINY * (graph.density or 1.0)
+    return np.asarray(np.clip(rates, least, 1 - _TINY if _is_bernoulli(graph) else np.inf))
+
+
+def _labelled_mass(graph: Graph, labels: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Return links and pairs of labelled nodes: (of equal labels, of different ones).
+
+    From all labelled nodes, or an even sample of them, to all others.
+    """
+    known = np.flatnonzero(labels >= 0)
+    asked = known[:: -(-len(known) // _MOST_ASKED)]
+    y, eta = labels[asked], graph.eta[asked]
+    equal, linked = kernels.labelled_links(
+        asked, graph.indptr, graph.indices, graph.weights, labels
+    )
+    totals = np.bincount(labels[known], weights=graph.eta[known])
+    pairs_equal = float(eta @ (totals[y] - eta))
+    pairs_all = float(eta @ (totals.sum() - eta))
+    return (
+        np.array([equal, linked - equal]),
+        np.array([pairs_equal, pairs_all - pairs_equal]),
+    )
+
+
+def _worth_and_price(rates: Array, graph: Graph) -> tuple[Array, Array]:
+    """Return what a link adds to the log-likelihood, and what a pair takes from it."""
+    if _is_bernoulli(graph):
+        return np.log(rates) - np.log1p(-rates), -np.log1p(-rates)
+    return np.log(rates) / graph.unit, rates / graph.unit
+
+
+def _rate_penalty(worth: Array, price: Array, graph: Graph) -> float:
+    """Return the −log-prior that draws the rates to the graph's density (see `_rates`)."""
+    return 0.5 * _one_pair(graph) * float((price - graph.density * worth).sum())
