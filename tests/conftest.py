@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from browser_helpers import browser, browser_page  # noqa: F401 (fixtures)
 from nodeproof import threads
 from nodeproof.datasets import Planted, make_planted
 
