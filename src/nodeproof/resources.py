@@ -8,7 +8,7 @@ import numpy as np
 
 from nodeproof import threads
 from nodeproof.errors import InputError
-from nodeproof.io.memory import available_memory
+from nodeproof.io.memory import available_memory, size_text
 from nodeproof.problem import Problem
 from nodeproof.solvers.starts import choose_starts
 
@@ -46,16 +46,16 @@ class Needs:
 
     def __str__(self) -> str:
         return (
-            f"needs about {_size(self.memory)} of memory beside the data "
-            f"({_size(self.available)} are free) and roughly {_duration(self.seconds)}"
+            f"needs about {size_text(self.memory)} of memory beside the data "
+            f"({size_text(self.available)} are free) and roughly {_duration(self.seconds)}"
         )
 
     def check(self) -> None:
         """Refuse a fit that cannot fit into the memory."""
         if self.memory > self.available:
             raise InputError(
-                f"this fit needs about {_size(self.memory)} of memory beside the data, and "
-                f"{_size(self.available)} are free: take fewer classes, a machine with more, or "
+                f"this fit needs about {size_text(self.memory)} of memory beside the data, and "
+                f"{size_text(self.available)} are free: take fewer classes, a machine with more, or "
                 "a cluster (engine='dask')"
             )
 
@@ -122,14 +122,6 @@ def _sweep_seconds(problem: Problem) -> float:
     link = near * _LINK_NEAR + (1.0 - near) * _LINK_FAR
     per_class = max(1.0, K / 10)
     return (entries * link * per_class + n * K * _ENTRY) * 1e-9 / threads.default_threads()
-
-
-def _size(n_bytes: float) -> str:
-    for unit, factor in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20)):
-        if n_bytes >= factor:
-            size = n_bytes / factor
-            return f"{size:.0f} {unit}" if size >= 100 else f"{size:.3g} {unit}"
-    return "less than 1 MiB"
 
 
 def _duration(seconds: float) -> str:

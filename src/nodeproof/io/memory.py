@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nodeproof.errors import InputError
 
-__all__ = ["available_memory", "parse_size"]
+__all__ = ["available_memory", "parse_size", "size_text"]
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]*)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 # Where the system does not say how much there is.
@@ -30,6 +30,21 @@ def parse_size(size: int | str) -> int:
         power = " kmgt".index(found[2].lower() or " ")
         return int(float(found[1]) * (1024 if found[3] else 1000) ** power)
     return int(size)
+
+
+def size_text(n_bytes: float) -> str:
+    """Return a size as people read it.
+
+    Examples
+    --------
+    >>> size_text(5 * 2**29), size_text(10)
+    ('2.5 GiB', 'less than 1 MiB')
+    """
+    for unit, factor in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20)):
+        if n_bytes >= factor:
+            size = n_bytes / factor
+            return f"{size:.0f} {unit}" if size >= 100 else f"{size:.3g} {unit}"
+    return "less than 1 MiB"
 
 
 def available_memory() -> int:

@@ -1,0 +1,242 @@
+"""NumPy archives (``.npz``) from anywhere: looked at before any memory is taken.
+
+The directory of the archive and the headers of its arrays say how large everything is and of
+what kind. Whatever does not add up is refused by them alone; nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from nodeproof.errors import InputError
+from nodeproof.io.memory import available_memory, size_text
+from nodeproof.io.regular import check_regular
+
+__all__ = ["BROKEN", "Archive", "Header", "open_npz", "read_npy_header"]
+
+#: how a damaged archive may end, beside ValueError
+BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
+
+_SUFFIX = ".npy"
+# The list of what is in the archive: some thousand arrays.
+_DIRECTORY = 1 << 20
+# An array's own header: numpy writes 128 bytes, more only for records.
+_HEADER = 1 << 12
+_DIMENSIONS = 8
+# Deflate cannot pack more tightly.
+_RATIO = 1032
+_PLAIN = "biufUS"
+
+
+@dataclass(frozen=True)
+class Header:
+    """What an array says of itself.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Its shape.
+    dtype : numpy.dtype
+        Booleans, integers, floats or text.
+    offset : int
+        Bytes before its first number.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    offset: int
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+class Archive(Mapping[str, NDArray[Any]]):
+    """Arrays by name, each read when it is asked for.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The file.
+    files : list of str
+        Names of the arrays.
+    """
+
+    def __init__(self, path: Path, opened: zipfile.ZipFile, size: int) -> None:
+        self.path, self._zip = path, opened
+        self._members = _check_directory(opened, size)
+        self.files = list(self._members)
+        self._headers: dict[str, Header] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.files)
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._members
+
+    def header(self, name: str) -> Header:
+        """Return the header of an array; refuse one that is not what it must be."""
+        if name not in self._headers:
+            member = self._members[name]
+            try:
+                with self._zip.open(member) as file:
+                    header = read_npy_header(file)
+            except ValueError as error:
+                raise ValueError(f"the array {_shown(name)} {error}") from None
+            if header.offset + header.nbytes != member.file_size:
+                raise ValueError(
+                    f"the array {_shown(name)} has {member.file_size:,} bytes, where its shape "
+                    f"{_shape(header.shape)} takes {header.offset + header.nbytes:,}"
+                )
+            self._headers[name] = header
+        return self._headers[name]
+
+    def headers(self) -> dict[str, Header]:
+        """Return the headers of all arrays; refuse them where they do not fit into the memory."""
+        found = {name: self.header(name) for name in self.files}
+        _check_memory(sum(header.nbytes for header in found.values()))
+        return found
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        header = self.header(name)
+        _check_memory(header.nbytes)
+        with self._zip.open(self._members[name]) as file:
+            array = npy.read_array(file, allow_pickle=False, max_header_size=_HEADER)
+        return np.asarray(array)
+
+
+@contextmanager
+def open_npz(path: str | os.PathLike[str]) -> Iterator[Archive]:
+    """Open an archive; what is wrong with it inside the block is an error that names the file.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, it is no archive, or its parts do not add up; or if anything
+        in the block raises one of the errors that a damaged file leads to.
+    """
+    place = Path(path)
+    check_regular(place)
+    try:
+        with _Guarded(io.FileIO(place)) as file:
+            if file.read(4) not in (b"PK\3\4", b"PK\5\6"):
+                raise ValueError("it does not begin like one")
+            size = file.seek(0, os.SEEK_END)
+            with zipfile.ZipFile(file) as opened:
+                file.most = None
+                yield Archive(place, opened, size)
+    except InputError:
+        raise
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
+    except MemoryError as error:
+        raise InputError(f"cannot read {path}: not enough memory ({error})") from None
+    except (ValueError, *BROKEN) as error:
+        raise InputError(f"{path} is damaged, or not a complete NumPy archive: {error}") from None
+
+
+def read_npy_header(file: IO[bytes]) -> Header:
+    """Read the header of one array; what is not a plain array of numbers or text is refused."""
+    try:
+        version = npy.read_magic(file)
+    except ValueError:
+        raise ValueError("does not begin like one") from None
+    length = 2 if version == (1, 0) else 4
+    prefix = file.read(length)
+    size = int.from_bytes(prefix, "little")
+    if len(prefix) < length or size > _HEADER:
+        raise ValueError(f"has a header of {size:,} bytes, or none")
+    text = file.read(size)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"has a header of version {version[0]}.{version[1]}, which is for records")
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    try:
+        shape, _, dtype = read(io.BytesIO(prefix + text), max_header_size=_HEADER)
+    except (ValueError, TypeError, KeyError, SyntaxError, RecursionError, MemoryError,
+            tokenize.TokenError) as error:  # fmt: skip
+        raise ValueError(f"has a header that cannot be read ({_first_line(error)})") from None
+    if dtype.hasobject:
+        raise ValueError("holds no plain numbers or text but Python objects, which are not loaded")
+    if dtype.kind not in _PLAIN or (dtype.kind in "iuf" and dtype.itemsize > 8):
+        raise ValueError(f"holds {_first_line(dtype)}, not plain numbers or text")
+    if dtype.itemsize == 0 and math.prod(shape):
+        raise ValueError("holds text without letters")
+    if len(shape) > _DIMENSIONS or any(not 0 <= side < 2**48 for side in shape):
+        raise ValueError(f"has the shape {_shape(shape)}")
+    return Header(shape, dtype, 6 + 2 + length + size)
+
+
+class _Guarded(io.BufferedReader):
+    """A file of which no more is read in one go than a directory takes, until it is open."""
+
+    most: int | None = _DIRECTORY
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if self.most is not None and size is not None and size > self.most:
+            raise ValueError(f"its directory has {size:,} bytes")
+        return super().read(size)
+
+
+def _check_directory(opened: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
+    """Return the arrays among what an archive lists."""
+    listed = opened.infolist()
+    members: dict[str, zipfile.ZipInfo] = {}
+    for member in listed:
+        name = _shown(member.filename)
+        if member.filename in members:
+            raise ValueError(f"it holds {name} twice")
+        if member.flag_bits & 0x1:
+            raise ValueError(f"{name} is encrypted")
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"{name} is packed in a way that NumPy does not use")
+        packed, whole = member.compress_size, member.file_size
+        stored = member.compress_type == zipfile.ZIP_STORED
+        if packed > size or (whole != packed if stored else whole > _RATIO * (packed + 1)):
+            raise ValueError(f"{name} cannot have {whole:,} bytes, packed to {packed:,}")
+        members[member.filename] = member
+    if sum(member.compress_size for member in listed) > size:
+        raise ValueError("its parts lie over each other")
+    return {
+        name.removesuffix(_SUFFIX): member
+        for name, member in members.items()
+        if name.endswith(_SUFFIX)
+    }
+
+
+def _check_memory(needed: int) -> None:
+    free = available_memory()
+    if needed > free:
+        raise ValueError(
+            f"it would take {size_text(needed)} of memory, and {size_text(free)} are free"
+        )
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return _shown(str(shape))
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= 60 else f"{name[:57]}...").strip("'")
+
+
+def _first_line(found: object) -> str:
+    text = str(found).partition("\n")[0]
+    return text if len(text) <= 80 else f"{text[:77]}..."

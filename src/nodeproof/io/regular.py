@@ -1,0 +1,33 @@
+"""Whether there is a file to read at a path."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from nodeproof.errors import InputError
+
+__all__ = ["check_regular"]
+
+
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """Refuse a path without a file: what is missing, a folder, a pipe that would be waited for.
+
+    Examples
+    --------
+    >>> check_regular("/")
+    Traceback (most recent call last):
+    nodeproof.errors.InputError: / is a folder; give a file
+    """
+    try:
+        mode = Path(path).stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"{path} does not exist; check the path") from None
+    except (OSError, ValueError) as error:  # a loop of links; a name that cannot be one
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read {path}: {reason}") from None
+    if stat.S_ISDIR(mode):
+        raise InputError(f"{path} is a folder; give a file")
+    if not stat.S_ISREG(mode):
+        raise InputError(f"{path} is a pipe or a device; save what comes from it to a file first")
