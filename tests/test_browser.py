@@ -50,7 +50,7 @@ def test_what_a_page_fetches_is_seen_and_gets_nothing(browser_page, show):
     assert browser_page.errors
 
 
-def test_a_missing_browser_is_named_by_its_path(monkeypatch):
+def test_without_chromium_none_is_found(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("NODEPROOF_CHROMIUM", raising=False)
     assert find_chromium() is None
