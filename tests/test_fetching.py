@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import sys
 import threading
 import warnings
@@ -388,3 +389,25 @@ def test_the_karate_club_needs_no_download(cache: Path) -> None:
     assert data.y[33] == 1
     assert np.bincount(data.y).tolist() == [17, 17]
     assert set(data.graph.data) == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [("http://example.org/tiny.npz", "not https"), ("https://example.org/tiny.npz", "too far")],
+)
+def test_a_download_never_leaves_https(unlisted, cache, monkeypatch, place, reason):
+    requests = pytest.importorskip("requests")
+
+    def send(self: Any, request: Any, **_: Any) -> Any:
+        if "example.org" in request.url:
+            raise requests.ConnectionError("too far")
+        response = requests.Response()
+        response.status_code, response.url, response.request = 302, request.url, request
+        response.headers["location"] = place
+        response.raw = io.BytesIO()
+        return response
+
+    monkeypatch.setattr(requests.adapters.HTTPAdapter, "send", send)
+    register(monkeypatch, replace(unlisted, home="https://home.example/data"))
+    assert reason in refusal("tiny")
+    assert content_of(cache) == []

@@ -3,7 +3,7 @@
 A file is kept only if its sha256 is the one in the registry. Where none is listed there, the first
 download is trusted: its sha256 is written beside the file (``<file>.sha256``), and from then on
 the file, and any later download of it, must match. That protects from later changes and damage,
-but not from a first download that was already wrong.
+but not from a first download that was already wrong. No download is led away from https.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 from nodeproof.datasets.registry import Source
 from nodeproof.errors import InputError, MissingExtraError
@@ -93,7 +94,11 @@ def _download(url: str, path: Path, known: str | None, progress: Any) -> None:
                 known_hash=None if known is None else f"sha256:{known}",
                 fname=path.name,
                 path=path.parent,
-                downloader=pooch.HTTPDownloader(progressbar=progress or False, chunk_size=1 << 16),
+                downloader=pooch.HTTPDownloader(
+                    progressbar=progress or False,
+                    chunk_size=1 << 16,
+                    hooks={"response": _stay_secure},
+                ),
             )
         except OSError as error:  # all that requests raises
             raise InputError(f"cannot fetch {url}: {error}") from None
@@ -101,6 +106,13 @@ def _download(url: str, path: Path, known: str | None, progress: Any) -> None:
             raise InputError(
                 f"{url} is not the file that it must be: its sha256 is not {known}; nothing is kept"
             ) from None
+
+
+def _stay_secure(response: Any, **_: Any) -> None:
+    """Refuse to be led from https to where anybody on the way could change the file."""
+    place = urljoin(response.url, response.headers.get("location", ""))
+    if response.url.startswith("https:") and not place.startswith("https:"):
+        raise OSError(f"it leads to {place}, which is not https")
 
 
 def _trust(content: Path, path: Path) -> None:
