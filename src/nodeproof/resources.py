@@ -55,8 +55,8 @@ class Needs:
         if self.memory > self.available:
             raise InputError(
                 f"this fit needs about {size_text(self.memory)} of memory beside the data, and "
-                f"{size_text(self.available)} are free: take fewer classes, a machine with more, or "
-                "a cluster (engine='dask')"
+                f"{size_text(self.available)} are free: take fewer classes, a machine with more, "
+                "or a cluster (engine='dask')"
             )
 
 

@@ -93,12 +93,22 @@ class Instance:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Instance:
-        """Return what `to_arrays` has named."""
+        """Return what `to_arrays` has named.
+
+        Raises
+        ------
+        ValueError
+            If it is none: loops over links would read beyond the arrays.
+        """
         n, _ = arrays["costs"].shape
-        weights, indices = arrays["weights"], arrays["indices"]
+        weights, indices, indptr = arrays["weights"], arrays["indices"], arrays["indptr"]
         if not len(weights):
             weights = np.ones(len(indices), dtype=np.float32)
-        A = sp.csr_array((weights, indices, arrays["indptr"]), shape=(n, n))
+        if indptr.dtype.kind != "i" or indices.dtype.kind != "i" or indptr.shape != (n + 1,):
+            raise ValueError("its links are none")
+        if not indices.shape == weights.shape == (indptr[-1],):
+            raise ValueError("its links and their weights do not fit together")
+        A = sp.csr_array((weights, indices, indptr), shape=(n, n))
         A.check_format(full_check=True)
         w, wt = (float(x) for x in arrays["scales"])
         return cls(A, arrays["eta"], w, wt, arrays["costs"])
