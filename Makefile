@@ -3,9 +3,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 OUT    ?= demo
+PYTHON_LOWEST ?= $(or $(shell command -v python3.11),$(PYTHON))
 PEERS  := .venv-peers
+LOWEST := .venv-lowest
+AUDIT  := .venv-audit
 
-.PHONY: venv demo test test-slow lint bench bench-peers docs clean
+.PHONY: venv demo test test-slow test-lowest lint audit bench bench-peers docs clean
 
 venv: $(VENV)/.installed
 
@@ -24,6 +27,34 @@ test: lint
 
 test-slow: venv
 	$(BIN)/python -m pytest -m slow
+
+# The fast tests with the oldest versions that pyproject.toml allows, on the oldest Python.
+# What is compiled is kept apart: another numba would throw away what that of .venv keeps.
+test-lowest: $(LOWEST)/.installed
+	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python -m pytest -n auto --dist loadfile $(TESTS)
+
+$(LOWEST)/.installed: pyproject.toml tools/lowest.py | venv
+	@$(PYTHON_LOWEST) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
+	  || { echo "the oldest Python is 3.11; set PYTHON_LOWEST=/path/to/python3.11"; exit 1; }
+	$(PYTHON_LOWEST) -m venv --clear $(LOWEST)
+	@echo '*' > $(LOWEST)/.gitignore
+	$(BIN)/python tools/lowest.py test > $(LOWEST)/pins.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --requirement $(LOWEST)/pins.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+# Known vulnerabilities of what is installed in .venv; AUDIT_OPTIONS=--unreachable-ok goes on
+# where no list of them can be reached.
+audit: venv $(AUDIT)/.installed
+	$(AUDIT)/bin/python tools/audit.py $(AUDIT_OPTIONS) \
+	  "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+
+$(AUDIT)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(AUDIT)
+	@echo '*' > $(AUDIT)/.gitignore
+	$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check 'pip-audit>=2.7'
+	@touch $@
 
 lint: venv
 	$(BIN)/ruff check .
@@ -52,4 +83,4 @@ docs: venv
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) $(PEERS) build dist site demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) $(LOWEST) $(AUDIT) build dist site demo .pytest_cache .mypy_cache .ruff_cache
