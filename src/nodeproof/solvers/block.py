@@ -341,7 +341,8 @@ class _Solve:
         if self.checkpoint is None or session is None:
             return None
         names = self._start_names()
-        if session.starts[: len(names)] != names:
+        shape = (self.problem.n_nodes, self.problem.n_classes)
+        if session.starts[: len(names)] != names or session.now.W.shape != shape:
             raise InputError(
                 f"{self.checkpoint.path} was saved by a solve from other starts: remove it, or "
                 "give another folder"
@@ -349,7 +350,12 @@ class _Solve:
         self.starts += session.starts[len(names) :]
         self.run_number = session.run_number - 1
         self.best, self.before = session.best, session.before
-        self.rng.bit_generator.state = session.rng_state
+        try:
+            self.rng.bit_generator.state = session.rng_state
+        except (TypeError, ValueError, KeyError, OverflowError):
+            raise InputError(
+                f"{self.checkpoint.path} has no state of a generator: remove it"
+            ) from None
         return session.now
 
     def _save(self, now: Saved) -> None:

@@ -22,6 +22,9 @@ from nodeproof.affinity import Affinity
 from nodeproof.errors import InputError
 from nodeproof.io.atomic import atomic_path
 from nodeproof.io.files import UNREADABLE
+from nodeproof.io.json_text import parse_object
+from nodeproof.io.layout import Expected, check_layout
+from nodeproof.io.npz import open_npz
 from nodeproof.problem import Models, Problem
 from nodeproof.solvers.base import Result, Status
 from nodeproof.terms.base import Term
@@ -29,6 +32,19 @@ from nodeproof.terms.base import Term
 __all__ = ["Checkpoint", "Saved", "Session", "fingerprint"]
 
 _FORMAT = 1
+
+# The header has the whole history.
+_LARGEST_HEADER = 1 << 28
+
+#: n nodes, K classes; of the descent under way, what it began with, and results before
+_LAYOUT = {
+    "header": Expected("u", "*", required=True),
+    "W": Expected("f", "n K", required=True),
+    r"\w+\.W": Expected("f", "n K"),
+    r"\w+\.log_prior": Expected("f", "K"),
+    r"\w+\.ell(?:_t)?": Expected("f", "1 1 | K K"),
+    r"\w+\.\d+": Expected("f", "K | K * | K * *"),
+}
 
 # Bytes of an array that are looked at to tell it from others.
 _SAMPLE = 2**22
@@ -151,12 +167,14 @@ class Checkpoint:
         return session
 
     def _read(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        with self.path.open("rb") as file:
-            if file.read(2) != b"PK":  # anything else numpy would take for one array
-                raise ValueError("it does not begin like one")
-            with np.load(self.path, allow_pickle=False) as read:
-                arrays = {name: read[name] for name in read.files}
-        return json.loads(arrays.pop("header").tobytes()), arrays
+        with open_npz(self.path) as read:
+            check_layout(read.headers(), _LAYOUT)
+            arrays = {name: read[name] for name in read}
+        header = parse_object(arrays.pop("header").tobytes(), _LARGEST_HEADER)
+        for name, array in arrays.items():
+            if name.endswith("W") and not ((array >= 0) & (array <= 1 + 1e-3)).all():
+                raise ValueError(f"{name} holds no probabilities")
+        return header, arrays
 
     def _prepare(self) -> None:
         try:
