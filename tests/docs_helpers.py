@@ -248,7 +248,7 @@ def write_example_files(folder: Path) -> None:
         "features.csv": features,
         "labels.csv": labels,
         "new.csv": features.slice(0, 2).set_column(0, "node", pa.array(new)),
-        "links.csv": pa.table({"new": np.repeat(new, 8), "fitted": names[links[:16, 1]]}),
+        "links.csv": pa.table({"source": np.repeat(new, 8), "target": names[links[:16, 1]]}),
     }
     for name, table in tables.items():
         pyarrow.csv.write_csv(table, folder / name)

@@ -41,7 +41,7 @@ def test_examples_print_what_the_page_says(page, workplace):
     namespace: dict = {"__name__": page.stem}
     left_out = []
     for block in read_blocks(page):
-        if block.language in docs.FILES:
+        if block.language in docs.FILES and "not run" not in block.comments:
             Path(block.title).write_text(block.text)
         elif block.includes or not block.is_run:
             continue
@@ -64,7 +64,8 @@ def test_no_block_escapes(page):
 def _check(block: Block) -> None:
     kind = block.language
     if kind in docs.FILES:
-        assert block.title, f"{block}: title this file, so that it can be written"
+        named = block.title or "not run" in block.comments
+        assert named, f"{block}: title this file, so that it can be written"
     elif kind == "text":
         assert "not run" in block.comments, f"{block}: no block before it prints this"
     else:
