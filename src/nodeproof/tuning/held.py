@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 
 from nodeproof.regression import assign_folds, fit_scale, shares, with_noise
 
-__all__ = ["HeldBack", "hold_back"]
+__all__ = ["Blind", "HeldBack", "hold_back"]
 
 Array = NDArray[np.float64]
 
@@ -23,6 +23,25 @@ _MOST_WEIGHT = 5.0
 
 # Below this a probability of a label that was held back counts as this.
 _LEAST = 1e-6
+
+
+class Blind(NamedTuple):
+    """Labelled nodes, and what a fit thinks of them that does not know their labels.
+
+    Attributes
+    ----------
+    nodes, codes : ndarray of shape (h,)
+        The nodes, and their labels as class numbers.
+    proba : ndarray of shape (h, K)
+        Their class probabilities.
+    noise : float
+        Share of the labels that is wrong, as far as one can tell.
+    """
+
+    nodes: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    proba: NDArray[np.float32]
+    noise: float
 
 
 @dataclass(frozen=True)

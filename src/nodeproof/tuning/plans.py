@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
+from scipy.special import softmax
 
 from nodeproof.problem import Problem
 from nodeproof.smoothing import Smoothing
@@ -16,7 +16,7 @@ from nodeproof.solvers import BlockCADO, Result, Status
 from nodeproof.solvers.marginals import without_echo
 from nodeproof.terms import Labels, NodeData, Softmax, Term
 from nodeproof.tuning.classifier import Classifier, choose_classifier
-from nodeproof.tuning.held import HeldBack
+from nodeproof.tuning.held import Blind, HeldBack
 
 __all__ = ["Setting", "Tuned", "tune_links", "tune_softmax"]
 
@@ -114,6 +114,11 @@ class Tuned:
         scaled, plain = self.held.losses(scale * self.logs), self.held.losses(self.logs)
         return scale if self.held.is_better(scaled, plain, errors=2.0) else 1.0
 
+    def blind(self) -> Blind:
+        """Return what the fits blind to them think of the nodes held back."""
+        proba = softmax(self.scale * self.logs, axis=1).astype(np.float32)
+        return Blind(self.held.nodes, self.held.codes, proba, self.held.noise)
+
     def accuracy(self, proba: NDArray[Any]) -> tuple[float, float, float] | None:
         """Return an estimate of the accuracy at nodes without a label, and its 95 % interval.
 
@@ -127,7 +132,7 @@ class Tuned:
         """
         if len(proba) == 0:
             return None
-        proba_held = np.exp(log_softmax(self.scale * self.logs, axis=1))
+        proba_held = self.blind().proba.astype(np.float64)
         right = (proba_held.argmax(axis=1) == self.held.codes).astype(np.float64)
         excess = right - proba_held.max(axis=1)
         weights = self.held.weights / self.held.weights.sum()

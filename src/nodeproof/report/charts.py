@@ -1,0 +1,245 @@
+"""The pictures of the report: coordinates in the units of their view boxes."""
+
+from __future__ import annotations
+
+import colorsys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof.node_map import map_nodes
+from nodeproof.report.reliability import Reliability
+
+if TYPE_CHECKING:
+    from nodeproof.report.subject import Subject
+
+__all__ = ["colours", "confidence", "drawing", "history", "node_map", "reliability"]
+
+# Ten that differ in hue and in lightness, on white and on near-black.
+_COLOURS = (
+    ("#1f6fb2", "#6cb2f0"), ("#c4561b", "#f4965a"), ("#2a7f4f", "#63c98f"),
+    ("#9b3a86", "#dd86cb"), ("#8a6d0b", "#d9b73c"), ("#5b54b8", "#a7a1f2"),
+    ("#12808a", "#54c4cf"), ("#b03544", "#f08391"), ("#5c6672", "#a9b4c0"),
+    ("#5f7f16", "#a9cb55"),
+)  # fmt: skip
+
+_GOLDEN = 0.618033988749895
+
+# Names beside the nodes of a drawing, and beside the corners of the map, are cut at this.
+_LONGEST = 18
+
+# The map: half of its width, how far corners are from the middle, and how far a pile reaches.
+_HALF, _REACH, _PILE = 240.0, 165.0, 60.0
+
+# More corners than that have no room for names.
+_NAMED_CORNERS = 24
+_NAMED_NODES = 60
+
+
+def colours(count: int) -> list[tuple[str, str]]:
+    """Return a colour for each class, for a light page and for a dark one.
+
+    Examples
+    --------
+    >>> colours(1), len(set(colours(40)))
+    ([('#1f6fb2', '#6cb2f0')], 40)
+    """
+    more = []
+    for k in range(len(_COLOURS), count):
+        hue = (k * _GOLDEN) % 1.0
+        more.append((_hex(hue, 0.36 + 0.1 * (k % 2)), _hex(hue, 0.62 + 0.1 * (k % 2))))
+    return [*_COLOURS, *more][:count]
+
+
+def _hex(hue: float, lightness: float) -> str:
+    rgb = colorsys.hls_to_rgb(hue, lightness, 0.55)
+    return "#" + "".join(f"{round(255 * part):02x}" for part in rgb)
+
+
+def dots(points: NDArray[Any]) -> str:
+    """Return a path that puts a dot at each point, with round line caps.
+
+    Examples
+    --------
+    >>> dots(np.array([[0.0, 1.25], [2.0, 3.0]]))
+    'M0 1.2h0M2 3h0'
+    """
+    return "".join(f"M{_short(x)} {_short(y)}h0" for x, y in points.tolist())
+
+
+def _short(number: float) -> str:
+    text = f"{number:.1f}"
+    return text.removesuffix(".0")
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+
+
+def node_map(subject: Subject) -> dict[str, Any] | None:
+    """Return the map of the nodes: between the corners of the classes."""
+    if subject.K == 1:
+        return None
+    nodes, proba = subject.findings.nodes, subject.clf.proba_
+    anchors, places = map_nodes(proba, nodes)
+
+    def on_page(points: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.column_stack([_HALF + _REACH * points[:, 0], _HALF - _REACH * points[:, 1]])
+
+    at, homes = on_page(places), on_page(anchors)
+    codes = subject.codes[nodes]
+    corners = []
+    for k, (x, y) in enumerate(homes.tolist()):
+        # Beyond the pile of the class: above it in the upper half, else below.
+        heights = at[codes == k, 1]
+        heights = heights[np.abs(heights - y) <= _PILE]
+        up = y <= _HALF
+        beyond = (min(heights, default=y) - 10.0) if up else (max(heights, default=y) + 20.0)
+        name = _cut(subject.names[k])
+        corners.append({"at": k, "name": name, "x": round(x, 1), "y": round(float(beyond), 1)})
+    heights = np.concatenate([at[:, 1], homes[:, 1]])
+    top, bottom = float(heights.min()) - 30.0, float(heights.max()) + 34.0
+    suspects = np.isin(nodes, subject.clf.suspects_.node)
+    return {
+        "width": 2 * _HALF,
+        "top": round(top, 1),
+        "height": round(bottom - top, 1),
+        "middle": _HALF,
+        "layers": [
+            {"at": k, "path": dots(at[codes == k])} for k in range(subject.K) if (codes == k).any()
+        ],
+        "suspects": dots(at[suspects]),
+        "corners": corners if subject.K <= _NAMED_CORNERS else [],
+        "size": 6.0 if len(nodes) < 500 else 4.5 if len(nodes) < 2000 else 3.5,
+        "places": [round(v, 1) for v in at.ravel().tolist()],
+        "count": len(nodes),
+    }
+
+
+def drawing(subject: Subject) -> dict[str, Any] | None:
+    """Return the picture of a small graph."""
+    positions, links = subject.findings.positions, subject.findings.links
+    if positions is None or links is None or not len(links):
+        return None
+    at = 220.0 + 200.0 * positions.astype(np.float64)
+    lines = "".join(
+        f"M{_short(at[u, 0])} {_short(at[u, 1])}L{_short(at[v, 0])} {_short(at[v, 1])}"
+        for u, v in links.tolist()
+    )
+    names = subject.node_names(np.arange(subject.n))
+    suspects = set(subject.clf.suspects_.node.tolist())
+    given = subject.clf._given
+    return {
+        "width": 440,
+        "height": 440,
+        "links": lines,
+        "named": subject.n <= _NAMED_NODES,
+        "radius": 7 if subject.n <= _NAMED_NODES else 4.5,
+        "nodes": [
+            {
+                "x": round(x, 1),
+                "y": round(y, 1),
+                "at": int(subject.codes[v]),
+                "name": names[v],
+                "short": _cut(names[v]),
+                "class": subject.names[int(subject.codes[v])],
+                "labelled": given is not None and bool(given[v] >= 0),
+                "suspect": v in suspects,
+            }
+            for v, (x, y) in enumerate(at.tolist())
+        ],
+    }
+
+
+def reliability(found: Reliability) -> dict[str, Any]:
+    """Return the curve of confidence against the share that is right."""
+    left, top, side = 46.0, 12.0, 240.0
+
+    def x(values: NDArray[np.float64]) -> list[float]:
+        return (left + side * values).round(1).tolist()
+
+    def y(values: NDArray[np.float64]) -> list[float]:
+        return (top + side * (1.0 - values)).round(1).tolist()
+
+    points = [
+        {
+            "x": px,
+            "y": py,
+            "low": low,
+            "high": high,
+            "size": round(3.0 + 5.0 * float(np.sqrt(count / found.counts.max())), 1),
+            "text": f"{count:,} nodes: {confidence:.0%} sure, {right:.0%} right",
+        }
+        for px, py, low, high, count, confidence, right in zip(
+            x(found.confidence), y(found.right), y(found.low), y(found.high),
+            found.counts.tolist(), found.confidence.tolist(), found.right.tolist(), strict=True,
+        )
+    ]  # fmt: skip
+    return {
+        "points": points,
+        "line": "M" + "L".join(f"{p['x']} {p['y']}" for p in points),
+        "left": left,
+        "top": top,
+        "side": side,
+        "ticks": [0.0, 0.25, 0.5, 0.75, 1.0],
+        "error": found.error,
+    }
+
+
+def confidence(subject: Subject) -> dict[str, Any] | None:
+    """Return how many nodes are how sure."""
+    if subject.K == 1 or subject.clf.temperature == 0:
+        return None
+    top = subject.clf.proba_.max(axis=1)
+    counts, edges = np.histogram(np.clip(top, 0.0, 1.0), bins=20, range=(0.0, 1.0))
+    first = max(int(np.argmax(counts > 0)) - 1, 0)
+    counts, edges = counts[first:], edges[first:]
+    width = 280.0 / len(counts)
+    bars = [
+        {
+            "x": round(46.0 + width * at, 1),
+            "width": round(width - 2.0, 1),
+            "height": round(110.0 * count / counts.max(), 1),
+            "text": f"{edges[at]:.0%} to {edges[at + 1]:.0%} sure: {count:,} nodes",
+        }
+        for at, count in enumerate(counts.tolist())
+    ]
+    return {"bars": bars, "first": float(edges[0]), "most": int(counts.max())}
+
+
+def history(changes: Sequence[float], tol: float) -> dict[str, Any] | None:
+    """Return how much rows changed in each sweep, on a logarithmic scale."""
+    values = np.array([change for change in changes if change > 0.0], dtype=float)
+    if len(values) < 2:
+        return None
+    logs = np.log10(values)
+    low, high = (
+        np.floor(min(logs.min(), np.log10(tol) if tol > 0 else logs.min())),
+        np.ceil(logs.max()),
+    )
+    high = max(high, low + 1)
+    left, top, width, height = 56.0, 12.0, 360.0, 160.0
+
+    def y(log: float) -> float:
+        return round(top + height * (high - log) / (high - low), 1)
+
+    xs = (left + width * np.arange(len(values)) / (len(values) - 1)).round(1).tolist()
+    step = max(int(-(-(high - low) // 5)), 1)
+    return {
+        "points": [
+            {"x": px, "y": y(log), "text": f"sweep {at}: rows changed by {10**log:.2g} on average"}
+            for at, (px, log) in enumerate(zip(xs, logs.tolist(), strict=True), start=1)
+        ],
+        "line": "M" + "L".join(f"{px} {y(log)}" for px, log in zip(xs, logs.tolist(), strict=True)),
+        "ticks": [
+            {"y": y(power), "text": f"1e{power}" if power else "1"}
+            for power in range(int(low), int(high) + 1, step)
+        ],
+        "tol": y(float(np.log10(tol))) if tol > 0 else None,
+        "sweeps": len(values),
+        "left": left,
+        "right": left + width,
+        "bottom": top + height,
+    }

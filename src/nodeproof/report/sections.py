@@ -1,0 +1,348 @@
+"""The tables of the report, as rows that the template prints."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof import __version__
+from nodeproof.errors import InputError
+from nodeproof.inputs import encode_labels
+from nodeproof.report.subject import Subject
+from nodeproof.report.wording import percent
+from nodeproof.tuning.held import Blind
+
+if TYPE_CHECKING:
+    from nodeproof.certificate import Certificate
+
+__all__ = [
+    "block_matrix",
+    "class_rows",
+    "confusion",
+    "judged_nodes",
+    "node_data",
+    "settings",
+    "sources",
+    "suspects",
+    "tiles",
+    "verdict",
+    "versions",
+]
+
+# Rows of a table of suspects; the rest is counted.
+_MOST_SUSPECTS = 2_000
+
+# A gap above this says little.
+_CLOSE = 0.2
+
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
+
+_SOURCES = {
+    "graph": "its links",
+    "features": "its features",
+    "labels": "its given label",
+}
+
+
+def judged_nodes(subject: Subject, y_true: Any) -> Blind:
+    """Return the nodes that probabilities are judged by: of those with known truth, or blind."""
+    clf, findings = subject.clf, subject.findings
+    if y_true is None:
+        return Blind(findings.judged, findings.told, findings.blind, findings.noise)
+    truth = encode_labels(y_true, None)
+    if truth.n_nodes != subject.n:
+        raise InputError(f"y_true has {truth.n_nodes} entries for {subject.n} nodes")
+    subject.judged_by = "truth"
+    names = {name: code for code, name in enumerate(clf.classes_.tolist())}
+    codes = np.full(subject.n, -1)
+    if truth.codes is not None:
+        known = np.array([names.get(name, -1) for name in truth.classes.tolist()] + [-1])
+        codes = known[truth.codes]
+    if clf._given is not None:
+        codes[clf._given >= 0] = -1
+    nodes = np.flatnonzero(codes >= 0)
+    return Blind(nodes, codes[nodes], clf.proba_[nodes], 0.0)
+
+
+def tiles(subject: Subject, certificate: Certificate | None) -> list[dict[str, str]]:
+    """Return what is to be seen first: a number, what it counts, and a word on it."""
+    clf, findings = subject.clf, subject.findings
+    found = []
+    if clf.estimated_accuracy_ is not None:
+        estimate, low, high = clf.estimated_accuracy_
+        found.append(
+            {
+                "value": percent(estimate),
+                "what": "estimated right",
+                "note": f"of nodes without a label; {percent(low)} to {percent(high)}",
+            }
+        )
+    elif subject.K > 1 and clf.temperature > 0:
+        mean = float(clf.proba_.max(axis=1).mean())
+        found.append(
+            {"value": percent(mean), "what": "mean probability", "note": "of the class chosen"}
+        )
+    if subject.n_labels:
+        share = len(clf.suspects_) / subject.n_labels
+        found.append(
+            {
+                "value": f"{len(clf.suspects_):,}",
+                "what": "labels look wrong",
+                "note": f"of {subject.n_labels:,} given ({percent(share)})",
+            }
+        )
+    if clf.sources_:
+        source, share = max(clf.sources_.items(), key=lambda item: item[1])
+        found.append(
+            {"value": percent(share), "what": f"decided by {source}", "note": "the main source"}
+        )
+    if certificate is not None and certificate.status != "not applicable":
+        sure = int(certificate.certified_nodes.sum())
+        if certificate.certified:
+            value, what = "proven", "the best labelling"
+        elif certificate.gap <= _CLOSE:
+            value, what = f"≤ {percent(certificate.gap)}", "from the best labelling"
+        else:
+            value, what = "open", "no proof was found"
+        note = f"{sure:,} of {subject.n:,} nodes are certain"
+        found.append({"value": value, "what": what, "note": note})
+    given = {"nodes": subject.n, "links": findings.n_links, "features": findings.n_features}
+    found += [
+        {"value": f"{count:,}", "what": what, "note": "given"}
+        for what, count in given.items()
+        if count
+    ]
+    return found
+
+
+def class_rows(subject: Subject) -> list[dict[str, Any]]:
+    """Return one row a class."""
+    clf, K = subject.clf, subject.K
+    confidence = np.bincount(
+        subject.codes, weights=clf.proba_.max(axis=1).astype(np.float64), minlength=K
+    )
+    given = np.zeros(K, dtype=int)
+    doubted = np.zeros(K, dtype=int)
+    if clf._given is not None:
+        given = np.bincount(clf._given[clf._given >= 0], minlength=K)
+        doubted = np.bincount(clf._given[clf.suspects_.node], minlength=K)
+    sizes = subject.sizes
+    return [
+        {
+            "at": k,
+            "name": subject.names[k],
+            "size": int(sizes[k]),
+            "share": sizes[k] / subject.n,
+            "width": 100.0 * sizes[k] / sizes.max(),
+            "confidence": confidence[k] / sizes[k] if sizes[k] else None,
+            "given": int(given[k]),
+            "suspects": int(doubted[k]),
+        }
+        for k in range(K)
+    ]
+
+
+def confusion(subject: Subject) -> dict[str, Any] | None:
+    """Return how many nodes of each given label were found in each class."""
+    given = subject.clf._given
+    if given is None or subject.K == 1:
+        return None
+    labelled = given >= 0
+    counts = np.zeros((subject.K, subject.K), dtype=int)
+    np.add.at(counts, (given[labelled], subject.codes[labelled]), 1)
+    shown = subject.shown_classes
+    table = counts[np.ix_(shown, shown)]
+    whole = np.maximum(table.sum(axis=1, keepdims=True), 1)
+    return {
+        "names": [subject.names[k] for k in shown],
+        "rows": [
+            [
+                {"count": int(c), "share": float(s), "same": i == j}
+                for j, (c, s) in enumerate(zip(row, shares, strict=True))
+            ]
+            for i, (row, shares) in enumerate(zip(table, table / whole, strict=True))
+        ],
+        "agree": float(np.trace(counts) / max(counts.sum(), 1)),
+        "left_out": subject.K - len(shown),
+    }
+
+
+def block_matrix(subject: Subject) -> dict[str, Any] | None:
+    """Return how many times more links than by chance each two classes have."""
+    blocks, chance = subject.findings.blocks, subject.findings.chance
+    if blocks is None or chance is None or subject.K == 1 or not blocks.sum():
+        return None
+    shown = subject.shown_classes
+    ratio = np.divide(blocks, chance, out=np.full_like(blocks, np.nan), where=chance > 0)
+
+    def cell(i: int, j: int) -> dict[str, Any]:
+        r = float(ratio[i, j])
+        if not np.isfinite(r):
+            return {"text": "–", "strength": 0, "more": False, "count": 0}
+        # Eight times, or an eighth, is as strong as colours get.
+        strength = min(abs(np.log2(max(r, 1e-9))) / 3.0, 1.0)
+        count = blocks[i, j] / (2 if i == j else 1)
+        text = f"{r:.0f}×" if r >= 9.5 else f"{r:.1f}×" if r >= 0.095 else f"{r:.2g}×"
+        return {
+            "text": text if r else "0",
+            "strength": round(100 * float(strength)),
+            "more": r >= 1,
+            "count": round(float(count), 3),
+        }
+
+    inside = float(np.trace(blocks) / blocks.sum())
+    return {
+        "names": [subject.names[k] for k in shown],
+        "rows": [[cell(i, j) for j in shown] for i in shown],
+        "inside": inside,
+        "expected": float(np.trace(chance) / chance.sum()) if chance.sum() else 0.0,
+        "left_out": subject.K - len(shown),
+    }
+
+
+def sources(subject: Subject) -> dict[str, Any] | None:
+    """Return how much each source contributed, in all and class by class."""
+    overall = subject.clf.sources_
+    if not overall:
+        return None
+    findings = subject.findings
+    even = findings.even
+    codes = subject.codes[findings.nodes[even]]
+    second, first = np.argsort(subject.clf.proba_[findings.nodes[even]], axis=1)[:, -2:].T
+    rows = np.arange(len(codes))
+    margins = np.array(
+        [
+            np.bincount(
+                codes,
+                weights=(scores[even][rows, first] - scores[even][rows, second]).astype(float),
+                minlength=subject.K,
+            )
+            for scores in findings.evidence.values()
+        ]
+    )
+    helpful = np.maximum(margins, 0.0)
+    whole = helpful.sum(axis=0)
+    names = list(findings.evidence)
+    return {
+        "overall": [{"source": s, "share": share} for s, share in overall.items()],
+        "classes": [
+            {
+                "name": subject.names[k],
+                "parts": [
+                    {"source": s, "share": float(helpful[at, k] / whole[k])}
+                    for at, s in enumerate(names)
+                ],
+            }
+            for k in subject.shown_classes
+            if whole[k] > 0
+        ],
+        "names": names,
+        "meaning": [_SOURCES.get(name, name) for name in names],
+    }
+
+
+def suspects(subject: Subject) -> dict[str, Any]:
+    """Return the given labels that look wrong, most suspect first."""
+    found = subject.clf.suspects_
+    kept: Any = found[:_MOST_SUSPECTS]
+    place = {int(v): at for at, v in enumerate(subject.findings.nodes.tolist())}
+    names = subject.node_names(kept.node)
+    return {
+        "rows": [
+            {
+                "at": place.get(int(record.node), -1),
+                "name": name,
+                "given": str(record.given),
+                "suggested": str(record.suggested),
+                "p_wrong": float(record.p_wrong),
+            }
+            for record, name in zip(kept, names, strict=True)
+        ],
+        "count": len(found),
+    }
+
+
+def verdict(proof: Certificate | None) -> dict[str, Any] | None:
+    """Return what is proven, in a sentence and in numbers."""
+    if proof is None:
+        return None
+    n, sure = len(proof.labels), int(proof.certified_nodes.sum())
+    return {
+        "kind": "good" if proof.certified else "open",
+        "sentence": proof.explain(),
+        "applicable": proof.status != "not applicable",
+        "status": proof.status,
+        "objective": f"{proof.objective:,.6g}",
+        "bound": f"{proof.lower_bound:,.6g}",
+        "gap": percent(proof.gap)
+        if np.isfinite(proof.gap) and proof.gap > 0
+        else "0 %"
+        if proof.certified
+        else "–",
+        "sure": sure,
+        "n": n,
+        "width": 100.0 * sure / max(n, 1),
+        "moved": len(proof.moved),
+        "seconds": f"{proof.seconds:.1f}",
+        "method": proof.method,
+    }
+
+
+def settings(subject: Subject) -> list[dict[str, str]]:
+    """Return what was chosen, and why."""
+    rows = []
+    for name, choice in subject.clf.choices_.items():
+        value = choice["value"]
+        shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        rows.append({"name": name.replace("_", " "), "value": shown, "why": str(choice["why"])})
+    seed = subject.clf.random_state
+    rows.append(
+        {
+            "name": "seed",
+            "value": str(seed),
+            "why": "the same one gives the same result"
+            if seed is not None
+            else "none was given: another run may differ in a few nodes",
+        }
+    )
+    return rows
+
+
+def versions() -> str:
+    """Return the versions that matter."""
+    listed = [f"nodeproof {__version__}", f"Python {platform.python_version()}"]
+    return ", ".join(listed + [f"{name} {version(name)}" for name in _PACKAGES])
+
+
+def node_data(subject: Subject) -> dict[str, Any]:
+    """Return what the script needs to show a node that is picked."""
+    findings, clf = subject.findings, subject.clf
+    nodes = findings.nodes
+    given = np.full(len(nodes), -1) if clf._given is None else clf._given[nodes]
+    sure = None
+    if subject.certificate is not None and subject.certificate.status != "not applicable":
+        sure = subject.certificate.certified_nodes[nodes].astype(int).tolist()
+    evidence = {}
+    for source, scores in findings.evidence.items():
+        centred = scores - scores.mean(axis=1, keepdims=True)
+        evidence[source] = _rounded(centred, 2)
+    return {
+        "classes": subject.names,
+        "names": subject.node_names(nodes),
+        "n": subject.n,
+        "proba": _rounded(clf.proba_[nodes], 4),
+        "evidence": evidence,
+        "linked": None if findings.linked is None else _rounded(findings.linked, 2),
+        "given": given.tolist(),
+        "sure": sure,
+        "suspect": np.flatnonzero(np.isin(nodes, clf.suspects_.node)).tolist(),
+    }
+
+
+def _rounded(matrix: NDArray[Any], digits: int) -> list[float]:
+    """Return a matrix row by row in few characters: integers, in units of the last digit."""
+    return np.round(matrix.astype(np.float64) * 10**digits).astype(np.int64).ravel().tolist()

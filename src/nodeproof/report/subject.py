@@ -1,0 +1,86 @@
+"""What a report is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof.errors import InputError
+
+if TYPE_CHECKING:
+    from nodeproof.certificate import Certificate
+    from nodeproof.estimator import NodeClassifier
+    from nodeproof.report.findings import Findings
+
+__all__ = ["Subject"]
+
+# Classes that a matrix shows.
+_MOST_CLASSES = 30
+
+
+@dataclass
+class Subject:
+    """What a report is about."""
+
+    clf: NodeClassifier
+    findings: Findings
+    certificate: Certificate | None
+    judged_by: str
+
+    @classmethod
+    def of(cls, clf: NodeClassifier, certificate: Certificate | None) -> Subject:
+        """Return all that the page needs, checked against each other."""
+        findings = clf._find()
+        if certificate is not None and len(certificate.labels) != len(clf.proba_):
+            raise InputError(
+                f"the certificate speaks of {len(certificate.labels)} nodes, the model of "
+                f"{len(clf.proba_)}"
+            )
+        judged_by = "held back" if findings.held_back else "left out"
+        return cls(clf, findings, certificate, judged_by)
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+        return len(self.clf.proba_)
+
+    @property
+    def K(self) -> int:
+        """Number of classes."""
+        return len(self.clf.classes_)
+
+    @cached_property
+    def n_labels(self) -> int:
+        """Number of given labels."""
+        return 0 if self.clf._given is None else int((self.clf._given >= 0).sum())
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the classes."""
+        return [str(name) for name in self.clf.classes_.tolist()]
+
+    @cached_property
+    def codes(self) -> NDArray[np.int64]:
+        """Class of each node, shape (n,)."""
+        return np.asarray(self.clf.proba_.argmax(axis=1))
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of nodes of each class, shape (K,)."""
+        return np.bincount(self.codes, minlength=self.K)
+
+    def node_names(self, nodes: NDArray[np.int64]) -> list[str]:
+        """Return what nodes are called."""
+        ids = getattr(self.clf, "node_ids_", None)
+        return [str(name) for name in (nodes if ids is None else ids[nodes]).tolist()]
+
+    @cached_property
+    def shown_classes(self) -> NDArray[np.int64]:
+        """Classes that matrices show: all, or the largest, in their order."""
+        if self.K <= _MOST_CLASSES:
+            return np.arange(self.K)
+        return np.sort(np.argsort(-self.sizes, kind="stable")[:_MOST_CLASSES])

@@ -1,0 +1,124 @@
+"""What the report says in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nodeproof.io.files import count_of
+from nodeproof.report.reliability import FEWEST, Reliability
+
+if TYPE_CHECKING:
+    from nodeproof.estimator import NodeClassifier
+    from nodeproof.report.subject import Subject
+    from nodeproof.tuning.held import Blind
+
+__all__ = ["classes", "percent", "python_call", "reliability", "summary"]
+
+# Above this a confidence that is off by so much is worth a word.
+_OFF = 0.05
+
+
+def percent(share: float) -> str:
+    r"""Return a share in percent, as precisely as makes sense.
+
+    Examples
+    --------
+    >>> percent(0.5), percent(0.9993), percent(1.0), percent(0.99999)
+    ('50\xa0%', '99.93\xa0%', '100\xa0%', '>\xa099.99\xa0%')
+    """
+    if share in (0.0, 1.0):
+        return f"{100 * share:.0f}\xa0%"
+    if share < 0.00005 or share > 0.99995:
+        return "<\xa00.01\xa0%" if share < 0.5 else ">\xa099.99\xa0%"
+    # Close to either end one digit more, twice.
+    distance = min(share, 1.0 - share)
+    digits = 0 if distance >= 0.1 else 1 if distance >= 0.01 else 2
+    return f"{100 * share:.{digits}f}\xa0%"
+
+
+def classes(count: int) -> str:
+    """Return how many classes there are."""
+    return "one class" if count == 1 else f"{count:,} classes"
+
+
+def summary(subject: Subject) -> str:
+    """Say in two or three sentences what was given and what was found."""
+    clf, findings = subject.clf, subject.findings
+    given = [
+        count_of(count, what)
+        for count, what in (
+            (findings.n_links, "link"),
+            (findings.n_features, "feature"),
+            (subject.n_labels, "label"),
+        )
+        if count
+    ]
+    known = f"{', '.join(given[:-1])} and {given[-1]}" if len(given) > 1 else given[0]
+    text = f"From {known}, {count_of(subject.n, 'node')} were sorted into {classes(subject.K)}."
+    if clf.estimated_accuracy_ is not None:
+        estimate, low, high = clf.estimated_accuracy_
+        text += (
+            f" Of the nodes without a label, about {percent(estimate)} are estimated to be right "
+            f"({percent(low)} to {percent(high)})."
+        )
+    elif clf.temperature > 0 and subject.K > 1:
+        mean = float(clf.proba_.max(axis=1).mean())
+        text += f" The mean probability of the class chosen is {percent(mean)}."
+    if subject.n_labels:
+        count = len(clf.suspects_)
+        wrong = "One given label looks" if count == 1 else f"{count:,} of the given labels look"
+        text += f" {wrong if count else 'None of the given labels looks'} wrong."
+    return text
+
+
+def reliability(found: Reliability | None, judged: Blind, subject: Subject) -> str:
+    """Say how far the probabilities can be believed, and how that is known."""
+    if subject.K == 1:
+        return "There is one class only: nothing to be uncertain about."
+    if subject.clf.temperature == 0:
+        return "The fit was asked for hard assignments (temperature 0), not for probabilities."
+    if found is None:
+        count = len(judged.nodes)
+        if count == 0:
+            return "No labels were given, so nothing here can check the probabilities."
+        if count < FEWEST:
+            return f"{count_of(count, 'label')} are too few to check the probabilities by."
+        return "So many labels are wrong that the probabilities cannot be checked by them."
+    off = found.confidence @ found.counts - found.right @ found.counts
+    if found.error < _OFF:
+        verdict = "The probabilities can be taken at their word"
+    elif off > 0:
+        verdict = "The probabilities are somewhat too sure of themselves"
+    else:
+        verdict = "The probabilities are more careful than they need be"
+    how = {
+        "truth": "by the true labels of nodes that had none",
+        "held back": "by labels that were held back from the fit in turn",
+        "left out": "by the given labels, each node's own left out",
+    }[subject.judged_by]
+    text = (
+        f"{verdict}: confidence and share of right nodes lie {percent(found.error)} apart on "
+        f"average, judged {how} ({count_of(found.n_nodes, 'node')})."
+    )
+    if found.noise > 0.005:
+        text += (
+            f" About {percent(found.noise)} of these labels are taken to be wrong themselves, "
+            "which is allowed for."
+        )
+    return text
+
+
+def python_call(clf: NodeClassifier) -> str:
+    """Return the call that makes such a fit, settings of their own included."""
+    defaults = type(clf)().get_params(deep=False)
+    own = {
+        name: value
+        for name, value in clf.get_params(deep=False).items()
+        if name not in ("verbose", "n_jobs", "engine") and not _same(value, defaults[name])
+    }
+    settings = ", ".join(f"{name}={value!r}" for name, value in own.items())
+    return f"NodeClassifier({settings}).fit(X, y, graph=graph)"
+
+
+def _same(one: Any, two: Any) -> bool:
+    return type(one) is type(two) and one == two
