@@ -45,9 +45,11 @@ from nodeproof.inputs import (
     check_sizes,
     check_validation,
     encode_labels,
-    unpack_pyg,
 )
+from nodeproof.interop.columns import check_columns
+from nodeproof.interop.unpacking import unpack
 from nodeproof.merging import Family
+from nodeproof.node_names import keep_names
 from nodeproof.problem import Problem
 from nodeproof.querying import most_telling, most_uncertain
 from nodeproof.resources import check_rows, needs_of
@@ -57,6 +59,7 @@ from nodeproof.solvers.align import align_with_labels
 from nodeproof.solvers.base import Callback, check_count
 from nodeproof.solvers.block import says_nothing
 from nodeproof.solvers.checkpoint import Checkpoint, fingerprint
+from nodeproof.tensors import plain
 from nodeproof.terms import NodeData
 from nodeproof.tuning import hold_back
 
@@ -134,6 +137,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         held back; None where none were.
     lower_bound_ : float or None
         What the objective of no labelling can undercut, from the convex solvers.
+    node_ids_ : ndarray of shape (n,)
+        What the nodes are called, if the graph or the index of `X` or `y` has names for them.
     n_iter_ : int
         Sweeps of the start that was kept.
     history_ : dict of list
@@ -215,8 +220,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             Integer or string labels; −1 (or None, NaN, an empty string) where unknown.
         graph : object, optional
             The links: scipy sparse matrix, square array, networkx or igraph graph, PyTorch
-            Geometric ``Data``, ``edge_index`` of shape (2, E), table of edges; or the path of a
-            folder that `nodeproof convert` wrote, for a graph larger than memory.
+            Geometric ``Data``, AnnData, ``edge_index`` of shape (2, E), table of edges; or the
+            path of a folder that `nodeproof convert` wrote, for a graph larger than memory. See
+            :mod:`nodeproof.interop`.
         validation : pair of arrays, or array of shape (n,), optional
             Labels to choose settings by, instead of holding back labels of `y` in turn: nodes
             and their labels, or one entry a node with −1 where there is none. They are not
@@ -239,7 +245,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _fit(self, X: Any, y: Any, graph: Any, validation: Any, checkpoint: Any) -> None:
-        X, y = unpack_pyg(graph, X, y)
+        X, y, graph, names = unpack(X, y, graph)
         if X is None and y is None and graph is None:
             raise InputError("fit needs features, labels or a graph: X, y and graph are all None")
         X = self._check_features(X, reset=True)
@@ -317,6 +323,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             labels = replace(labels, classes=np.arange(problem.n_classes))
             nodes = replace(nodes, n_classes=problem.n_classes)
         self._keep(problem, result, solver, labels, plan, choices)
+        keep_names(self, names)
         self._nodes: NodeData | None = nodes
         self._problem: Problem | None = problem
         self._saved_problem: Instance | str | None = None
@@ -502,6 +509,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             if hasattr(self, "n_features_in_"):
                 del self.n_features_in_
             return None
+        X = plain(X)
+        check_columns(X)
         checked: NDArray[Any] = validate_data(
             self,
             X,

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from nodeproof.adjacency import is_pyg_data
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.solvers.base import check_at_least, check_count
 from nodeproof.solvers.rows import check_engine
+from nodeproof.tensors import plain
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
@@ -30,7 +30,6 @@ __all__ = [
     "check_validation",
     "encode_labels",
     "encode_names",
-    "unpack_pyg",
 ]
 
 # So many rows, evenly spaced, tell where the middle of a feature lies.
@@ -271,34 +270,17 @@ def check_sizes(X: NDArray[Any] | None, labels: EncodedLabels, graph: Graph | No
         raise InputError(f"n_classes={K} is more than the {n} nodes: a class would be empty")
 
 
-def unpack_pyg(graph: Any, X: Any, y: Any) -> tuple[Any, Any]:
-    """Return features and training labels of a PyTorch Geometric ``Data``, if it is one.
-
-    Its labels count only inside ``train_mask``: the others are what is to be predicted.
-    """
-    if not is_pyg_data(graph):
-        return X, y
-    if X is None and getattr(graph, "x", None) is not None:
-        X = np.asarray(graph.x)
-    if y is None and getattr(graph, "y", None) is not None:
-        mask = getattr(graph, "train_mask", None)
-        if mask is None:
-            raise InputError(
-                "this Data has labels but no train_mask, so test labels could leak into the fit; "
-                "set data.train_mask, or pass y= with -1 at unknown nodes"
-            )
-        y = np.where(np.asarray(mask), np.asarray(graph.y).ravel(), -1)
-    return X, y
-
-
 def _as_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return the labels as numbers or text, and which of them are known."""
+    y = plain(y)
     if sp.issparse(y):
         raise InputError("y must be a dense array of labels, got a sparse matrix")
+    if str(getattr(y, "dtype", "")) in ("boolean", "bool[pyarrow]"):
+        y = np.asarray(y, dtype=object)  # else pandas would take 0.0 and 1.0 for names
     if isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
         y = np.asarray(y, dtype=object)  # else numpy would take -1 and None for names
     labels = column_or_1d(y, warn=True)
-    if labels.dtype.kind == "O":
+    if labels.dtype.kind in "OT":
         labels, known = _from_objects(labels.tolist())
     elif labels.dtype.kind == "f":
         if np.isinf(labels).any():
@@ -328,7 +310,10 @@ def _from_objects(labels: list[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     known = np.array([not _is_missing(label) for label in labels], dtype=bool)
     if any(isinstance(label, str) for label in labels):
         return np.array([str(v) if k else "" for v, k in zip(labels, known, strict=True)]), known
-    return np.array([v if k else -1 for v, k in zip(labels, known, strict=True)]), known
+    unknown = -1
+    if known.any() and all(isinstance(label, bool) for label in np.array(labels, object)[known]):
+        unknown = False  # else True and False would become 1 and 0
+    return np.array([v if k else unknown for v, k in zip(labels, known, strict=True)]), known
 
 
 def _is_missing(label: Any) -> bool:

@@ -1,0 +1,80 @@
+"""A list of edges as a symmetric CSR matrix."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from nodeproof import kernels
+from nodeproof.errors import InputError
+
+__all__ = ["from_edges", "warn_directed"]
+
+
+def from_edges(
+    source: NDArray[Any],
+    target: NDArray[Any],
+    weight: NDArray[Any] | None,
+    n_nodes: int | None,
+) -> sp.csr_array:
+    """Return the symmetric CSR array of an edge list; an edge listed twice counts once.
+
+    Parameters
+    ----------
+    source, target : ndarray of shape (E,)
+        Row positions, each edge in one direction or in both.
+    weight : ndarray of shape (E,) or None
+        Weights; of an edge listed more than once, the largest counts.
+    n_nodes : int or None
+        Number of nodes; ``None``: one more than the largest position.
+    """
+    lengths = [len(column) for column in (source, target, weight) if column is not None]
+    if len(set(lengths)) > 1:
+        raise InputError(f"the columns of an edge table differ in length: {lengths}")
+    for name, ends in (("source", source), ("target", target)):
+        if not np.issubdtype(ends.dtype, np.integer):
+            raise InputError(
+                f"the {name} column must hold row positions (integers), got {ends.dtype}; for "
+                "names use nodeproof.interop.from_tables, a networkx graph, or `nodeproof fit` on "
+                "files"
+            )
+    top = int(max(source.max(), target.max())) if len(source) else -1
+    n = top + 1 if n_nodes is None else n_nodes
+    low = int(min(source.min(), target.min())) if len(source) else 0
+    if low < 0 or top >= n:
+        raise InputError(
+            f"a link names node {low if low < 0 else top}, but nodes run from 0 to {n - 1}"
+        )
+    data = np.ones(len(source), np.float32) if weight is None else np.asarray(weight, np.float64)
+    bad = kernels.first_bad_weight(data)
+    if bad >= 0:
+        what = "negative" if data[bad] < 0 else "not finite"
+        raise InputError(
+            f"the weight of the link ({source[bad]}, {target[bad]}) is {what}: {data[bad]}"
+        )
+    low_end, high_end = np.minimum(source, target), np.maximum(source, target)
+    order = np.lexsort((-data, high_end, low_end))
+    low_end, high_end, data = low_end[order], high_end[order], data[order]
+    # The largest weight of an edge comes first; what repeats it is dropped.
+    fresh = np.ones(len(data), dtype=bool)
+    fresh[1:] = (low_end[1:] != low_end[:-1]) | (high_end[1:] != high_end[:-1])
+    fresh &= low_end != high_end
+    low_end, high_end, data = low_end[fresh], high_end[fresh], data[fresh]
+    both_ways = (np.concatenate([low_end, high_end]), np.concatenate([high_end, low_end]))
+    matrix = sp.csr_array(sp.coo_array((np.concatenate([data, data]), both_ways), shape=(n, n)))
+    matrix.sort_indices()
+    return matrix
+
+
+def warn_directed() -> None:
+    """Say that links go one way only, and what is made of it."""
+    warnings.warn(
+        "the graph is directed; it is made symmetric: a link either way counts, weights by their "
+        "maximum",
+        UserWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,218 @@
+"""Read a graph out of whatever people hold it in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from nodeproof.edges import from_edges, warn_directed
+from nodeproof.errors import InputError
+from nodeproof.pyg_data import is_pyg_data, read_links, refuse_other_kinds
+from nodeproof.tensors import plain
+
+__all__ = [
+    "NamedGraph",
+    "column_names",
+    "connectivities",
+    "is_anndata",
+    "is_igraph",
+    "is_matrix_table",
+    "is_networkx",
+    "is_table",
+    "table_columns",
+    "to_csr",
+]
+
+_SOURCE_NAMES = ("source", "src", "from", "u")
+_TARGET_NAMES = ("target", "dst", "to", "v")
+_WEIGHT_NAMES = ("weight", "w")
+
+# Of so many columns the names are listed in an error.
+_LISTED = 8
+
+
+@dataclass(frozen=True)
+class NamedGraph:
+    """A graph with the names of its nodes.
+
+    Attributes
+    ----------
+    matrix : scipy.sparse.csr_array of shape (n, n)
+        The links.
+    names : ndarray of shape (n,)
+        Integers or text, each once.
+    """
+
+    matrix: sp.csr_array
+    names: NDArray[Any]
+
+
+def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
+    """Return the graph as a CSR array, as it stands; see :func:`~nodeproof.adjacency`."""
+    graph = plain(graph.matrix if isinstance(graph, NamedGraph) else graph)
+    if sp.issparse(graph):
+        if graph.ndim != 2:
+            raise InputError(f"a graph needs a square matrix, got a vector of shape {graph.shape}")
+        return sp.csr_array(graph)
+    refuse_other_kinds(graph)
+    if is_pyg_data(graph):
+        return read_links(graph)
+    if is_anndata(graph):
+        return to_csr(connectivities(graph), n_nodes)
+    if is_networkx(graph):
+        return _from_networkx(graph)
+    if is_igraph(graph):
+        return _from_igraph(graph)
+    if is_matrix_table(graph):
+        return to_csr(graph.to_numpy(), n_nodes)
+    if is_table(graph):
+        return from_edges(*table_columns(graph), n_nodes)
+    array = np.asarray(graph)
+    # A 2×2 array of integers is two links if there are more than two nodes, else a matrix.
+    links = array.shape[1:] != (2,) or (array.dtype.kind in "iu" and n_nodes not in (None, 2))
+    if array.ndim == 2 and len(array) == 2 and links:
+        return from_edges(array[0], array[1], None, n_nodes)
+    if array.ndim != 2 or array.dtype.kind not in "biuf":
+        raise InputError(
+            f"cannot read a graph from {type(graph).__name__} of shape {array.shape}; give a "
+            "scipy sparse matrix, a square array, an edge_index of shape (2, E), a networkx or "
+            "igraph graph, or a table with the columns source and target"
+        )
+    return sp.csr_array(array.astype(np.float32) if array.dtype == np.float16 else array)
+
+
+def is_networkx(graph: Any) -> bool:
+    """Tell whether this is a networkx graph, without importing it."""
+    return hasattr(graph, "adj") and hasattr(graph, "number_of_nodes")
+
+
+def is_igraph(graph: Any) -> bool:
+    """Tell whether this is an igraph graph, without importing it."""
+    return hasattr(graph, "get_edgelist") and hasattr(graph, "vcount")
+
+
+def is_anndata(graph: Any) -> bool:
+    """Tell whether this is an AnnData, without importing it."""
+    return hasattr(graph, "obsp") and hasattr(graph, "obs_names")
+
+
+def is_table(graph: Any) -> bool:
+    """Tell whether this is a table of columns: pandas, polars, pyarrow or a dict."""
+    return isinstance(graph, Mapping) or hasattr(graph, "columns") or hasattr(graph, "column_names")
+
+
+def is_matrix_table(graph: Any) -> bool:
+    """Tell whether this is a square pandas table with the same names at rows and columns."""
+    index: Any = getattr(graph, "index", None)
+    columns = getattr(graph, "columns", None)
+    return hasattr(index, "equals") and bool(index.equals(columns)) and len(index) > 0
+
+
+def connectivities(adata: Any, key: str = "connectivities") -> Any:
+    """Return the graph of an AnnData, of shape (n, n)."""
+    if key not in adata.obsp:
+        there = ", ".join(map(repr, adata.obsp)) or "nothing"
+        raise InputError(
+            f"adata.obsp has no {key!r}, only {there}; compute neighbours first, or name another "
+            "graph by fit(**nodeproof.interop.from_anndata(adata, graph=...))"
+        )
+    return adata.obsp[key]
+
+
+def _from_networkx(graph: Any) -> sp.csr_array:
+    if graph.is_directed():
+        warn_directed()
+    position = {node: row for row, node in enumerate(graph.nodes)}
+    edges = [(position[u], position[v], d.get("weight", 1.0)) for u, v, d in graph.edges(data=True)]
+    return _from_triples(edges, len(position))
+
+
+def _from_igraph(graph: Any) -> sp.csr_array:
+    if graph.is_directed():
+        warn_directed()
+    weighted = "weight" in graph.es.attributes()
+    weights = graph.es["weight"] if weighted else [1.0] * graph.ecount()
+    edges = [(u, v, w) for (u, v), w in zip(graph.get_edgelist(), weights, strict=True)]
+    return _from_triples(edges, graph.vcount())
+
+
+def _from_triples(edges: list[tuple[int, int, Any]], n_nodes: int) -> sp.csr_array:
+    try:
+        table = np.asarray(edges, dtype=np.float64).reshape(-1, 3)
+    except (TypeError, ValueError):
+        u, v, weight = next(edge for edge in edges if not _is_number(edge[2]))
+        raise InputError(f"the weight of the link ({u}, {v}) is no number: {weight!r}") from None
+    ends = table[:, :2].astype(np.int64)
+    weight = None if (table[:, 2] == 1.0).all() else table[:, 2]
+    return from_edges(ends[:, 0], ends[:, 1], weight, n_nodes)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def table_columns(
+    table: Any,
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64] | None]:
+    """Return the sources, the targets and perhaps the weights of a table of edges."""
+    names = column_names(table)
+    source = _find_column(names, _SOURCE_NAMES)
+    target = _find_column(names, _TARGET_NAMES)
+    if source is None or target is None:
+        listed = ", ".join(map(str, names[:_LISTED])) + (", …" if len(names) > _LISTED else "")
+        raise InputError(
+            f"an edge table needs the columns source and target (and may have weight), got {listed}"
+            ": rename them"
+        )
+    weight = _find_column(names, _WEIGHT_NAMES)
+    ends = [_read_ends(table[column], column) for column in (source, target)]
+    return ends[0], ends[1], None if weight is None else _read_weights(table[weight], weight)
+
+
+def _read_ends(column: Any, name: Any) -> NDArray[Any]:
+    ends = np.asarray(plain(column))
+    if ends.dtype.kind in "OfT":
+        row = next((row for row, end in enumerate(ends.tolist()) if _is_empty(end)), None)
+        if row is not None:
+            raise InputError(f"row {row} of the {name} column is empty")
+    return ends
+
+
+def _is_empty(end: Any) -> bool:
+    same = end == end
+    # pandas' NA is neither equal to itself nor different.
+    return end is None or not isinstance(same, bool | np.bool_) or not same
+
+
+def _read_weights(column: Any, name: Any) -> NDArray[np.float64]:
+    try:
+        return np.asarray(plain(column), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"the {name} column must hold numbers, got {_dtype(column)}") from None
+
+
+def _dtype(column: Any) -> str:
+    return str(getattr(column, "dtype", None) or getattr(column, "type", type(column).__name__))
+
+
+def column_names(table: Any) -> list[Any]:
+    """Return the names of the columns of a table."""
+    if isinstance(table, Mapping):
+        return list(table)
+    if hasattr(table, "collect_schema") and not hasattr(table, "__len__"):
+        raise InputError("a LazyFrame has no rows yet: give it after .collect()")
+    # pyarrow: `columns` are arrays and `column_names` their names; pandas and polars: names.
+    return list(getattr(table, "column_names", None) or table.columns)
+
+
+def _find_column(names: list[Any], known: tuple[str, ...]) -> Any:
+    return next((name for name in names if str(name).lower() in known), None)

@@ -1,0 +1,59 @@
+"""What was found, one entry a node, for those who write it down."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from nodeproof.errors import InputError
+from nodeproof.node_names import check_order
+
+if TYPE_CHECKING:
+    from nodeproof.estimator import NodeClassifier
+
+__all__ = ["Outcome", "outcome_of"]
+
+
+class Outcome(NamedTuple):
+    """What was found.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n,)
+        The class of every node.
+    probability : ndarray of shape (n,), float32
+        Its probability.
+    suspect : ndarray of shape (n,), bool
+        Whether the node has a given label that is probably wrong.
+    """
+
+    labels: NDArray[Any]
+    probability: NDArray[np.float32]
+    suspect: NDArray[np.bool_]
+
+
+def outcome_of(
+    clf: NodeClassifier, n_nodes: int, what: str, names: NDArray[Any] | None = None
+) -> Outcome:
+    """Return what was found, for an object of so many nodes.
+
+    Parameters
+    ----------
+    n_nodes : int
+        How many nodes the object has.
+    what : str
+        What it is called in an error.
+    names : ndarray of shape (n,), optional
+        What it calls its nodes.
+    """
+    check_is_fitted(clf)
+    n = len(clf.labels_)
+    if n_nodes != n:
+        raise InputError(f"{what} has {n_nodes} nodes, but the classifier was fitted to {n}")
+    check_order({"the classifier": getattr(clf, "node_ids_", None), what: names})
+    suspect = np.zeros(n, dtype=bool)
+    suspect[clf.suspects_.node] = True
+    return Outcome(clf.labels_, clf.proba_.max(axis=1).astype(np.float32), suspect)

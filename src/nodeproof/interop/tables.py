@@ -1,0 +1,150 @@
+"""Tables of pandas, polars and pyarrow: links between names in, what was found out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from nodeproof.errors import InputError, MissingExtraError
+from nodeproof.graph_readers import column_names, is_table, table_columns
+from nodeproof.interop.outcome import outcome_of
+from nodeproof.interop.unpacking import link_names
+
+if TYPE_CHECKING:
+    from nodeproof.estimator import NodeClassifier
+
+__all__ = ["from_tables", "to_table"]
+
+
+def from_tables(
+    edges: Any,
+    nodes: Any,
+    *,
+    node: str = "node",
+    labels: str | None = None,
+    features: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Return what `fit` needs of a table of links and a table of nodes that have names.
+
+    Parameters
+    ----------
+    edges : table
+        With the columns source, target and perhaps weight; ends are names out of `nodes`.
+    nodes : table
+        One row a node, in the order that `labels_` will have.
+    node : str
+        The column of `nodes` with the names: text or integers, each once.
+    labels : str, optional
+        The column of `nodes` with labels, empty where unknown; none by default.
+    features : list of str, optional
+        The columns of `nodes` with features; none by default.
+
+    Returns
+    -------
+    dict
+        ``X``, ``y`` and ``graph``: ``clf.fit(**from_tables(edges, nodes, labels="kind"))``.
+
+    Examples
+    --------
+    >>> from nodeproof.interop import from_tables
+    >>> given = from_tables(
+    ...     {"source": ["ann", "bob"], "target": ["bob", "eve"]},
+    ...     {"node": ["eve", "bob", "ann"], "kind": ["red", None, "blue"]},
+    ...     labels="kind",
+    ... )
+    >>> given["y"], given["graph"].names.tolist(), given["graph"].matrix.nnz
+    (['red', None, 'blue'], ['eve', 'bob', 'ann'], 4)
+    """
+    for what, table in (("edges", edges), ("nodes", nodes)):
+        if not is_table(table):
+            raise InputError(
+                f"{what} must be a table with named columns, got {type(table).__name__}"
+            )
+    source, target, weight = table_columns(edges)
+    names = np.asarray(_column(nodes, node))
+    if names.dtype.kind not in "iu":
+        names = _as_text(names, node)
+    listed, counts = np.unique(names, return_counts=True)
+    if (counts > 1).any():
+        raise InputError(f"the {node} column names {listed[counts.argmax()]!r} twice")
+    if names.dtype.kind == "U" and source.dtype.kind != "U":
+        source, target = _as_text(source, "source"), _as_text(target, "target")
+    return {
+        "X": None if features is None else _read_features(nodes, features),
+        "y": None if labels is None else _column(nodes, labels),
+        "graph": link_names(source, target, weight, names),
+    }
+
+
+def _as_text(names: NDArray[Any], column: str) -> NDArray[Any]:
+    listed = names.tolist()
+    bad = next((row for row, name in enumerate(listed) if not isinstance(name, str)), None)
+    if bad is not None:
+        raise InputError(
+            f"row {bad} of the {column} column is {listed[bad]!r}: names must be text, or all of "
+            "them integers"
+        )
+    return np.array(listed, dtype=str)
+
+
+def _read_features(nodes: Any, columns: Sequence[str]) -> Any:
+    if isinstance(columns, str):
+        raise InputError(f"features must be a list of columns, got {columns!r}")
+    held = [_column(nodes, name) for name in columns]
+    if hasattr(nodes, "select"):
+        return nodes.select(list(columns))
+    if hasattr(nodes, "iloc"):
+        return nodes[list(columns)].reset_index(drop=True)
+    return np.column_stack(held)
+
+
+def _column(table: Any, name: str) -> Any:
+    names = column_names(table)
+    if name not in names:
+        raise InputError(f"nodes has no column {name!r}, only {', '.join(map(repr, names))}")
+    column = table[name]
+    return column.reset_index(drop=True) if hasattr(column, "reset_index") else column
+
+
+def to_table(clf: NodeClassifier, kind: Literal["pandas", "polars", "arrow"] = "pandas") -> Any:
+    """Return what was found as a table with one row a node.
+
+    Parameters
+    ----------
+    clf : NodeClassifier
+        Fitted.
+    kind : {"pandas", "polars", "arrow"}
+        Of which library.
+
+    Returns
+    -------
+    pandas.DataFrame, polars.DataFrame or pyarrow.Table
+        With the columns ``node`` (its name, or its position), ``label``, ``probability``,
+        ``given_label`` (empty where there was none) and ``suspect``.
+    """
+    if kind not in ("pandas", "polars", "arrow"):
+        raise InputError(f"kind must be 'pandas', 'polars' or 'arrow', got {kind!r}")
+    found = outcome_of(clf, len(clf.labels_), "the table")
+    n = len(found.labels)
+    given = np.full(n, -1) if clf._given is None else clf._given
+    table = pa.table(
+        {
+            "node": pa.array(getattr(clf, "node_ids_", np.arange(n))),
+            "label": pa.array(found.labels),
+            "probability": pa.array(found.probability),
+            "given_label": pa.array(clf.classes_[given], mask=given < 0),
+            "suspect": pa.array(found.suspect),
+        }
+    )
+    if kind == "arrow":
+        return table
+    try:
+        library = import_module(kind)
+    except ImportError:
+        raise MissingExtraError(kind, "io") from None
+    return library.from_arrow(table) if kind == "polars" else table.to_pandas()

@@ -1,0 +1,43 @@
+"""Torch tensors as numpy arrays and scipy matrices, without importing torch."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import scipy.sparse as sp
+
+from nodeproof.errors import InputError
+
+__all__ = ["plain"]
+
+
+def plain(value: Any) -> Any:
+    """Return a torch tensor as a numpy array, a sparse one as a CSR array; else what was given.
+
+    Gradients are left behind and other devices are read from. Half precision, which not every
+    step can add in, becomes float32.
+
+    Examples
+    --------
+    >>> from nodeproof.tensors import plain
+    >>> plain([1, 2])
+    [1, 2]
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return value
+    if value.is_meta:
+        raise InputError("a tensor on the device 'meta' has a shape but no numbers: fill it first")
+    value = value.detach()
+    if value.is_floating_point() and value.element_size() < 4:
+        value = value.float()
+    if value.layout is torch.strided:
+        return value.numpy(force=True)
+    if value.layout is not torch.sparse_coo:
+        value = value.to_sparse()
+    value = value.coalesce()
+    if value.sparse_dim() != 2 or value.dense_dim():
+        raise InputError(f"a sparse tensor must have rows and columns, got {tuple(value.shape)}")
+    entries, ends = value.values().numpy(force=True), value.indices().numpy(force=True)
+    return sp.csr_array(sp.coo_array((entries, (ends[0], ends[1])), shape=tuple(value.shape)))
