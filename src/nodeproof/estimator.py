@@ -41,6 +41,7 @@ from nodeproof.inputs import (
     Unit,
     check_candidates,
     check_features,
+    check_reach,
     check_settings,
     check_sizes,
     check_validation,
@@ -264,6 +265,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self.unit_ = Unit.needed(X) if dense and weights == "calibrated" else None
         if self.unit_ is not None:
             X = self.unit_.apply(X)
+        if X is not None:
+            check_reach(X)
         if network is not None:
             choose_null_model(network, self.null_model, choices)
         seed = _seed(self.random_state)
@@ -511,15 +514,18 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             return None
         X = plain(X)
         check_columns(X)
-        checked: NDArray[Any] = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-            order="C",
-        )
+        try:
+            checked: NDArray[Any] = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=False,
+                order="C",
+            )
+        except ValueError as error:
+            raise InputError(str(error)) from error
         if sp.issparse(checked):
             checked = sp.csr_array(checked)
         check_features(checked, getattr(self, "feature_names_in_", None))

@@ -25,6 +25,7 @@ __all__ = [
     "Unit",
     "check_candidates",
     "check_features",
+    "check_reach",
     "check_settings",
     "check_sizes",
     "check_validation",
@@ -34,6 +35,9 @@ __all__ = [
 
 # So many rows, evenly spaced, tell where the middle of a feature lies.
 _SAMPLE = 10_000
+
+# Squares of larger features, divided by a small variance, would not be floats.
+_REACH = 1e100
 
 _UNKNOWN_STRINGS = ("", "-1", "nan", "None")
 
@@ -74,18 +78,38 @@ class Unit:
     @classmethod
     def needed(cls, X: NDArray[Any]) -> Unit | None:
         """Return the unit of extreme features (far from zero, huge or tiny), else None."""
-        center = np.median(X[:: -(-len(X) // _SAMPLE)], axis=0).astype(np.float64)
-        top, bottom = X.max(axis=0).astype(np.float64), X.min(axis=0).astype(np.float64)
+        # Quarters: the distance between the largest floats is beyond them.
+        center = np.median(0.25 * X[:: -(-len(X) // _SAMPLE)], axis=0).astype(np.float64)
+        top, bottom = 0.25 * X.max(axis=0).astype(np.float64), 0.25 * X.min(axis=0)
         spread = np.maximum(top - center, center - bottom)
-        far = np.abs(center) > 1e3 * spread
+        far = 1e-3 * np.abs(center) > spread
         odd = (spread > 0) & ((spread > 1e50) | (spread < 1e-50))
         if not (far & (spread > 0)).any() and not odd.any():
             return None
-        return cls(np.where(far, center, 0.0), np.where(odd, spread, 1.0))
+        return cls(np.where(far, 4.0 * center, 0.0), np.where(odd, spread, 1.0))
 
     def apply(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """Return the features in this unit, shape (n, m)."""
         return np.asarray((X.astype(np.float64) - self.shift) / self.scale)
+
+
+def check_reach(X: Any) -> None:
+    """Raise an error that names the first entry whose square is out of the range of floats."""
+    entries = X.data if sp.issparse(X) else X
+    if entries.dtype == np.float32 or not entries.size:
+        return
+    if max(entries.max(), -entries.min()) <= _REACH:
+        return
+    rows = sp.coo_array(X) if sp.issparse(X) else X
+    beyond = np.abs(entries) > _REACH
+    if sp.issparse(X):
+        row, column = (int(ends[beyond.argmax()]) for ends in rows.coords)
+    else:
+        row, column = np.argwhere(beyond)[0]
+    raise InputError(
+        f"X is {X[row, column]:g} at row {row}, column {column}, too large to be squared; give "
+        "features in a larger unit"
+    )
 
 
 def check_features(X: Any, names: NDArray[Any] | None = None) -> None:
@@ -279,7 +303,10 @@ def _as_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         y = np.asarray(y, dtype=object)  # else pandas would take 0.0 and 1.0 for names
     if isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
         y = np.asarray(y, dtype=object)  # else numpy would take -1 and None for names
-    labels = column_or_1d(y, warn=True)
+    try:
+        labels = column_or_1d(y, warn=True)
+    except ValueError as error:
+        raise InputError(str(error)) from error
     if labels.dtype.kind in "OT":
         labels, known = _from_objects(labels.tolist())
     elif labels.dtype.kind == "f":
@@ -295,7 +322,10 @@ def _as_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         known = np.asarray(labels != -1) if labels.dtype.kind == "i" else np.ones(len(labels), bool)
     if labels.dtype.kind not in "biufU":
         raise InputError(f"Unknown label type: y must hold integers or strings, got {labels.dtype}")
-    check_classification_targets(labels[known])
+    try:
+        check_classification_targets(labels[known])
+    except ValueError as error:
+        raise InputError(str(error)) from error
     if labels.dtype.kind == "i" and (labels < -1).any():
         v = int((labels < -1).argmax())
         raise InputError(
