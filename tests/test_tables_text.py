@@ -271,6 +271,16 @@ def test_a_quoted_line_end_is_named(write: Write, lines_before: int) -> None:
     )
 
 
+def test_a_packed_file_that_memory_cannot_hold_is_refused(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edges = write("e.csv.gz", gzip.compress(b"a,b\n" * 1000))
+    monkeypatch.setattr("nodeproof.io.text.available_memory", lambda: 7999)
+    assert refusal(edges).startswith(f"{edges} is larger, unpacked, than the memory")
+    monkeypatch.setattr("nodeproof.io.text.available_memory", lambda: 8000)
+    assert links_of(read_tables(edges))
+
+
 @pytest.mark.parametrize("broken", [lambda data: data[:-12], lambda data: b"text" + data])
 def test_a_broken_gz_is_an_error(write: Write, broken: Callable[[bytes], bytes]) -> None:
     edges = write("e.csv.gz", broken(gzip.compress(b"a,b\nb,c\n" * 100)))

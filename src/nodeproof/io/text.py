@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
 from nodeproof.io.files import bad_number, finite_matrix, reading, unnamed
+from nodeproof.io.memory import available_memory
 
 __all__ = ["TextFile", "is_number"]
 
@@ -29,6 +30,8 @@ _DELIMITERS = ("\t", ",", ";", " ")
 _HEAD_ROWS = 1000
 _HEAD_CELLS = 100_000
 _LEAST_BLOCK = 1 << 22
+# Bytes that are unpacked at a time.
+_PIECE = 1 << 24
 
 
 class TextFile:
@@ -204,15 +207,29 @@ def is_number(cell: str) -> bool:
 def _load(path: Path) -> bytes:
     """Return the bytes of the file, unpacked, with every line end as a newline."""
     with reading(path):
-        data = path.read_bytes()
-        if path.suffix.lower() == ".gz":
-            data = gzip.decompress(data)
+        data = _unpack(path) if path.suffix.lower() == ".gz" else path.read_bytes()
     data = data.removeprefix(codecs.BOM_UTF8)
     if b"\0" in data:
         raise InputError(f"{path} is not UTF-8 text: it holds a zero byte; save it as UTF-8")
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return data
+
+
+def _unpack(path: Path) -> bytes:
+    """Return what a packed file holds, unless memory cannot: few bytes can stand for very many."""
+    room = available_memory() // 2  # the pieces, then all of them in one
+    pieces = []
+    with gzip.open(path) as file:
+        while piece := file.read(_PIECE):
+            room -= len(piece)
+            if room < 0:
+                raise InputError(
+                    f"{path} is larger, unpacked, than the memory that is free; convert it with "
+                    "`nodeproof convert`, which needs little"
+                )
+            pieces.append(piece)
+    return b"".join(pieces)
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
