@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nodeproof import kernels
 from nodeproof.errors import InputError
+from nodeproof.tensors import plain
 
 __all__ = ["check_links", "links_from_pairs"]
 
@@ -47,6 +48,7 @@ def check_links(graph: Any, n_new: int | None, n_fitted: int, unit: float = 1.0)
     array([[0., 0., 0., 0., 1.],
            [1., 0., 1., 0., 0.]])
     """
+    graph = plain(graph)
     if sp.issparse(graph):
         return _check_matrix(sp.csr_array(graph), n_new, n_fitted)
     if isinstance(graph, Mapping) or hasattr(graph, "columns") or hasattr(graph, "column_names"):
