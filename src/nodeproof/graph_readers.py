@@ -83,7 +83,9 @@ def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
             "scipy sparse matrix, a square array, an edge_index of shape (2, E), a networkx or "
             "igraph graph, or a table with the columns source and target"
         )
-    return sp.csr_array(array.astype(np.float32) if array.dtype == np.float16 else array)
+    # scipy takes neither halves nor the byte order of another machine.
+    kind = np.float32 if array.dtype == np.float16 else array.dtype.newbyteorder("=")
+    return sp.csr_array(array.astype(kind, copy=False))
 
 
 def is_networkx(graph: Any) -> bool:

@@ -20,6 +20,7 @@ from nodeproof.affinity import Affinity
 from nodeproof.choices import choose_weights
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
+from nodeproof.inputs import check_reach
 from nodeproof.new_links import check_links
 from nodeproof.problem import Models, Problem
 from nodeproof.smoothing import Reduction
@@ -288,6 +289,8 @@ def _feature_costs(clf: NodeClassifier, X: Any, links: sp.csr_array) -> Array:
         return total
     if clf.unit_ is not None and X is not None:
         X = clf.unit_.apply(X.toarray() if sp.issparse(X) else X)
+    if X is not None:
+        check_reach(X)
     weights, *_ = choose_weights(clf.weights, clf.threshold, clf.solver, None, {})
     calibrated = isinstance(weights, str)
     others = []

@@ -90,7 +90,8 @@ class Unit:
 
     def apply(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """Return the features in this unit, shape (n, m)."""
-        return np.asarray((X.astype(np.float64) - self.shift) / self.scale)
+        with np.errstate(over="ignore"):  # of new nodes; `check_reach` names them
+            return np.asarray((X.astype(np.float64) - self.shift) / self.scale)
 
 
 def check_reach(X: Any) -> None:
@@ -100,10 +101,9 @@ def check_reach(X: Any) -> None:
         return
     if max(entries.max(), -entries.min()) <= _REACH:
         return
-    rows = sp.coo_array(X) if sp.issparse(X) else X
     beyond = np.abs(entries) > _REACH
     if sp.issparse(X):
-        row, column = (int(ends[beyond.argmax()]) for ends in rows.coords)
+        row, column = (int(ends[beyond.argmax()]) for ends in sp.coo_array(X).coords)
     else:
         row, column = np.argwhere(beyond)[0]
     raise InputError(

@@ -24,6 +24,9 @@ Rows = NDArray[np.float32]
 # Up to so many columns, all products of two columns are cheaper than random probes.
 _FEW_COLUMNS = 1024
 
+# No row is farther from the mean, in standard deviations: nothing is learnt beyond.
+_FAR_OFF = 1e15
+
 
 class Reduction:
     """A linear map of features to few columns that keep most of what they tell.
@@ -110,7 +113,9 @@ class Reduction:
             return sp.csr_array(normalize(sp.csr_array(X)), dtype=np.float32)
         if sp.issparse(X):
             X = X.toarray()
-        return ((X - self.shift) * self.scale).astype(np.float32)
+        scaled = (X - self.shift) * self.scale
+        # New nodes may lie farther off than float32 reaches.
+        return np.clip(scaled, -_FAR_OFF, _FAR_OFF, out=scaled).astype(np.float32)
 
 
 def _leading_directions(rows: Any, rank: int) -> Rows:
