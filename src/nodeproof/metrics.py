@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,16 @@ from sklearn.metrics.cluster import contingency_matrix
 
 from nodeproof.errors import InputError
 
-__all__ = ["brier", "expected_calibration_error", "matched_accuracy"]
+__all__ = [
+    "ReliabilityCurve",
+    "brier",
+    "expected_calibration_error",
+    "matched_accuracy",
+    "reliability_curve",
+]
+
+# Errors of calibration that nobody needs to mind; and how far beyond chance one must be.
+_SMALL, _BEYOND_CHANCE = 0.02, 1.5
 
 
 def matched_accuracy(y_true: ArrayLike, y_found: ArrayLike) -> float:
@@ -77,11 +87,108 @@ def expected_calibration_error(y_true: ArrayLike, proba: ArrayLike, n_bins: int 
     >>> round(expected_calibration_error([0, 1], [[0.9, 0.1], [0.9, 0.1]]), 6)
     0.4
     """
+    return reliability_curve(y_true, proba, n_bins).error
+
+
+@dataclass(frozen=True)
+class ReliabilityCurve:
+    """How sure nodes are and how many of them are right, bin by bin; no bin is empty.
+
+    Attributes
+    ----------
+    confidence, right : ndarray of shape (bins,)
+        Mean confidence, and the share that is right.
+    low, high : ndarray of shape (bins,)
+        The 95 % interval of that share (Wilson's).
+    counts : ndarray of shape (bins,)
+        How many nodes.
+    error : float
+        How far confidence and share lie apart, on average over the nodes.
+    """
+
+    confidence: NDArray[np.float64]
+    right: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    error: float
+
+    def explain(self) -> str:
+        """Say in a sentence what it means."""
+        n = int(self.counts.sum())
+        start = f"Calibration error {self.error:.3f} over {n:,} nodes"
+        if self.error <= _SMALL:
+            return f"{start}: the probabilities can be taken at their word"
+        spread = np.sqrt(self.confidence * (1 - self.confidence) * self.counts)
+        by_chance = float(np.sqrt(2 / np.pi) * spread.sum() / n)
+        if self.error <= _BEYOND_CHANCE * by_chance:
+            return f"{start}: no more than chance would give"
+        bias = float(self.counts @ (self.confidence - self.right)) / n
+        if abs(bias) < 0.5 * self.error:
+            return f"{start}: too sure in places, too modest in others"
+        return f"{start}: nodes are {'surer than' if bias > 0 else 'less sure than'} right"
+
+
+def reliability_curve(
+    y_true: ArrayLike, proba: ArrayLike, n_bins: int = 10, *, noise: float = 0.0
+) -> ReliabilityCurve:
+    """Return how often nodes are right, by how sure they are.
+
+    Where a share of the labels is wrong, nodes agree with them less often than they are right:
+    with labels that are right with probability a and else any other with e = (1 − a)/(K − 1), a
+    share r of right nodes agrees with ``e + (a − e) r``, which is undone.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,)
+        True classes as column numbers of `proba`.
+    proba : array of shape (n, K)
+        Class probabilities.
+    n_bins : int
+        Bins of equal width over the confidence 0…1.
+    noise : float
+        Share of `y_true` that is wrong.
+
+    Examples
+    --------
+    >>> from nodeproof.metrics import reliability_curve
+    >>> curve = reliability_curve([0] * 8 + [1] * 2, [[0.8, 0.2]] * 10)
+    >>> curve.confidence, curve.right, curve.counts
+    (array([0.8]), array([0.8]), array([10]))
+    """
     truth, probabilities = _check_rows(y_true, proba)
+    n, K = probabilities.shape
+    if n == 0 or n_bins < 1:
+        raise InputError(f"a reliability curve needs nodes and bins: got {n} and {n_bins}")
+    elsewhere = noise / max(K - 1, 1)
+    contrast = 1.0 - noise - elsewhere
+    if noise < 0 or contrast <= 0:
+        raise InputError(f"labels of {K} classes that are wrong with {noise:.2g} tell nothing")
     confidence = probabilities.max(axis=1)
-    gap = confidence - (probabilities.argmax(axis=1) == truth)
+    agrees = probabilities.argmax(axis=1) == truth
     bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
-    return float(np.abs(np.bincount(bins, weights=gap, minlength=n_bins)).sum() / len(truth))
+    counts = np.bincount(bins)
+    there = counts > 0
+    counts = counts[there]
+    mean = np.bincount(bins, weights=confidence)[there] / counts
+    agree = np.bincount(bins, weights=agrees)[there] / counts
+    right, low, high = (
+        np.clip((share - elsewhere) / contrast, 0.0, 1.0)
+        for share in (agree, *_wilson(agree, counts))
+    )
+    error = float(counts @ np.abs(mean - right)) / n
+    return ReliabilityCurve(mean, right, low, high, counts, error)
+
+
+def _wilson(
+    shares: NDArray[np.float64], counts: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return both ends of 95 % intervals of shares."""
+    z = 1.96
+    scale = 1.0 + z**2 / counts
+    centre = (shares + z**2 / (2 * counts)) / scale
+    half = z * np.sqrt(shares * (1 - shares) / counts + z**2 / (4 * counts**2)) / scale
+    return centre - half, centre + half
 
 
 def _check_rows(y_true: ArrayLike, proba: ArrayLike) -> tuple[NDArray[Any], NDArray[np.float64]]:

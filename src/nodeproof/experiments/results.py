@@ -15,11 +15,14 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from nodeproof import __version__
+from nodeproof.errors import InputError
 from nodeproof.experiments.cells import code_digest
 from nodeproof.experiments.panels import Curve, Panel, Point
 from nodeproof.io import atomic_path
 
 __all__ = ["Results", "Series"]
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,15 @@ class Results:
             np.array(xs, dtype=float),
             [np.array([float(r["accuracy"]) for p, r in found if p.x == x]) for x in xs],
         )
+
+    def grid(self, panel: str, curve: Curve) -> tuple[Array, Array, Array]:
+        """Return the mean accuracy over a map, of shape (places on y, places on x), and places."""
+        y = self.panels[panel].y
+        if y is None:
+            raise InputError(f"panel {panel!r} is not a map: it has one axis")
+        rows = y.quick if self.quick else y.grid
+        series = [self.series(panel, curve, y=at) for at in rows]
+        return np.array([one.mean for one in series]), series[0].x, np.array(rows, dtype=float)
 
     def traces(self, panel: str, curve: Curve) -> list[dict[str, Any]]:
         """Return the records of all seeds of one followed run, with "trace" and "times"."""

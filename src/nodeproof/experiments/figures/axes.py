@@ -9,14 +9,24 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
+from nodeproof.experiments.figures.style import Style
 from nodeproof.experiments.panels import Axis
+from nodeproof.experiments.results import Series
 
-__all__ = ["PLAIN", "set_accuracy", "set_varied"]
+__all__ = ["PLAIN", "plot_series", "set_accuracy", "set_varied"]
 
 #: numbers without trailing zeros
 PLAIN = FuncFormatter(lambda value, _: f"{value:g}")
 
 _TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.96, 0.99, 1.0)
+
+
+def plot_series(ax: Axes, series: Series, style: Style, errors: float = 1.0, **how: Any) -> None:
+    """Draw the mean over the seeds, in a band of so many standard errors to each side."""
+    margin = errors * series.error
+    low, high = (np.clip(series.mean + side * margin, 0, 1) for side in (-1, 1))
+    ax.plot(series.x, series.mean, **{**style.keywords, **how})
+    ax.fill_between(series.x, low, high, color=style.colour, alpha=0.2, lw=0)
 
 
 def set_accuracy(ax: Axes, lowest: float) -> None:

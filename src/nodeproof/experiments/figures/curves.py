@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from nodeproof.experiments.figures.axes import set_accuracy, set_varied
+from nodeproof.experiments.figures.axes import plot_series, set_accuracy, set_varied
 from nodeproof.experiments.figures.page import (
     Page,
     column_width,
@@ -216,10 +216,7 @@ class _Drawing:
             # The bound stays visible where a curve reaches it.
             ax.plot(series.x, series.mean, zorder=4, **line.style.keywords)
         for line in sorted(row.lines, key=lambda line: -line.style.size):
-            series = self.results.series(panel.name, line.curve)
-            low, high = (np.clip(series.mean + side * series.error, 0, 1) for side in (-1, 1))
-            ax.plot(series.x, series.mean, **line.style.keywords)
-            ax.fill_between(series.x, low, high, color=line.style.colour, alpha=0.2, lw=0)
+            plot_series(ax, self.results.series(panel.name, line.curve), line.style)
         drawn = [self.results.series(panel.name, line.curve).x for line in self._lines(panel)]
         set_varied(ax, panel.x, np.unique(np.concatenate(drawn)), named=first)
         set_accuracy(ax, self.lowest)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nodeproof.experiments.figures.page import WIDTH, Page, seeds_of
 from nodeproof.experiments.methods import METHODS, SOURCES
-from nodeproof.experiments.panels import Curve, Panel
+from nodeproof.experiments.panels import Panel
 from nodeproof.experiments.results import Results
 
 __all__ = ["draw_map"]
@@ -29,7 +29,7 @@ def draw_map(page: Page, results: Results, panel: Panel) -> None:
     curves = sorted(panel.curves, key=lambda curve: curve.method == "genie")
     sources = list(dict.fromkeys(curve.sources for curve in curves))
     methods = list(dict.fromkeys(curve.method for curve in curves))
-    maps = {(c.method, c.sources): _values(results, panel, c) for c in curves}
+    maps = {(c.method, c.sources): results.grid(panel.name, c)[0] for c in curves}
     lowest = min(float(found.min()) for found in maps.values())
     page.text(panel.title, size=8)
     rows: list[float] = []
@@ -64,13 +64,6 @@ def draw_map(page: Page, results: Results, panel: Panel) -> None:
         f"Mean over {seeds_of(results, [panel])}.  Lines: accuracy {_LEVEL:g}, "
         "solid of the map itself, dashed of the genie."
     )
-
-
-def _values(results: Results, panel: Panel, curve: Curve) -> NDArray[np.float64]:
-    """Return the mean accuracy, of shape (places on y, places on x)."""
-    assert panel.y is not None
-    rows = panel.y.quick if results.quick else panel.y.grid
-    return np.array([results.series(panel.name, curve, y=y).mean for y in rows])
 
 
 def _heat(

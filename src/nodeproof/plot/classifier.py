@@ -1,0 +1,259 @@
+"""Pictures of a fitted classifier: where its nodes lie, and whether it can be believed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from nodeproof.errors import InputError
+from nodeproof.metrics import ReliabilityCurve, reliability_curve
+from nodeproof.node_map import map_nodes
+from nodeproof.plot.axes import axes_or_new, class_colours, shorten
+
+if TYPE_CHECKING:
+    from nodeproof.estimator import NodeClassifier
+
+__all__ = ["block_matrix", "node_map", "reliability", "sources"]
+
+_BLUE, _GREY = "#2f6f9f", "#8794a3"
+
+# More nodes than that are not told apart in a picture.
+_MOST_NODES = 20_000
+
+# Up to so many classes there is room for numbers, and for names.
+_NUMBERED, _NAMED = 12, 40
+
+
+def node_map(
+    clf: NodeClassifier, *, nodes: ArrayLike | None = None, suspects: bool = True, ax: Any = None
+) -> Any:
+    """Draw the nodes by their probabilities: sure ones at their class, torn ones in between.
+
+    Parameters
+    ----------
+    clf : NodeClassifier
+        Fitted.
+    nodes : array of int, optional
+        Which to draw; by default all, or an even choice of 20,000.
+    suspects : bool
+        Whether to ring those whose given label looks wrong.
+    ax : matplotlib Axes, optional
+        Where to draw; by default new ones.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    check_is_fitted(clf)
+    ax = axes_or_new(ax, (6.0, 6.0))
+    n, K = clf.proba_.shape
+    if nodes is None:
+        nodes = np.linspace(0, n - 1, min(n, _MOST_NODES)).astype(np.int64)
+    shown = np.asarray(nodes)
+    anchors, positions = map_nodes(clf.proba_, shown)
+    colours = np.array(class_colours(K))
+    size = float(np.clip(12_000 / max(len(shown), 1), 1.5, 16.0))
+    codes = clf.proba_[shown].argmax(axis=1)
+    # Classes on each other, none always on top.
+    order = np.argsort((np.arange(len(shown)) * 0.618034) % 1.0)
+    ax.scatter(*positions[order].T, s=size, c=colours[codes[order]], linewidths=0)
+    if suspects:
+        doubted = np.isin(shown, clf.suspects_.node)
+        if doubted.any():
+            ink = ax.yaxis.label.get_color()
+            ax.scatter(*positions[doubted].T, s=3 * size + 12, facecolors="none", edgecolors=ink,
+                       linewidths=1.0, label="given label looks wrong")  # fmt: skip
+            ax.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, 0.02))
+    reach = float(np.abs(positions).max(initial=0.0))
+    longest = _name_corners(ax, anchors, reach, clf.classes_)
+    beside = 0.06 * longest if K > _NUMBERED else max(0.0, 1.0 + 0.035 * longest - reach)
+    wide, high = reach + 0.1 + beside, 0.75 if K == 2 else reach + 0.25
+    ax.set(aspect="equal", xticks=[], yticks=[], xlim=(-wide, wide), ylim=(-high, high))
+    ax.spines[:].set_visible(False)
+    some = "" if len(shown) == n else f" of {n:,}"
+    ax.set_title(f"{len(shown):,}{some} nodes by the probabilities of their classes")
+    return ax
+
+
+def _name_corners(
+    ax: Any, anchors: NDArray[np.float64], reach: float, classes: NDArray[Any]
+) -> int:
+    """Write the names of classes beyond their nodes; return the length of the longest."""
+    K = len(classes)
+    if K > _NAMED:
+        return 0
+    names = [shorten(name) for name in classes]
+    pile = reach if K == 1 else reach - 1.0
+    for (x, y), name in zip(anchors, names, strict=True):
+        if K <= _NUMBERED:
+            up = y > -0.1
+            place = x, y + (pile + 0.06 if up else -pile - 0.06)
+            ax.text(*place, name, ha="center", va="bottom" if up else "top", weight="bold")
+            continue
+        ha = "center" if abs(x) < 0.35 else "left" if x > 0 else "right"
+        va = "center" if abs(y) < 0.35 else "bottom" if y > 0 else "top"
+        ax.text(x * (reach + 0.06), y * (reach + 0.06), name, ha=ha, va=va, fontsize="x-small")
+    return max(map(len, names))
+
+
+def sources(clf: NodeClassifier, *, ax: Any = None) -> Any:
+    """Draw how much graph, features and labels contributed to the decisions, as bars.
+
+    Parameters
+    ----------
+    clf : NodeClassifier
+        Fitted.
+    ax : matplotlib Axes, optional
+        Where to draw; by default new ones.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    check_is_fitted(clf)
+    ax = axes_or_new(ax, (5.0, 1.9))
+    names = list(clf.sources_)
+    shares = [100 * clf.sources_[name] for name in names]
+    places = np.arange(len(names))[::-1]
+    ax.barh(places, shares, height=0.62, color=_BLUE)
+    for place, share in zip(places, shares, strict=True):
+        ax.text(share + 1, place, f"{share:.0f} %", va="center")
+    if not names:
+        ax.text(0.5, 0.5, "one class: nothing to decide", transform=ax.transAxes, ha="center")
+    ax.set_yticks(places, names)
+    ax.set(xlim=(0, 112), xlabel="share in the decisions, %")
+    ax.set_xticks([0, 25, 50, 75, 100])
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def block_matrix(
+    clf: NodeClassifier, *, graph: Any = None, relative: bool = False, ax: Any = None
+) -> Any:
+    """Draw how densely each two classes are linked.
+
+    Parameters
+    ----------
+    clf : NodeClassifier
+        Fitted, to a graph unless one is given.
+    graph : object, optional
+        Links between the same nodes, as `fit` takes them; by default those that were fitted.
+    relative : bool
+        Whether to draw the density as a multiple of what chance would give by the null model,
+        instead of the weight of links a pair of nodes.
+    ax : matplotlib Axes, optional
+        Where to draw; by default new ones.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    check_is_fitted(clf)
+    links, chance = _links(clf, graph)
+    sizes = np.bincount(clf.proba_.argmax(axis=1), minlength=len(clf.classes_)).astype(np.float64)
+    pairs = chance if relative else np.outer(sizes, sizes) - np.diag(sizes)
+    density = np.full(links.shape, np.nan)
+    np.divide(links, pairs, out=density, where=pairs > 0)
+    ax = axes_or_new(ax, (5.4, 4.6))
+    K = len(sizes)
+    what = "links, as a multiple of chance" if relative else "links a pair of nodes"
+    image = ax.imshow(density, **_shades(density, relative))
+    ax.figure.colorbar(image, ax=ax, label=what)
+    if K <= _NUMBERED:
+        for i, j in np.ndindex(K, K):
+            if np.isfinite(density[i, j]):
+                dark = sum(image.cmap(image.norm(density[i, j]))[:3]) < 1.5
+                ax.text(j, i, f"{density[i, j]:.2g}", ha="center", va="center",
+                        color="white" if dark else "black", fontsize="small")  # fmt: skip
+    if K <= _NAMED:
+        names = [shorten(name, 14) for name in clf.classes_]
+        turned = sum(map(len, names)) > 40
+        ax.set_xticks(range(K), names, rotation=90 if turned else 0)
+        ax.set_yticks(range(K), names)
+    ax.tick_params(length=0)
+    ax.set_title("Who is linked to whom")
+    return ax
+
+
+def _links(clf: NodeClassifier, graph: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the weight of links from class to class, and what chance would give."""
+    if graph is None:
+        found = clf._find()
+        if found.blocks is None or found.chance is None:
+            raise InputError("block_matrix needs links: this classifier was fitted without a graph")
+        return found.blocks, found.chance
+    from nodeproof.graph import Graph
+    from nodeproof.solvers.hard import OneHot
+
+    network = Graph(graph, "auto", len(clf.labels_))
+    rows = OneHot(clf.proba_.argmax(axis=1).astype(np.int32), len(clf.classes_))
+    links = rows.link_mass(network, matrix=True)
+    return links, network.density * rows.sums(network.eta, matrix=True).pairs
+
+
+def _shades(density: NDArray[np.float64], relative: bool) -> dict[str, Any]:
+    """Return colours: from white on, or on both sides of chance."""
+    from matplotlib.colors import TwoSlopeNorm
+
+    highest = float(np.nanmax(density)) if np.isfinite(density).any() else 1.0
+    if not relative:
+        return {"cmap": "Blues", "vmin": 0.0, "vmax": highest or 1.0}
+    return {"cmap": "RdBu", "norm": TwoSlopeNorm(1.0, 0.0, max(highest, 2.0))}
+
+
+def reliability(
+    what: NodeClassifier | tuple[ArrayLike, ArrayLike], *, n_bins: int = 10, ax: Any = None
+) -> Any:
+    """Draw how often nodes are right against how sure they are, and how many are how sure.
+
+    Parameters
+    ----------
+    what : (y_true, proba), or a fitted NodeClassifier
+        True classes as column numbers and probabilities, of shape (n,) and (n, K); or a
+        classifier, whose probabilities are judged by the labels given to it, each left out in
+        its turn.
+    n_bins : int
+        Bins of equal width over the confidence 0…1.
+    ax : matplotlib Axes, optional
+        Where to draw; by default new ones.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    if isinstance(what, tuple):
+        y_true, proba = what
+        curve = reliability_curve(y_true, proba, n_bins)
+    else:
+        check_is_fitted(what)
+        found = what._find()
+        if len(found.told) == 0:
+            raise InputError(
+                "this classifier has no labels to judge its probabilities by; give (y_true, proba)"
+            )
+        curve = reliability_curve(found.told, found.blind, n_bins, noise=found.noise)
+    ax = axes_or_new(ax, (5.0, 4.6))
+    _draw_counts(ax, curve, n_bins)
+    ax.plot([0, 1], [0, 1], ls="--", lw=1, color=_GREY, label="as sure as right")
+    off = np.abs([curve.right - curve.low, curve.high - curve.right])
+    ax.errorbar(curve.confidence, curve.right, yerr=off, fmt="o-", color=_BLUE, ms=5, lw=1.4,
+                elinewidth=1, label="share that is right, 95 % interval")  # fmt: skip
+    # Of K classes the best has at least 1/K.
+    left = max(0.0, np.floor(curve.confidence.min() * n_bins) / n_bins - 0.02)
+    ax.set(xlim=(left, 1.01), ylim=(0, 1.02), xlabel="confidence", ylabel="share that is right")
+    ax.set_title(curve.explain().replace(": ", ":\n"), fontsize="medium")
+    ax.legend(fontsize="small", loc="upper left", edgecolor="none")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def _draw_counts(ax: Any, curve: ReliabilityCurve, n_bins: int) -> None:
+    """Draw bars for the nodes in each bin along the bottom, with their numbers."""
+    middles = (np.minimum(np.floor(curve.confidence * n_bins), n_bins - 1) + 0.5) / n_bins
+    heights = 0.16 * curve.counts / curve.counts.max()
+    ax.bar(middles, heights, width=0.9 / n_bins, color=_GREY, alpha=0.45, label="nodes")
+    for x, height, count in zip(middles, heights, curve.counts, strict=True):
+        ax.text(x, height + 0.008, f"{count:,}", ha="center", fontsize="x-small")
