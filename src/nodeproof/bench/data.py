@@ -97,7 +97,7 @@ def draw(links: int, seed: int, folder: Path) -> dict[str, Any]:
     }  # fmt: skip
     with atomic_folder(folder) as temporary:
         for name, array in arrays.items():
-            np.save(temporary / f"{name}.npy", array)
+            np.save(temporary / f"{name}.npy", array, allow_pickle=False)
         (temporary / "genie.json").write_text(json.dumps(found), encoding="utf-8")
     return {"nodes": len(data.y), "stored_links": data.graph.nnz // 2, "genie": found}
 

@@ -23,6 +23,7 @@ from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.io.atomic import atomic_path
 from nodeproof.io.json_text import parse_object
 from nodeproof.io.npz import Archive, open_npz
+from nodeproof.io.npz_writing import write_npz
 
 __all__ = ["Certificate"]
 
@@ -213,7 +214,7 @@ class Certificate:
                 arrays |= {f"step{k}_sure": step.sure, f"step{k}_bound": np.array(step.bound)}
                 arrays |= _dual_arrays(step.dual, f"step{k}_")
         with atomic_path(path) as temporary, Path(temporary).open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
+            write_npz(file, arrays, packed=True)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Certificate:

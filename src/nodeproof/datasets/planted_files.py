@@ -106,7 +106,7 @@ def write_planted(
     starts = np.arange(n_clusters + 1) * n // n_clusters
     with _unless_there(folder / "truth.npy") as path:
         if path is not None:
-            np.save(path, _truth(place, starts))
+            np.save(path, _truth(place, starts), allow_pickle=False)
     with _unless_there(folder / "labels.parquet") as path:
         if path is not None:
             pq.write_table(_labels(place, starts, label_ratio), path)

@@ -25,6 +25,7 @@ from nodeproof.io.files import UNREADABLE
 from nodeproof.io.json_text import parse_object
 from nodeproof.io.layout import Expected, check_layout
 from nodeproof.io.npz import open_npz
+from nodeproof.io.npz_writing import write_npz
 from nodeproof.problem import Models, Problem
 from nodeproof.solvers.base import Result, Status
 from nodeproof.terms.base import Term
@@ -139,7 +140,7 @@ class Checkpoint:
         }
         text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         with atomic_path(self.path) as temporary, Path(temporary).open("wb") as file:
-            np.savez(file, allow_pickle=False, header=text, **arrays)
+            write_npz(file, {"header": text, **arrays})
         now = time.monotonic()
         self._next = now + max(self.every, 9.0 * (now - began))
 
