@@ -105,7 +105,8 @@ def to_anndata(clf: NodeClassifier, adata: Any, *, key: str = "nodeproof") -> An
     adata : anndata.AnnData
         Gets the columns ``obs[key]`` (the label, categorical, as text), ``obs[key_probability]``
         and ``obs[key_suspect]``; the class probabilities ``obsm[key_proba]`` of shape (n, K); and
-        ``uns[key]`` with the names of the classes and how they were found.
+        ``uns[key]`` with the names of the classes and how they were found. One that lies in a
+        file has them in memory until it is written.
     key : str
         What they are called.
     """
@@ -126,9 +127,8 @@ def to_anndata(clf: NodeClassifier, adata: Any, *, key: str = "nodeproof") -> An
 
 def _describe(clf: NodeClassifier, classes: NDArray[np.str_]) -> dict[str, Any]:
     """Return how the labels were found, in plain values that every version can write."""
-    settings = {
-        name: value for name, value in clf.get_params(deep=False).items() if name != "verbose"
-    }
+    settings = clf.get_params(deep=False)
+    del settings["verbose"]  # may be a callback
     described: dict[str, Any] = {
         "version": __version__,
         "classes": classes.astype(object),
@@ -136,6 +136,7 @@ def _describe(clf: NodeClassifier, classes: NDArray[np.str_]) -> dict[str, Any]:
         "settings": {
             name: value if isinstance(value, bool | int | float | str) else str(value)
             for name, value in settings.items()
+            if value is not None
         },
         "sources": {name: float(share) for name, share in clf.sources_.items()},
     }

@@ -147,4 +147,10 @@ def to_table(clf: NodeClassifier, kind: Literal["pandas", "polars", "arrow"] = "
         library = import_module(kind)
     except ImportError:
         raise MissingExtraError(kind, "io") from None
-    return library.from_arrow(table) if kind == "polars" else table.to_pandas()
+    if kind == "polars":
+        return library.from_arrow(table)
+    frame = table.to_pandas()
+    if clf.classes_.dtype.kind in "iu":
+        # Where some are missing, pandas would have floats.
+        frame["given_label"] = frame["given_label"].astype("Int64")
+    return frame
