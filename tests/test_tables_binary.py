@@ -227,7 +227,7 @@ def test_an_archive_without_ids_cannot_go_with_names(write: Write, tmp_path: Pat
         ({**PATH, "y": np.ones((4, 2))}, "labels must be integers or text"),
         ({**PATH, "y": np.arange(4) + 0.5}, "labels must be integers or text"),
         ({**PATH, "y": np.arange(4), "train_mask": np.ones((4, 2), bool)}, "train_mask must be"),
-        ({**PATH, "y": np.array([{}, 1, 2, 3])}, "allow_pickle=False"),
+        ({**PATH, "y": np.array([{}, 1, 2, 3])}, "Python objects"),
     ],
 )
 def test_faults_of_an_archive_are_named(
@@ -256,4 +256,4 @@ def test_broken_archives_are_errors(write: Write, tmp_path: Path) -> None:
         assert refusal(edges).startswith(f"cannot read {edges}")
     np.save(tmp_path / "one.npy", np.eye(3))
     edges = (tmp_path / "one.npy").rename(tmp_path / "one.npz")
-    assert refusal(edges).startswith(f"cannot read {edges}: it is not a complete NumPy archive")
+    assert refusal(edges).startswith(f"cannot read {edges}")

@@ -180,6 +180,7 @@ class Graph:
                 f"the graph in {folder.path} has {folder.n_nodes} nodes but features or labels "
                 f"have {n_nodes} rows; they must be listed for the same nodes, in the same order"
             )
+        folder.check_links()
         self.folder = folder
         self.n_nodes = folder.n_nodes
         self.indptr, self.indices = folder.indptr, folder.indices

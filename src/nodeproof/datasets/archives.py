@@ -17,8 +17,11 @@ from numpy.typing import NDArray
 from nodeproof.datasets.dataset import MASKS, Dataset, assemble
 from nodeproof.datasets.parts import as_features, as_labels, as_mask, graph_of_edges
 from nodeproof.errors import InputError
-from nodeproof.io.archives import check_matrix, open_archive
+from nodeproof.io.archives import check_matrix, listed, open_archive, whole_number
 from nodeproof.io.atomic import atomic_path
+from nodeproof.io.matrices import csr_of_parts, is_matrix, matrix_of_archive
+from nodeproof.io.npz import Archive
+from nodeproof.io.npz_writing import write_npz
 
 __all__ = ["read_archive", "write_archive"]
 
@@ -50,8 +53,8 @@ def read_archive(path: Path, split: int = 0) -> Dataset:
         Which split to take where the masks hold several.
     """
     with open_archive(path) as archive:
-        if {"format", "shape", "data"} <= set(archive.files):
-            graph, notes = check_matrix(path, sp.csr_array(sp.load_npz(path)))
+        if is_matrix(archive):
+            graph, notes = check_matrix(path, matrix_of_archive(path, archive))
             return assemble(path, graph, notes=notes)
         X, y = _features(path, archive), _labels(path, archive)
         graph, notes = _graph(path, archive, X, y)
@@ -86,17 +89,18 @@ def write_archive(data: Dataset, path: Path) -> None:
     fields |= {_WRITTEN[part]: mask for part, mask in data.masks.items()}
     given = {key: field for key, field in fields.items() if field is not None}
     with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **given)
+        write_npz(file, given, packed=True)
 
 
 def _graph(
-    path: Path, archive: Any, X: NDArray[Any] | sp.csr_array | None, y: NDArray[Any] | None
+    path: Path, archive: Archive, X: NDArray[Any] | sp.csr_array | None, y: NDArray[Any] | None
 ) -> tuple[sp.csr_array, list[str]]:
-    size = _first(archive, _SIZES)
+    found = _first(archive, _SIZES)
+    size = None if found is None else whole_number(path, "n", found)
     if {"adj_indptr", "adj_indices"} <= set(archive.files):
-        n = len(archive["adj_indptr"]) - 1
-        if size is not None and int(size) != n:
-            raise InputError(f"{path}: n is {int(size)}, but adj_indptr has {n} rows")
+        n = archive["adj_indptr"].size - 1
+        if size is not None and size != n:
+            raise InputError(f"{path}: n is {size}, but adj_indptr has {n} rows")
         return check_matrix(path, _csr(archive, "adj", (n, n)))
     edges = _first(archive, _EDGES)
     if edges is None:
@@ -106,7 +110,7 @@ def _graph(
         raise InputError(
             f"{path} holds no graph: expected a file of scipy.sparse.save_npz, or the arrays "
             f"adj_indptr and adj_indices, or edge_index, or edges; found "
-            f"{', '.join(archive.files) or 'nothing'}{hint}"
+            f"{listed(archive.files)}{hint}"
         )
     if edges.ndim != 2 or 2 not in edges.shape:
         raise InputError(f"{path}: links must have the shape (2, E) or (E, 2), got {edges.shape}")
@@ -119,25 +123,24 @@ def _graph(
     return graph_of_edges(path, source, target, int(size))
 
 
-def _features(path: Path, archive: Any) -> NDArray[Any] | sp.csr_array | None:
+def _features(path: Path, archive: Archive) -> NDArray[Any] | sp.csr_array | None:
     dense = _first(archive, _FEATURES)
     if dense is not None:
         # A set without features may say so by a matrix without columns.
         return as_features(path, dense) if dense.shape[1:] != (0,) else None
     for prefix in _SPARSE_FEATURES:
         if f"{prefix}_indptr" in archive.files:
-            rows, columns = map(int, archive[f"{prefix}_shape"])
-            return as_features(path, _csr(archive, prefix, (rows, columns)))
+            return as_features(path, _csr(archive, prefix, (0, 0)))
     return None
 
 
-def _labels(path: Path, archive: Any) -> NDArray[Any] | None:
+def _labels(path: Path, archive: Archive) -> NDArray[Any] | None:
     labels = _first(archive, _LABELS)
     return None if labels is None else as_labels(path, labels)
 
 
 def _masks(
-    path: Path, archive: Any, n: int, split: int, notes: list[str]
+    path: Path, archive: Archive, n: int, split: int, notes: list[str]
 ) -> dict[str, NDArray[np.bool_]]:
     masks = {}
     several = 1
@@ -151,19 +154,22 @@ def _masks(
     return masks
 
 
-def _csr(archive: Any, prefix: str, shape: tuple[int, int]) -> sp.csr_array:
+def _csr(archive: Archive, prefix: str, shape: tuple[int, int]) -> sp.csr_array:
+    """Return a matrix by its parts; the shape that is stored counts, if one is."""
+    for part in ("indices", "indptr"):
+        if f"{prefix}_{part}" not in archive:
+            raise ValueError(f"the array {prefix}_{part} is missing")
     indices = archive[f"{prefix}_indices"]
-    if f"{prefix}_data" in archive.files:
+    data = np.ones(indices.shape, dtype=np.float32)
+    if f"{prefix}_data" in archive:
         data = archive[f"{prefix}_data"]
-    else:
-        data = np.ones(len(indices), dtype=np.float32)
-    if f"{prefix}_shape" in archive.files:
-        rows, columns = map(int, archive[f"{prefix}_shape"])
-        shape = rows, columns
-    matrix = sp.csr_array((data, indices, archive[f"{prefix}_indptr"]), shape=shape)
-    matrix.check_format(full_check=True)
-    return matrix
+    if f"{prefix}_shape" in archive:
+        stored = archive[f"{prefix}_shape"]
+        if stored.shape != (2,) or stored.dtype.kind not in "iu":
+            raise ValueError(f"{prefix}_shape is not two whole numbers")
+        shape = int(stored[0]), int(stored[1])
+    return csr_of_parts(data, indices, archive[f"{prefix}_indptr"], shape)
 
 
-def _first(archive: Any, keys: Sequence[str]) -> Any:
+def _first(archive: Archive, keys: Sequence[str]) -> Any:
     return next((archive[key] for key in keys if key in archive.files), None)

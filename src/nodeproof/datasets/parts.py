@@ -15,6 +15,7 @@ from nodeproof.errors import InputError
 from nodeproof.io.archives import check_numbers
 from nodeproof.io.files import count_of
 from nodeproof.io.keys import Keys, one_node_set
+from nodeproof.io.matrices import check_node_count
 
 __all__ = [
     "as_features",
@@ -57,6 +58,7 @@ def graph_of_edges(
                 raise InputError(
                     f"{path}: a link names node {end}, but nodes run from 0 to {n_nodes - 1}"
                 )
+    check_node_count(path, n_nodes)
     loops = int(np.count_nonzero(source == target))
     index = np.int32 if n_nodes < 2**31 else np.int64
     rows = np.concatenate([source, target], dtype=index, casting="unsafe")

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.datasets.dataset import MASKS, Dataset, assemble
@@ -19,6 +18,7 @@ from nodeproof.datasets.parts import as_features, as_labels, graph_of_edges, mas
 from nodeproof.errors import InputError
 from nodeproof.io.archives import check_matrix, open_archive
 from nodeproof.io.files import reading
+from nodeproof.io.matrices import matrix_of_archive
 
 __all__ = ["find_ogb", "find_reddit", "open_folder", "read_ogb", "read_reddit"]
 
@@ -92,8 +92,8 @@ def read_reddit(path: Path) -> Dataset:
         raise InputError(f"{path} must hold both {_REDDIT[0]} and {_REDDIT[1]}")
     with tempfile.TemporaryDirectory() as temporary:
         data, links = (_unpacked(folder / name, Path(temporary)) for name in _REDDIT)
-        with open_archive(links):
-            matrix = sp.csr_array(sp.load_npz(links))
+        with open_archive(links) as archive:
+            matrix = matrix_of_archive(links, archive)
         matrix.data = np.ones(len(matrix.data), dtype=np.float32)
         graph, notes = check_matrix(links, matrix)
         with open_archive(data) as archive:

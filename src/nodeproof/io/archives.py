@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,17 +15,21 @@ from numpy.typing import NDArray
 
 from nodeproof.adjacency import check_adjacency
 from nodeproof.errors import InputError
-from nodeproof.io.files import count_of, reading
+from nodeproof.io.files import count_of
 from nodeproof.io.keys import Keys
+from nodeproof.io.matrices import csr_of_parts, is_matrix, matrix_of_archive
+from nodeproof.io.npz import Archive, open_npz
 
 __all__ = [
     "GraphArchive",
     "check_matrix",
     "check_numbers",
+    "listed",
     "open_archive",
     "read_feature_archive",
     "read_graph_archive",
     "read_label_archive",
+    "whole_number",
 ]
 
 _MOST_CELLS = 50_000_000
@@ -59,20 +62,13 @@ class GraphArchive:
 
 
 @contextmanager
-def open_archive(path: Path) -> Iterator[Any]:
+def open_archive(path: Path) -> Iterator[Archive]:
     """Open a NumPy archive; whatever goes wrong with it inside the block names the file.
 
     Pickled objects are never loaded: to ask for one is an error.
     """
-    with reading(path):
-        path.stat()  # is_zipfile() does not tell a missing file from a broken one
-        if not zipfile.is_zipfile(path):
-            raise InputError(
-                f"cannot read {path}: it is not a complete NumPy archive; write it with "
-                "numpy.savez or scipy.sparse.save_npz"
-            )
-        with np.load(path, allow_pickle=False) as archive:
-            yield archive
+    with open_npz(path) as archive:
+        yield archive
 
 
 def check_matrix(path: Path, matrix: Any) -> tuple[sp.csr_array, list[str]]:
@@ -113,60 +109,67 @@ def read_graph_archive(path: Path) -> GraphArchive:
     ``x_indptr``, ``x_shape``), ``y`` (−1: unknown) and ``train_mask``, outside which labels
     stay hidden.
     """
-    arrays = _load(path)
-    with reading(path):
-        if {"format", "shape", "data"} <= set(arrays):
-            return _checked_graph(path, sp.csr_array(sp.load_npz(path)), None, None)
+    with open_archive(path) as arrays:
+        if is_matrix(arrays):
+            return _checked_graph(path, matrix_of_archive(path, arrays), None, None)
         if not {"adj_indptr", "adj_indices"} <= set(arrays):
             raise InputError(
                 f"{path} holds no graph: expected a file of scipy.sparse.save_npz, or the arrays "
-                f"adj_indptr and adj_indices; found {', '.join(arrays) or 'nothing'}"
+                f"adj_indptr and adj_indices; found {listed(arrays)}"
             )
         matrix = _adjacency(path, arrays)
         n = matrix.shape[0]
         X = _features(path, arrays)
         y = _as_labels(path, arrays["y"]) if "y" in arrays else None
-        for key, rows in (("x", X), ("y", y), ("train_mask", arrays.get("train_mask"))):
-            if rows is not None and len(rows) != n:
+        mask = arrays.get("train_mask")
+        for key, rows in (("x", X), ("y", y), ("train_mask", mask)):
+            if rows is not None and len(np.atleast_1d(rows)) != n:
                 raise InputError(f"{path}: {key} has {len(rows)} rows for {n} nodes")
         archive = _checked_graph(path, matrix, X, y)
     if y is not None:
-        _hide_labels(path, arrays.get("train_mask"), y, archive.notes)
+        _hide_labels(path, mask, y, archive.notes)
     return archive
 
 
 def read_feature_archive(path: Path) -> NDArray[np.float64]:
     """Read features of shape (n, m): the array ``x`` or ``X``, or the only 2-D array."""
-    arrays = _load(path)
-    with reading(path):
+    with open_archive(path) as arrays:
         X = _features(path, arrays)
-        if X is None:
-            X = _as_features(path, _only(path, arrays, 2, "x"))
-    return X
+        return _as_features(path, _only(path, arrays, 2, "x")) if X is None else X
 
 
 def read_label_archive(path: Path) -> NDArray[np.str_]:
     """Read labels of shape (n,) as text: the array ``y``, or the only 1-D array."""
-    arrays = _load(path)
-    return _as_labels(path, arrays["y"] if "y" in arrays else _only(path, arrays, 1, "y"))
+    with open_archive(path) as arrays:
+        return _as_labels(path, arrays["y"] if "y" in arrays else _only(path, arrays, 1, "y"))
 
 
-def _load(path: Path) -> dict[str, NDArray[Any]]:
-    with open_archive(path) as archive:
-        return {key: archive[key] for key in archive.files}
+def listed(names: Iterable[str]) -> str:
+    """Return names of arrays, for messages.
+
+    Examples
+    --------
+    >>> listed(["x", "y"]), listed([])
+    ('x, y', 'nothing')
+    """
+    shown = list(names)
+    return ", ".join(name[:40] for name in shown[:10]) + ", …" * (len(shown) > 10) or "nothing"
 
 
-def _adjacency(path: Path, arrays: dict[str, NDArray[Any]]) -> sp.csr_array:
+def whole_number(path: Path, key: str, found: NDArray[Any]) -> int:
+    """Return an array that should be one whole number, not below zero."""
+    if found.size != 1 or found.dtype.kind not in "iu" or int(found.item()) < 0:
+        raise InputError(f"{path}: {key} must be one whole number, got {found.dtype} {found.shape}")
+    return int(found.item())
+
+
+def _adjacency(path: Path, arrays: Archive) -> sp.csr_array:
     indptr, indices = arrays["adj_indptr"], arrays["adj_indices"]
-    n = len(indptr) - 1
-    if "n" in arrays and int(arrays["n"]) != n:
-        raise InputError(f"{path}: n is {int(arrays['n'])}, but adj_indptr has {n} rows")
-    data = arrays.get("adj_data")
-    if data is None:
-        data = np.ones(len(indices), dtype=np.float32)
-    matrix = sp.csr_array((data, indices, indptr), shape=(n, n))
-    matrix.check_format(full_check=True)
-    return matrix
+    n = indptr.size - 1
+    if "n" in arrays and (given := whole_number(path, "n", arrays["n"])) != n:
+        raise InputError(f"{path}: n is {given}, but adj_indptr has {n} rows")
+    data = arrays["adj_data"] if "adj_data" in arrays else np.ones(indices.shape, dtype=np.float32)
+    return csr_of_parts(data, indices, indptr, (n, n))
 
 
 def _checked_graph(
@@ -176,22 +179,22 @@ def _checked_graph(
     return GraphArchive(Keys.of_positions(path, graph.shape[0]), graph, X, y, notes)
 
 
-def _features(path: Path, arrays: dict[str, NDArray[Any]]) -> NDArray[np.float64] | None:
+def _features(path: Path, arrays: Archive) -> NDArray[np.float64] | None:
     for key in ("x", "X"):
         if key in arrays:
             return _as_features(path, arrays[key])
     if not set(_SPARSE_FEATURES) <= set(arrays):
         return None
     data, indices, indptr, shape = (arrays[key] for key in _SPARSE_FEATURES)
+    if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 0).any():
+        raise InputError(f"{path}: x_shape must be two whole numbers")
     rows, columns = map(int, shape)
     if rows * columns > _MOST_CELLS:
         raise InputError(
             f"{path}: features of {rows:,} rows and {columns:,} columns are too many for a dense "
             f"matrix ({_MOST_CELLS:,} cells at most); reduce the columns, e.g. with TruncatedSVD"
         )
-    matrix = sp.csr_array((data, indices, indptr), shape=(rows, columns))
-    matrix.check_format(full_check=True)
-    return _as_features(path, matrix.toarray())
+    return _as_features(path, csr_of_parts(data, indices, indptr, (rows, columns)).toarray())
 
 
 def _as_features(path: Path, array: NDArray[Any]) -> NDArray[np.float64]:
@@ -214,14 +217,15 @@ def _as_labels(path: Path, array: NDArray[Any]) -> NDArray[np.str_]:
     return np.where(known, texts, "")
 
 
-def _only(path: Path, arrays: dict[str, NDArray[Any]], ndim: int, key: str) -> NDArray[Any]:
-    found = [array for array in arrays.values() if array.ndim == ndim]
+def _only(path: Path, arrays: Archive, ndim: int, key: str) -> NDArray[Any]:
+    found = [name for name, header in arrays.headers().items() if len(header.shape) == ndim]
     if len(found) != 1:
+        shapes = [f"{name} {header.shape}" for name, header in arrays.headers().items()]
         raise InputError(
             f"{path}: expected an array {key!r} or exactly one {ndim}-D array, found "
-            f"{', '.join(f'{k} {a.shape}' for k, a in arrays.items()) or 'nothing'}"
+            f"{listed(shapes)}"
         )
-    return found[0]
+    return arrays[found[0]]
 
 
 def _hide_labels(

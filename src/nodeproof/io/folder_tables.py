@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
 from nodeproof.io.columns import Column
-from nodeproof.io.files import count_of
+from nodeproof.io.files import count_of, reading
 from nodeproof.io.graph_folder import GraphFolder
 from nodeproof.io.keys import Keys
+from nodeproof.io.npz import Header, read_npy_header
+from nodeproof.io.regular import check_regular
 from nodeproof.io.rows import read_features, read_labels, some
 from nodeproof.io.tables import UNKNOWN, open_table
 
@@ -65,14 +67,13 @@ def read_folder_features(
     An ``.npy`` file has them in this order already, and is memory-mapped.
     """
     if path.suffix == ".npy":
-        try:
-            X = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise InputError(f"{path} cannot be read: {error}") from None
-        if X.ndim != 2 or len(X) != folder.n_nodes:
+        header = _npy_header(path)
+        if len(header.shape) != 2 or header.shape[0] != folder.n_nodes:
             raise InputError(
-                f"{path} has shape {X.shape}; the graph in {folder.path} has {folder.n_nodes} nodes"
+                f"{path} has shape {header.shape}; the graph in {folder.path} has "
+                f"{folder.n_nodes} nodes"
             )
+        X = np.load(path, mmap_mode="r", allow_pickle=False)
         return X, None
     rows = read_features(open_table(path), _no_keys(path), header, node)
     nodes = _nodes(folder, rows.keys)
@@ -88,6 +89,22 @@ def read_folder_features(
     X = np.empty_like(rows.X)
     X[nodes] = rows.X
     return X, rows.names
+
+
+def _npy_header(path: Path) -> Header:
+    """Return the header of a file with one array of numbers, none of which has been read."""
+    check_regular(path)
+    with reading(path), path.open("rb") as file:
+        try:
+            header = read_npy_header(file)
+        except ValueError as error:
+            raise InputError(f"{path} cannot be read: it {error}") from None
+        if header.dtype.kind not in "biuf":
+            raise InputError(f"{path} holds {header.dtype}; features are numbers")
+        size, expected = path.stat().st_size, header.offset + header.nbytes
+        if size < expected:
+            raise InputError(f"{path} has {size:,} bytes; its shape takes {expected:,}")
+    return header
 
 
 def _nodes(folder: GraphFolder, keys: Keys) -> NDArray[np.int64]:

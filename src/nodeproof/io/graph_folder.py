@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from nodeproof.adjacency import check_adjacency, unless_all_one
+from nodeproof.edges import LARGEST_WEIGHT, LEAST_WEIGHT
 from nodeproof.errors import InputError
 from nodeproof.io.atomic import atomic_folder
 from nodeproof.io.files import reading
@@ -36,6 +37,8 @@ Progress = Callable[[str, int, int], None]
 
 # Bytes that are looked at in one go.
 _BLOCK = 1 << 24
+
+_FILES = {"indptr.npy", "indices.npy", "weights.npy", "degrees.npy", "ids.parquet"}
 
 
 class GraphFolder:
@@ -78,6 +81,9 @@ class GraphFolder:
         self.read: dict[str, int] = header["read"]
         self._files: dict[str, dict[str, Any]] = header["files"]
         self._ids_are: str = header["ids"]
+        self._checked = False
+        if strangers := set(self._files) - _FILES:
+            raise self._damaged("graph.json", f"lists {min(strangers)[:40]!r}, which is no part")
         index = index_type(self.n_nodes)
         self.indptr = self._map("indptr.npy", np.int64, self.n_nodes + 1)
         self.indices = self._map("indices.npy", index, self.n_entries)
@@ -93,7 +99,9 @@ class GraphFolder:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> GraphFolder:
-        """Open a folder; header, sizes and types are checked, contents are not (see `verify`).
+        """Open a folder; header, sizes and types are checked.
+
+        Contents are not: see `check_links`, which a fit begins with, and `verify`.
 
         Parameters
         ----------
@@ -165,15 +173,36 @@ class GraphFolder:
                     progress(name, done, total)
             if f"{crc:08x}" != entry["crc32"]:
                 raise self._damaged(name, "is not as it was written: its checksum is wrong")
-        if (np.diff(self.indptr) < 0).any():
-            raise self._damaged("indptr.npy", "decreases")
+        self._check_order()
+
+    def check_links(self) -> None:
+        """Read the links once; refuse what would make a loop over them read beyond the arrays."""
+        if not self._checked:
+            self._check_order()
+            for name in ("indices.npy", "weights.npy", "degrees.npy"):
+                for block in self._blocks(name):
+                    self._check_values(name, block)
+            self._checked = True
+
+    def _check_order(self) -> None:
+        previous = 0
+        for block in self._blocks("indptr.npy"):
+            if block[0] < previous or (np.diff(block) < 0).any():
+                raise self._damaged("indptr.npy", "decreases")
+            previous = int(block[-1])
 
     def _check_values(self, name: str, block: NDArray[Any]) -> None:
         """Refuse what would make a loop over links read beyond the arrays."""
         if name == "indices.npy" and (block.min() < 0 or block.max() >= self.n_nodes):
             raise self._damaged(name, f"names a node that is not in 0…{self.n_nodes - 1}")
-        if name == "weights.npy" and not (block.min() > 0 and block.max() < np.inf):
-            raise self._damaged(name, "holds a weight that is not positive and finite")
+        if name == "weights.npy" and not (
+            block.min() >= LEAST_WEIGHT and block.max() <= LARGEST_WEIGHT
+        ):
+            raise self._damaged(
+                name, f"holds a weight that is not from {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
+            )
+        if name == "degrees.npy" and not (block.min() >= 0 and block.max() < np.inf):
+            raise self._damaged(name, "holds a degree that is negative or not finite")
 
     def _blocks(self, name: str) -> Iterator[NDArray[Any]]:
         if name == "ids.parquet":
@@ -192,7 +221,10 @@ class GraphFolder:
             if file.schema_arrow.names != ["node"] or file.metadata.num_rows != self.n_nodes:
                 raise self._damaged("ids.parquet", f"has no column of {self.n_nodes} nodes")
             for batch in file.iter_batches(batch_size=size):
-                yield batch.column(0).cast(kind)
+                names = batch.column(0).cast(kind)
+                if names.null_count:
+                    raise self._damaged("ids.parquet", "lacks the name of a node")
+                yield names
 
     def _map(self, name: str, dtype: Any, length: int) -> NDArray[Any]:
         kind = np.dtype(dtype).newbyteorder("<")
@@ -235,8 +267,11 @@ class GraphFolder:
 
 def is_graph_folder(path: str | os.PathLike[str]) -> bool:
     """Tell whether this is meant to be a graph folder, however damaged."""
+    header = Path(path) / "graph.json"
     try:
-        with (Path(path) / "graph.json").open("rb") as file:
+        if not header.is_file():
+            return False
+        with header.open("rb") as file:
             return json.dumps(FORMAT).encode() in file.read(1024)
     except OSError:
         return False

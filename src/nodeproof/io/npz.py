@@ -149,8 +149,12 @@ def open_npz(path: str | os.PathLike[str]) -> Iterator[Archive]:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
     except MemoryError as error:
         raise InputError(f"cannot read {path}: not enough memory ({error})") from None
+    except KeyError as error:
+        raise InputError(f"cannot read {path}: it has no array {error}") from None
     except (ValueError, *BROKEN) as error:
-        raise InputError(f"{path} is damaged, or not a complete NumPy archive: {error}") from None
+        raise InputError(
+            f"cannot read {path}: {error}; it is damaged, or not a complete NumPy archive"
+        ) from None
 
 
 def read_npy_header(file: IO[bytes]) -> Header:
@@ -177,7 +181,7 @@ def read_npy_header(file: IO[bytes]) -> Header:
         raise ValueError("holds no plain numbers or text but Python objects, which are not loaded")
     if dtype.kind not in _PLAIN or (dtype.kind in "iuf" and dtype.itemsize > 8):
         raise ValueError(f"holds {_first_line(dtype)}, not plain numbers or text")
-    if dtype.itemsize == 0 and math.prod(shape):
+    if dtype.itemsize == 0 and 0 not in shape:
         raise ValueError("holds text without letters")
     if len(shape) > _DIMENSIONS or any(not 0 <= side < 2**48 for side in shape):
         raise ValueError(f"has the shape {_shape(shape)}")
