@@ -225,7 +225,7 @@ def test_bad_ids_are_refused_and_nothing_is_left(tmp_path, random_graph, ids, me
 
 @pytest.mark.parametrize("weight", [1e300, 1e-300])
 def test_weights_must_fit_single_precision(tmp_path, weight):
-    with pytest.raises(InputError, match="float32"):
+    with pytest.raises(InputError, match="give weights from 1e-30 to"):
         write_graph_folder(tmp_path / "graph", np.array([[0, weight], [weight, 0]]))
 
 
@@ -278,8 +278,8 @@ def test_the_header_of_an_array_is_checked(folder):
     [
         ("indices.npy", 3, 30, "names a node that is not in 0…29"),
         ("indices.npy", 3, -1, "names a node that is not in 0…29"),
-        ("weights.npy", 3, np.nan, "holds a weight that is not positive and finite"),
-        ("weights.npy", 3, 0, "holds a weight that is not positive and finite"),
+        ("weights.npy", 3, np.nan, "holds a weight that is not from 1e-30 to"),
+        ("weights.npy", 3, 0, "holds a weight that is not from 1e-30 to"),
         ("indptr.npy", 3, 10**9, "decreases"),
     ],
 )

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof import kernels, threads
-from nodeproof.edges import from_edges, warn_directed
+from nodeproof.edges import LARGEST_WEIGHT, LEAST_WEIGHT, from_edges, warn_directed
 from nodeproof.errors import InputError
 from nodeproof.graph_readers import to_csr
 
@@ -75,6 +75,8 @@ def check_adjacency(graph: Any, n_nodes: int | None = None) -> sp.csr_array:
         matrix.setdiag(0)
         matrix.eliminate_zeros()
         seen = _inspect(matrix)
+    if not seen.all_one and matrix.nnz:
+        _check_range(matrix)
     symmetric = seen.symmetric
     if symmetric and not seen.all_one:
         symmetric = kernels.is_symmetric(matrix.indptr, matrix.indices, matrix.data)
@@ -83,6 +85,18 @@ def check_adjacency(graph: Any, n_nodes: int | None = None) -> sp.csr_array:
         matrix = matrix.maximum(matrix.T).tocsr()
         matrix.sort_indices()
     return matrix
+
+
+def _check_range(matrix: sp.csr_array) -> None:
+    """Refuse weights that sums of rows in float32 could not hold."""
+    outside = matrix.data.min() < LEAST_WEIGHT or matrix.data.max() > LARGEST_WEIGHT
+    if outside:
+        odd = (matrix.data < LEAST_WEIGHT) | (matrix.data > LARGEST_WEIGHT)
+        row, column = (int(ends[odd.argmax()]) for ends in sp.coo_array(matrix).coords)
+        raise InputError(
+            f"the weight of the link ({row}, {column}) is {matrix.data[odd][0]:g}; give weights "
+            f"from {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
+        )
 
 
 class _Seen(NamedTuple):

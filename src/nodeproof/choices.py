@@ -20,7 +20,7 @@ from nodeproof.graph import Graph
 from nodeproof.merging import Family
 from nodeproof.problem import PAPER_WEIGHTS, Problem
 from nodeproof.solvers import CADO, CANO, BlockADMM, BlockCADO, ExactSDP, Result, Status
-from nodeproof.solvers.base import Callback, check_at_least
+from nodeproof.solvers.base import LARGEST, Callback, check_at_least
 from nodeproof.solvers.marginals import affordable, without_echo
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax, Term
 from nodeproof.terms.covariance import MOST_FEATURES
@@ -274,7 +274,7 @@ def choose_weights(
     elif isinstance(weights, str) and weights == "calibrated":
         trust = 1.0
     elif isinstance(weights, Real) and not isinstance(weights, bool):
-        check_at_least("weights", weights, 0.0)
+        check_at_least("weights", weights, 0.0, LARGEST)
         weights, trust = "calibrated", float(weights)
         choices["trust"] = {"value": trust, "why": "given"}
     if isinstance(weights, str):
@@ -298,8 +298,8 @@ def choose_weights(
         why = "the density of the graph, which lies between those inside and across classes"
         choices["threshold"] = {"value": graph.density, "why": why}
         return weights, graph.density, trust
-    if isinstance(threshold, str) or not np.isfinite(threshold):
-        raise InputError(f"threshold must be 'auto' or a number, got {threshold!r}")
+    if not isinstance(threshold, Real) or not abs(threshold) <= LARGEST:
+        raise InputError(f"threshold must be 'auto' or a finite number, got {threshold!r}")
     return weights, float(threshold), trust
 
 
@@ -309,10 +309,11 @@ def _three_weights(weights: Any) -> tuple[float, ...]:
     except TypeError:
         three = (weights,)
     if len(three) != 3 or not all(
-        isinstance(weight, float) and 0 <= weight < np.inf for weight in three
+        isinstance(weight, float) and 0 <= weight <= LARGEST for weight in three
     ):
         raise InputError(
-            f"weights must be three numbers ≥ 0 (graph, features, labels), got {three}"
+            f"weights must be three numbers ≥ 0 (graph, features, labels), none above {LARGEST:g}, "
+            f"got {three}"
         )
     return three
 

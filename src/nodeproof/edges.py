@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 from nodeproof import kernels
 from nodeproof.errors import InputError
 
-__all__ = ["from_edges", "warn_directed"]
+__all__ = ["LARGEST_WEIGHT", "LEAST_WEIGHT", "from_edges", "warn_directed"]
+
+#: weights that a graph may have: those of some thousand links still add up in float32
+LEAST_WEIGHT, LARGEST_WEIGHT = 1e-30, 1e30
 
 
 def from_edges(

@@ -13,7 +13,7 @@ from sklearn.utils.validation import column_or_1d
 
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.solvers.base import check_at_least, check_count
+from nodeproof.solvers.base import LARGEST, check_at_least, check_count
 from nodeproof.solvers.rows import check_engine
 from nodeproof.tensors import plain
 
@@ -261,7 +261,7 @@ def check_candidates(
 
 def check_settings(clf: NodeClassifier) -> None:
     """Raise an error that names the first setting of a classifier that cannot be used."""
-    check_at_least("son", clf.son, 0.0)
+    check_at_least("son", clf.son, 0.0, LARGEST)
     check_engine(clf.engine)
     check_count("max_iter", clf.max_iter)
     if clf.n_init != "auto":

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof import kernels
+from nodeproof.edges import LARGEST_WEIGHT, LEAST_WEIGHT
 from nodeproof.errors import InputError
 from nodeproof.tensors import plain
 
@@ -121,8 +122,11 @@ def _check_matrix(matrix: sp.csr_array, n_new: int | None, n_fitted: int) -> sp.
 
 def _check_weights(weight: NDArray[np.float64], new: NDArray[Any], fitted: NDArray[Any]) -> None:
     bad = kernels.first_bad_weight(weight)
+    what = "negative" if bad >= 0 and weight[bad] < 0 else "not finite"
+    odd = (weight > LARGEST_WEIGHT) | ((weight < LEAST_WEIGHT) & (weight != 0.0))
+    if bad < 0 and odd.any():
+        bad, what = int(odd.argmax()), f"not from {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
     if bad >= 0:
-        what = "negative" if weight[bad] < 0 else "not finite"
         raise InputError(
             f"the weight of the link of new node {new[bad]} to fitted node {fitted[bad]} is "
             f"{what}: {weight[bad]:g}"

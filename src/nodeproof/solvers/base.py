@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 from nodeproof.errors import InputError
 from nodeproof.problem import Models
 
-__all__ = ["Callback", "Progress", "Result", "Status", "check_at_least", "check_count"]
+__all__ = ["LARGEST", "Callback", "Progress", "Result", "Status", "check_at_least", "check_count"]
+
+#: no weight of the user's may be larger: costs would not be floats
+LARGEST = 1e30
 
 
 class Status(StrEnum):
@@ -88,7 +91,9 @@ def check_count(name: str, value: Any) -> None:
         raise InputError(f"{name} must be a positive integer, got {value!r}")
 
 
-def check_at_least(name: str, value: Any, least: float) -> None:
-    """Raise an error unless the value is a finite number, not below the least."""
+def check_at_least(name: str, value: Any, least: float, most: float = float("inf")) -> None:
+    """Raise an error unless the value is a finite number, not below the least or above the most."""
     if not (isinstance(value, Real) and least <= float(value) < float("inf")):
         raise InputError(f"{name} must be a finite number ≥ {least:g}, got {value!r}")
+    if float(value) > most:
+        raise InputError(f"{name} must be at most {most:g}, got {value!r}")
