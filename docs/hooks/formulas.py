@@ -1,18 +1,54 @@
-"""Formulas in LaTeX become MathML, which browsers draw themselves, without script or network."""
+"""Formulas in LaTeX become MathML, which browsers draw themselves, without script or network.
+
+Not every system has a font for mathematics, so the few glyphs that are needed go with the pages.
+"""
 
 from __future__ import annotations
 
 import html
 import re
+import unicodedata
+from importlib.resources import files
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
+from fontTools.subset import Options, Subsetter
+from fontTools.ttLib import TTFont
 from latex2mathml.converter import convert
 
 # What the Markdown extension arithmatex makes of formulas.
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\s*\\[(\[](.*?)\\[)\]]\s*</\1>', re.DOTALL)
 
-# Relations that the converter takes for letters, which have no room beside them.
-_RELATIONS = re.compile(r"<mi>(&#x0(?:2AB0|2AAF|221D|227D|227C);)</mi>")
+_NAMES = "log|exp|softmax|mean|max|min|tr|diag|artanh|cosh"
+_ROOM = '<mspace width="0.17em"></mspace>'
+
+# What the converter leaves to be desired, in this order.
+_TOUCHES = [
+    # Relations are no letters: there is room beside them.
+    (r"<mi>(&#x0(?:2AB0|2AAF|221D|227D|227C);)</mi>", r"<mo>\1</mo>"),
+    # A norm is as high as a letter.
+    (r"<mo>&#x02016;</mo>", '<mo stretchy="false" form="prefix">&#x02016;</mo>'),
+    # A minus sign that begins something stands close to it.
+    (
+        r"(<(?:mrow|mtd[^>]*)>(?:<mi />)?|<mo[^>]*>(?:&#x00028;|&#x0005B;|\[|&#x0003D;)</mo>)"
+        r"<mo>&#x02212;</mo>",
+        r'\1<mo form="prefix">&#x02212;</mo>',
+    ),
+    # Functions are names, with a little room where no operator or parenthesis is beside them.
+    (rf"<mo>({_NAMES})</mo>", r"<mi>\1</mi>"),
+    (rf"(?<!<msub>)(?<!<munder>)<mi>({_NAMES})</mi>(?!<mo|</)", rf"<mi>\1</mi>{_ROOM}"),
+    (rf"(</m(?:i|n|row|sub|sup|subsup|frac)>)(<m(?:sub|under)>)?<mi>({_NAMES})</mi>",
+     rf"\1{_ROOM}\2<mi>\3</mi>"),
+    (rf"(<(msub|munder)><mi>(?:{_NAMES})</mi>(?:(?!</?msub>|</?munder>).)*</\2>)(?!<mo|</)",
+     rf"\1{_ROOM}"),
+]  # fmt: skip
+
+# Signs that are drawn without being written.
+_DRAWN = "√‖⟨⟩()[]{}|−"
+
+#: all characters of the formulas of the pages so far
+_used: set[str] = set()
 
 
 def on_page_content(content: str, **_: Any) -> str:
@@ -23,6 +59,7 @@ def on_page_content(content: str, **_: Any) -> str:
 def _drawn(formula: re.Match[str]) -> str:
     tag, latex = formula[1], html.unescape(formula[2]).strip()
     drawn = mathml(latex, display=tag == "div")
+    _used.update(html.unescape(re.sub(r"<[^>]*>", "", drawn)))
     return f'<{tag} class="formula">{drawn}</{tag}>'
 
 
@@ -33,4 +70,27 @@ def mathml(latex: str, display: bool) -> str:
     drawn = convert(latex, display="block" if display else "inline")
     if "\\" in re.sub(r"<[^>]*>", "", drawn):
         raise ValueError(f"a formula has a command that is not known: {latex}")
-    return _RELATIONS.sub(r"<mo>\1</mo>", drawn)
+    for pattern, better in _TOUCHES:
+        drawn = re.sub(pattern, better, drawn)
+    return drawn
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Write the font with the glyphs of all formulas."""
+    (Path(config["site_dir"]) / "math.woff").write_bytes(font_of(_used))
+
+
+def font_of(used: set[str]) -> bytes:
+    """Return a font for mathematics with these characters, in all sizes and as single letters."""
+    # Browsers draw a single letter by its italic among the mathematical alphabets.
+    alphabets = {chr(code) for code in (*range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C), 0x210E)}
+    italic = {letter for letter in alphabets if unicodedata.normalize("NFKC", letter) in used}
+    font = TTFont(BytesIO((files("ziamath.fonts") / "STIXTwoMath-Regular.ttf").read_bytes()))
+    options = Options(layout_features=["ssty"], name_IDs=["*"], notdef_outline=True)
+    subset = Subsetter(options)
+    subset.populate(text="".join({*used, *italic, *_DRAWN}))
+    subset.subset(font)
+    font.flavor = "woff"
+    written = BytesIO()
+    font.save(written)
+    return written.getvalue()
