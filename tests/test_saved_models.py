@@ -179,7 +179,7 @@ def rewrite(path, change):
 
 def test_a_newer_file_is_refused_with_what_to_do(saved):
     rewrite(saved, lambda meta, arrays: meta.update(version=FORMAT_VERSION + 1, nodeproof="9.9"))
-    with pytest.raises(InputError, match=r"nodeproof 9\.9 in format 4.*upgrade"):
+    with pytest.raises(InputError, match=r"nodeproof 9\.9 in format 5.*upgrade"):
         NodeClassifier.load(saved)
 
 

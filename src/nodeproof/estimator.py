@@ -6,8 +6,9 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from os import PathLike
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nodeproof import threads
+from nodeproof.cards import classifier_card
 from nodeproof.certificate import Certificate, Stage
 from nodeproof.certificate.certifying import certify_instance, labelling_problem
 from nodeproof.certificate.instance import Instance
@@ -63,6 +65,9 @@ from nodeproof.solvers.checkpoint import Checkpoint, fingerprint
 from nodeproof.tensors import plain
 from nodeproof.terms import NodeData
 from nodeproof.tuning import hold_back
+
+if TYPE_CHECKING:
+    from nodeproof.report.findings import Findings
 
 __all__ = ["NodeClassifier"]
 
@@ -202,6 +207,16 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
+    @property
+    def _repr_html_(self) -> Any:
+        # Raises AttributeError where scikit-learn is set to show text.
+        diagram = super()._repr_html_
+        return partial(classifier_card, self) if hasattr(self, "proba_") else diagram
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        return {**bundle, "text/html": self._repr_html_()} if "text/html" in bundle else bundle
+
     def fit(
         self,
         X: Any = None,
@@ -330,6 +345,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self._nodes: NodeData | None = nodes
         self._problem: Problem | None = problem
         self._saved_problem: Instance | str | None = None
+        self._findings: Findings | None = None
+        self._certificate: Certificate | None = None
 
     def _announce(self, problem: Problem, solver: BlockCADO) -> None:
         """Say what the fit needs, and refuse what does not fit."""
@@ -378,6 +395,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         )
         self.map_labels_ = self.classes_[proof.labels]
         self.certified_nodes_ = proof.certified_nodes
+        self._certificate = proof
         return proof
 
     def _labelling_problem(self) -> Instance | str:
@@ -486,14 +504,52 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             rows = smoothing.over(_QUERY_HOPS)
             return most_telling(self.proba_, rows, labelled, k, asked)
 
+    def report(
+        self,
+        path: str | PathLike[str],
+        *,
+        certificate: Certificate | None = None,
+        y_true: Any = None,
+        title: str = "",
+    ) -> None:
+        """Write what was given and found as one HTML page that needs nothing else.
+
+        Parameters
+        ----------
+        path : path
+            The file to write.
+        certificate : Certificate, optional
+            What to say of the proof; by default the last that `certify` has found.
+        y_true : array of shape (n,), optional
+            True labels, −1 where unknown, to judge the probabilities of nodes without a label by;
+            by default they are judged by given labels, each left out in its turn.
+        title : str
+            Heading of the page.
+        """
+        from nodeproof.report import write_report
+
+        check_is_fitted(self)
+        write_report(
+            self, path, certificate=certificate or self._certificate, y_true=y_true, title=title
+        )
+
+    def _find(self) -> Findings:
+        """Return what a report shows beside the attributes, found once."""
+        from nodeproof.report.findings import find
+
+        if self._findings is None:
+            with threads.using(self.n_jobs):
+                self._findings = find(self)
+        return self._findings
+
     def save(self, path: str | PathLike[str], *, certifiable: bool = True) -> None:
         """Write the fitted model to one file, without pickle.
 
         Parameters
         ----------
         certifiable : bool
-            Whether links and costs go with it, so that `certify` works where it is loaded. They
-            take as much room as the graph.
+            Whether links and costs go with it, so that `certify` and `report` work where it is
+            loaded. They take as much room as the graph.
         """
         from nodeproof.io.model import save_model
 
@@ -571,6 +627,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self.models_ = result.models
         self.terms_ = problem.terms
         self._given = labels.codes
+        self._held_back = None if tuned is None else tuned.blind()
         self.fitted_on_graph_ = problem.graph is not None
         self._kept = Kept.of_fit(problem, result.models, proba, tuned.scale if tuned else 1.0)
         self._warn(result, np.bincount(codes, minlength=problem.n_classes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from shlex import join
 from typing import Any
 
 import click
@@ -69,6 +70,10 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
               help="Stop when rows change by less, on average.")  # fmt: skip
 @click.option("--query", type=click.IntRange(min=1), metavar="K",
               help="Also write query.csv: the K nodes to label next.")  # fmt: skip
+@click.option("--report", is_flag=True, help="Also write report.html, a page to look at.")
+@click.option("--proof-budget", type=click.FloatRange(min=0), default=10.0, show_default=True,
+              metavar="SECONDS",
+              help="For the report, look so long for a proof; 0 for none.")  # fmt: skip
 @click.option("--checkpoint", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Save the state there every minute; after a kill the fit goes on.")  # fmt: skip
 @click.option("--time-budget", type=click.FloatRange(min=0), metavar="SECONDS",
@@ -86,6 +91,8 @@ def fit(edges: Path, **options: Any) -> None:
     Nodes are the union of all files. Writes predictions.csv, summary.json and model.npz.
     """
     from nodeproof.cli.fit import run_fit
+
+    options["command"] = click.get_current_context().find_root().obj
 
     check_folder(options["out"])
     for path in (options["features"], options["labels"]):
@@ -137,6 +144,23 @@ def certify(model: Path, **options: Any) -> None:
     from nodeproof.cli.certify import run_certify
 
     run_certify(model, **options)
+
+
+@cli.command()
+@click.argument("model", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--out", type=click.Path(path_type=Path),
+              help="File to write; report.html in DIR by default.")  # fmt: skip
+@click.option("--title", default="", help="Heading of the page.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
+def report(model: Path, **options: Any) -> None:
+    """Write a page that shows what `nodeproof fit` found, from what it wrote to DIR.
+
+    The page is one HTML file that needs nothing else. It says what is proven if `nodeproof
+    certify DIR` was run before.
+    """
+    from nodeproof.cli.report import run_report
+
+    run_report(model, **options)
 
 
 @cli.command()
@@ -274,8 +298,11 @@ def check_folder(out: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with one line and exit code 2."""
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        status = cli.main(arguments, prog_name="nodeproof", standalone_mode=False)
+        status = cli.main(
+            given, prog_name="nodeproof", standalone_mode=False, obj=join(["nodeproof", *given])
+        )
     except click.exceptions.NoArgsIsHelpError as asked:
         click.echo(asked.ctx.get_help() if asked.ctx else "")
         sys.exit(2)

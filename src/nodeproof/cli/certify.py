@@ -17,7 +17,8 @@ from rich.table import Table
 from nodeproof import NodeClassifier, __version__
 from nodeproof.certificate import Certificate, Stage
 from nodeproof.cli.console import LiveLine, note, screen
-from nodeproof.errors import InputError, MissingExtraError
+from nodeproof.cli.models import find_model
+from nodeproof.errors import MissingExtraError
 from nodeproof.io import atomic_path
 
 __all__ = ["draw_certificate", "run_certify"]
@@ -32,10 +33,7 @@ def run_certify(
         file = folder / "certificate.npz" if model.is_dir() else model
         _verify(file, as_json)
         return
-    file = model / "model.npz" if model.is_dir() else model
-    if not file.is_file():
-        raise InputError(f"there is no model {file}; give the folder that `nodeproof fit` wrote")
-    clf = NodeClassifier.load(file)
+    clf = NodeClassifier.load(find_model(model))
     with LiveLine(enabled=not as_json) as line:
 
         def tell(stage: Stage) -> None:

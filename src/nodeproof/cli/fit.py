@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from nodeproof import NodeClassifier, __version__
-from nodeproof.cli.console import ProgressLine, StageLine, note, notes_from_warnings, screen
+from nodeproof.certificate import Certificate, Stage
+from nodeproof.cli.console import (
+    LiveLine,
+    ProgressLine,
+    StageLine,
+    note,
+    notes_from_warnings,
+    screen,
+)
 from nodeproof.datasets.tables import read_with_tables
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.inputs import EncodedLabels, encode_names
@@ -27,6 +35,7 @@ from nodeproof.io.converting import convert
 from nodeproof.io.files import count_of
 from nodeproof.io.folder_tables import read_folder_features, read_folder_labels
 from nodeproof.io.graph_folder import GraphFolder, is_graph_folder
+from nodeproof.report.page import check_jinja
 from nodeproof.solvers import Status
 
 __all__ = ["run_fit"]
@@ -169,15 +178,20 @@ def run_fit(
     max_iter: int,
     tol: float,
     query: int | None,
+    report: bool,
+    proof_budget: float,
     checkpoint: Path | None,
     time_budget: float | None,
     scheduler: str | None,
     jobs: int | None,
     seed: int,
     as_json: bool,
+    command: str,
 ) -> None:
-    """Read the files, fit, and write three files to the folder ``out``."""
+    """Read the files, fit, and write three files, or a page too, to the folder ``out``."""
     began = time.perf_counter()
+    if report:
+        check_jinja()
     given = _read(
         edges, features, labels, classes, out, header=header, source=source, target=target,
         weight=weight, node=node, label=label, strict=strict, unknown=unknown, jobs=jobs,
@@ -220,7 +234,21 @@ def run_fit(
     asked = clf._query(query, "informative") if query else None
     if asked is not None:
         summary["query"] = [str(given.names(node, node + 1)[0]) for node in asked[0]]
+    written = ["predictions.csv", "summary.json", "model.npz"]
+    on_disk = isinstance(given.graph, GraphFolder)
+    proof = None
+    if report:
+        written.append("report.html")
+        if proof_budget and not on_disk and clf.status_ != Status.INTERRUPTED:
+            proof = _look_for_proof(clf, proof_budget, show=not as_json)
+            written.append("certificate.npz")
+    if report or not on_disk:
+        clf._findings = replace(clf._find(), command=command, notes=notes)
     with atomic_folder(out) as temporary:
+        if report:
+            clf.report(temporary / "report.html")
+        if proof is not None:
+            proof.save(temporary / "certificate.npz")
         if asked is not None:
             _write_query(clf, given, *asked, temporary / "query.csv")
         _write_predictions(clf, given, temporary / "predictions.csv")
@@ -228,13 +256,13 @@ def run_fit(
             json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
         )
         # Links that lie in a folder already are not written once more.
-        clf.save(temporary / "model.npz", certifiable=not isinstance(given.graph, GraphFolder))
+        clf.save(temporary / "model.npz", certifiable=not on_disk)
     if as_json:
         print(json.dumps(summary, indent=2))
     else:
         for line in notes:
             note(line)
-        _show(summary, out)
+        _show(summary, [out / name for name in written])
     if clf.status_ == Status.INTERRUPTED:
         sys.exit(130)
 
@@ -268,6 +296,16 @@ def _cluster(scheduler: str | None) -> Iterator[Any]:
         raise InputError(f"--scheduler {scheduler}: no cluster answers there ({error})") from None
     with client:
         yield client
+
+
+def _look_for_proof(clf: NodeClassifier, budget: float, show: bool) -> Certificate:
+    """Certify the labelling, for the report; Ctrl-C ends the search, not the command."""
+    with LiveLine(enabled=show) as line:
+
+        def tell(stage: Stage) -> None:
+            line.show(f"looking for a proof ({stage.seconds:.0f} of {budget:.0f} s; Ctrl-C stops)")
+
+        return clf.certify(time_budget=budget, callback=tell)
 
 
 def _write_predictions(clf: NodeClassifier, given: _Given, path: Path) -> None:
@@ -350,7 +388,7 @@ def _rounded(numbers: tuple[float, float, float] | None) -> list[float] | None:
     return None if numbers is None else [round(number, 4) for number in numbers]
 
 
-def _show(summary: dict[str, Any], out: Path) -> None:
+def _show(summary: dict[str, Any], written: list[Path]) -> None:
     table = Table(title=f"{summary['nodes']} nodes, {summary['links']} links", show_header=False)
     sources = ", ".join(f"{name} {share:.0%}" for name, share in summary["sources"].items())
     sizes = list(summary["classes"].items())
@@ -364,9 +402,7 @@ def _show(summary: dict[str, Any], out: Path) -> None:
         "mean probability": f"{summary['mean_probability']:.3f}",
         "estimated accuracy": _estimate(summary["estimated_accuracy"]),
         "fit": f"{summary['status']} after {summary['sweeps']} sweeps, {summary['seconds']} s",
-        "written": ", ".join(
-            str(out / n) for n in ("predictions.csv", "summary.json", "model.npz")
-        ),
+        "written": ", ".join(map(str, written)),
     }
     for key, value in rows.items():
         if value:

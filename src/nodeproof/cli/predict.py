@@ -14,6 +14,7 @@ from rich.table import Table
 
 from nodeproof import NodeClassifier, __version__
 from nodeproof.cli.console import note, notes_from_warnings, screen
+from nodeproof.cli.models import find_model
 from nodeproof.errors import InputError
 from nodeproof.inductive import needs_features
 from nodeproof.io import atomic_path
@@ -38,9 +39,7 @@ def run_predict(
 ) -> None:
     """Load the model, read the files, and write the predictions to the file ``out``."""
     began = time.perf_counter()
-    file = model / "model.npz" if model.is_dir() else model
-    if not file.is_file():
-        raise InputError(f"there is no model {file}; give the folder that `nodeproof fit` wrote")
+    file = find_model(model)
     _check_out(out, file)
     clf = NodeClassifier.load(file)
     if features is not None and not hasattr(clf, "n_features_in_"):

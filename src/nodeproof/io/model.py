@@ -1,6 +1,6 @@
 """Saved models: one `.npz` file, no pickle.
 
-Layout, version 3. ``meta`` holds JSON in UTF-8 as bytes: the format's name and version, the
+Layout, version 4. ``meta`` holds JSON in UTF-8 as bytes: the format's name and version, the
 version of nodeproof that wrote it, the parameters of the classifier, its terms, and what it
 reports (choices, sources, history, status). Beside it lie plain arrays:
 
@@ -24,12 +24,15 @@ parts of its `Reduction`, as far as there are any: ``shift`` and ``scale`` (m,),
 A model that can be certified also has its labelling problem, the arrays of
 `Instance.to_arrays` as ``problem_…``; or the header says why there is none.
 
+What a report shows beside all that lies there as ``findings_…``, the arrays of
+`Findings.to_parts`.
+
 What a file may hold is listed in `model_header` (entries of the JSON) and in `model_arrays`
 (arrays with their shapes). A file that holds anything else is refused, by its directory and its
 headers before its arrays are read.
 
 Version 1 had neither `Softmax` nor anything about links of new nodes, version 2 no labelling
-problem; both are still read.
+problem, version 3 no findings; all are still read.
 """
 
 from __future__ import annotations
@@ -53,6 +56,7 @@ from nodeproof.io.model_arrays import (
     check_arrays,
     check_values,
     describe_kept,
+    rebuild_findings,
     rebuild_kept,
     rebuild_problem,
     to_arrays,
@@ -70,6 +74,7 @@ from nodeproof.io.model_header import (
     encode_params,
 )
 from nodeproof.io.npz import Archive, open_npz
+from nodeproof.io.npz_writing import write_npz
 from nodeproof.problem import Models
 
 if TYPE_CHECKING:
@@ -83,6 +88,9 @@ __all__ = ["FORMAT_VERSION", "load_model", "save_model"]
 def save_model(clf: NodeClassifier, path: str | PathLike[str], certifiable: bool = True) -> None:
     """Write a fitted classifier to ``path``; the file appears only when it is complete."""
     problem = _problem_to_save(clf) if certifiable else None
+    findings = clf._findings
+    if findings is None and certifiable and clf._problem is not None:
+        findings = clf._find()
     meta = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -95,13 +103,14 @@ def save_model(clf: NodeClassifier, path: str | PathLike[str], certifiable: bool
         "estimated_accuracy": clf.estimated_accuracy_,
         "kept": describe_kept(clf._kept),
         "not_applicable": problem if isinstance(problem, str) else None,
+        "findings": None if findings is None else findings.to_parts()[0],
     }
     text = json.dumps(meta).encode()
     if len(text) > LARGEST:
         raise InputError(f"the history of this fit is too long for a model file ({len(text):,} B)")
-    arrays = {"meta": np.frombuffer(text, dtype=np.uint8), **to_arrays(clf, problem)}
+    arrays = {"meta": np.frombuffer(text, dtype=np.uint8), **to_arrays(clf, problem, findings)}
     with atomic_path(path) as temporary, Path(temporary).open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
+        write_npz(file, arrays)
 
 
 def load_model(cls: type[C], path: str | PathLike[str]) -> C:
@@ -156,6 +165,7 @@ def _rebuild(cls: type[C], meta: dict[str, Any], arrays: Arrays) -> C:
     accuracy = meta.get("estimated_accuracy")
     clf.estimated_accuracy_ = None if accuracy is None else tuple(accuracy)
     clf._kept = rebuild_kept(meta, arrays)
+    clf._findings, clf._certificate, clf._held_back = rebuild_findings(meta, arrays), None, None
     return clf
 
 

@@ -13,6 +13,7 @@ from nodeproof.inductive import FittedGraph, FittedSoftmax, Kept
 from nodeproof.io.layout import Expected, check_layout
 from nodeproof.io.model_header import GRAPH_SETTINGS, SOFTMAX_SETTINGS
 from nodeproof.io.npz import Header
+from nodeproof.report.findings import Findings
 from nodeproof.smoothing import Reduction
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ __all__ = [
     "check_arrays",
     "check_values",
     "describe_kept",
+    "rebuild_findings",
     "rebuild_kept",
     "rebuild_problem",
     "to_arrays",
@@ -29,10 +31,11 @@ __all__ = [
 
 Arrays = Mapping[str, NDArray[Any]]
 
-_PROBLEM = "problem_"
+_PROBLEM, _FINDINGS = "problem_", "findings_"
 _SOFTMAX_ARRAYS = ("coefficients", "lagged", "normaliser")
 
-#: n nodes, K classes, m features, E entries of links; of a classifier r columns, out of c
+#: n nodes, K classes, m features, E entries of links; of a classifier r columns, out of c; of
+#: findings s nodes to show, h that were judged blind and L links to draw
 _LAYOUT = {
     "meta": Expected("u", "*", required=True),
     "proba": Expected("f", "n K", required=True),
@@ -58,6 +61,17 @@ _LAYOUT = {
     "problem_indptr": Expected("i", "n+1"),
     "problem_indices": Expected("i", "E"),
     "problem_weights": Expected("biuf", "E | 0"),
+    "findings_nodes": Expected("i", "s"),
+    "findings_even": Expected("b", "s"),
+    "findings_evidence_(graph|features|labels)": Expected("f", "s K"),
+    "findings_linked": Expected("f", "s K"),
+    "findings_blocks": Expected("f", "K K"),
+    "findings_chance": Expected("f", "K K"),
+    "findings_positions": Expected("f", "n 2"),
+    "findings_links": Expected("i", "L 2"),
+    "findings_judged": Expected("i", "h"),
+    "findings_told": Expected("i", "h"),
+    "findings_blind": Expected("f", "h K"),
 }
 
 #: class models, by the term that they are of
@@ -73,7 +87,9 @@ _MODELS = {
 _ROUNDING = 1e-3
 
 
-def to_arrays(clf: NodeClassifier, problem: Instance | str | None) -> dict[str, NDArray[Any]]:
+def to_arrays(
+    clf: NodeClassifier, problem: Instance | str | None, findings: Findings | None
+) -> dict[str, NDArray[Any]]:
     """Return all arrays of a fitted classifier, by their names in the file."""
     arrays = {
         "classes": clf.classes_,
@@ -99,6 +115,8 @@ def to_arrays(clf: NodeClassifier, problem: Instance | str | None) -> dict[str, 
         arrays |= {f"softmax_{k}_{name}": part for name, part in parts.items() if part is not None}
     if isinstance(problem, Instance):
         arrays |= {_PROBLEM + name: array for name, array in problem.to_arrays().items()}
+    if findings is not None:
+        arrays |= {_FINDINGS + name: array for name, array in findings.to_parts()[1].items()}
     return arrays
 
 
@@ -117,6 +135,11 @@ def check_arrays(headers: Mapping[str, Header], meta: dict[str, Any]) -> None:
         _agree(headers["ell"].shape == headers["ell_t"].shape, "affinities")
     listed = {name for name in _LAYOUT if name.startswith(_PROBLEM)}
     _agree(not listed & set(headers) or listed <= set(headers), "parts of the labelling problem")
+    required = {_FINDINGS + name for name in ("nodes", "even", "judged", "told", "blind")}
+    there = {name for name in headers if name.startswith(_FINDINGS)}
+    _agree(required <= there if meta.get("findings") else not there, "findings")
+    for pair in (("linked", "blocks"), ("blocks", "chance"), ("positions", "links")):
+        _agree(len({_FINDINGS + name for name in pair} & there) != 1, f"findings of {pair[0]}")
     classifiers = {str(k) for k, term in enumerate(meta["terms"]) if term["class"] == "Softmax"}
     if meta["version"] > 1:
         _agree(classifiers == set(meta["kept"]["softmax"]), "terms and classifiers")
@@ -150,17 +173,15 @@ def check_values(arrays: Arrays) -> None:
             raise ValueError(f"{name} holds numbers that are not finite")
     if "scale" in arrays and not (arrays["scale"] > 0).all():
         raise ValueError("the scale of a feature is not positive")
+    if f"{_FINDINGS}nodes" in arrays:
+        _check_findings(arrays)
 
 
 def rebuild_problem(meta: dict[str, Any], arrays: Arrays) -> Instance | str | None:
     """Return the labelling problem, why there is none to certify, or None where it is not there."""
     if reason := meta.get("not_applicable"):
         return str(reason)
-    parts = {
-        name.removeprefix(_PROBLEM): array
-        for name, array in arrays.items()
-        if name.startswith(_PROBLEM)
-    }
+    parts = _parts(arrays, _PROBLEM)
     if not parts:
         return None
     problem = Instance.from_arrays(parts)
@@ -195,15 +216,42 @@ def rebuild_kept(meta: dict[str, Any], arrays: Arrays) -> Kept:
             raise ValueError("the weights of its links are none")
     softmax = {}
     for k, settings in described["softmax"].items():
-        prefix = f"softmax_{k}_"
-        parts = {
-            name.removeprefix(prefix): array
-            for name, array in arrays.items()
-            if name.startswith(prefix)
-        }
+        parts = _parts(arrays, f"softmax_{k}_")
         own: dict[str, Any] = {name: parts.pop(name, None) for name in _SOFTMAX_ARRAYS}
         softmax[int(k)] = FittedSoftmax(Reduction.of_parts(parts), **own, **settings)
     return Kept(graph, softmax, described["scale"])
+
+
+def rebuild_findings(meta: dict[str, Any], arrays: Arrays) -> Findings | None:
+    """Return what a report shows, if it is there."""
+    if meta.get("findings") is None:
+        return None
+    return Findings.from_parts(meta["findings"], _parts(arrays, _FINDINGS))
+
+
+def _check_findings(arrays: Arrays) -> None:
+    n, K = arrays["proba"].shape
+    parts = _parts(arrays, _FINDINGS)
+    for name, array in parts.items():
+        if not np.isfinite(array).all():
+            raise ValueError(f"{_FINDINGS}{name} holds numbers that are not finite")
+    for name, end in (("nodes", n), ("judged", n), ("links", n), ("told", K)):
+        found = parts.get(name, np.empty(0))
+        if found.size and not (found.min() >= 0 and found.max() < end):
+            raise ValueError(f"{_FINDINGS}{name} names something that is not there")
+    if not len(parts["nodes"]) or (np.diff(parts["nodes"]) <= 0).any():
+        raise ValueError(f"{_FINDINGS}nodes are not in their order")
+    if parts["blind"].min(initial=0.0) < 0 or parts["blind"].max(initial=0.0) > 1 + _ROUNDING:
+        raise ValueError(f"{_FINDINGS}blind holds no probabilities")
+
+
+def _parts(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays whose names begin so, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
 
 
 def _agree(holds: bool, what: str) -> None:

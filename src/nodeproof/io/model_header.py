@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 FORMAT = "nodeproof-model"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 #: bytes of a header
 LARGEST = 1 << 24
@@ -199,8 +199,17 @@ _KEPT = {
         _entries({"hops": _whole, "alpha": _number, "of": _one_of("features", "links")}, ("of",))
     ),
 }
+_FINDINGS = {
+    "n_links": _whole,
+    "n_features": _whole,
+    "weighted": _flag,
+    "held_back": _flag,
+    "noise": lambda value: _number(value) and 0 <= value <= 1,
+    "command": _text,
+    "notes": _list_of(_text),
+}
 _REPORTED: dict[str, Check] = {
-    "choices_": _dict_of(_anything),
+    "choices_": _dict_of(_entries({"value": _anything, "why": _text})),
     "sources_": _dict_of(_any_number),
     "history_": _dict_of(_list_of(_any_number)),
     "status_": _text,
@@ -221,6 +230,7 @@ _HEADER: dict[str, tuple[Check, float]] = {
     "estimated_accuracy": (_or_none(_list_of(_number, 3)), np.inf),
     "kept": (_entries(_KEPT), 2),
     "not_applicable": (_or_none(_text), np.inf),
+    "findings": (_or_none(_entries(_FINDINGS)), 4),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,8 +91,16 @@ class Findings:
     command: str = ""
     notes: list[str] = field(default_factory=list)
 
-    _PLAIN = ("n_links", "n_features", "weighted", "held_back", "noise", "command", "notes")
-    _ARRAYS = (
+    _PLAIN: ClassVar = (
+        "n_links",
+        "n_features",
+        "weighted",
+        "held_back",
+        "noise",
+        "command",
+        "notes",
+    )
+    _ARRAYS: ClassVar = (
         *("nodes", "even", "linked", "blocks", "chance", "positions", "links"),
         *("judged", "told", "blind"),
     )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nodeproof.certificate import Certificate
     from nodeproof.estimator import NodeClassifier
 
-__all__ = ["render_report", "write_report"]
+__all__ = ["check_jinja", "render_report", "write_report"]
 
 # In a script element these could end it, or the line.
 _UNSAFE = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
@@ -99,11 +99,17 @@ def render_report(
     )
 
 
-def _template() -> Any:
+def check_jinja() -> Any:
+    """Return the package that fills templates; raise an error that says how to install it."""
     try:
         import jinja2
     except ImportError:
         raise MissingExtraError("jinja2", "report") from None
+    return jinja2
+
+
+def _template() -> Any:
+    jinja2 = check_jinja()
     environment = jinja2.Environment(
         autoescape=True,
         trim_blocks=True,

@@ -258,7 +258,7 @@ def suspects(subject: Subject) -> dict[str, Any]:
                 "name": name,
                 "given": str(record.given),
                 "suggested": str(record.suggested),
-                "p_wrong": float(record.p_wrong),
+                "p_wrong": min(float(record.p_wrong), 1.0 - 1e-9),  # nothing is that sure
             }
             for record, name in zip(kept, names, strict=True)
         ],

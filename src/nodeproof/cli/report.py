@@ -1,0 +1,43 @@
+"""`nodeproof report`: a saved model in, a page out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from nodeproof import NodeClassifier, __version__
+from nodeproof.certificate import Certificate
+from nodeproof.certificate.instance import Instance
+from nodeproof.cli.console import note, screen
+from nodeproof.cli.models import find_model
+
+__all__ = ["run_report"]
+
+
+def run_report(model: Path, *, out: Path | None, title: str, as_json: bool) -> None:
+    """Write the report on the model in a folder."""
+    file = find_model(model)
+    out = file.with_name("report.html") if out is None else out
+    clf = NodeClassifier.load(file)
+    proof = _certificate_of(clf, file.with_name("certificate.npz"))
+    clf.report(out, certificate=proof, title=title)
+    if as_json:
+        said = {"nodeproof": __version__, "report": str(out), "certificate": proof is not None}
+        print(json.dumps(said, indent=2))
+    else:
+        screen.print(f"written: {out}", markup=False, soft_wrap=True)
+
+
+def _certificate_of(clf: NodeClassifier, file: Path) -> Certificate | None:
+    """Return the certificate beside a model, unless it is that of another one."""
+    if not file.is_file():
+        return None
+    proof, problem = Certificate.load(file), clf._saved_problem
+    if not isinstance(problem, Instance) or proof.instance is None:
+        return proof
+    if not np.array_equal(proof.instance.costs, problem.costs):
+        note(f"{file} is about another fit and is left out; `nodeproof certify` makes a new one")
+        return None
+    return proof
