@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import __version__
+from nodeproof.cards import certificate_card
 from nodeproof.certificate.checking import Check
 from nodeproof.certificate.dual import Dual, Factors
 from nodeproof.certificate.instance import Instance
 from nodeproof.certificate.layout import check_certificate
 from nodeproof.certificate.reducing import Step
 from nodeproof.certificate.verifying import percent, verify_certificate
-from nodeproof.errors import InputError, MissingExtraError
+from nodeproof.errors import InputError
 from nodeproof.io.atomic import atomic_path
 from nodeproof.io.json_text import parse_object
 from nodeproof.io.npz import Archive, open_npz
@@ -125,6 +126,9 @@ class Certificate:
             "seconds": round(self.seconds, 2),
         }
         return f"Certificate({', '.join(f'{key}={value!r}' for key, value in shown.items())})"
+
+    def _repr_html_(self) -> str:
+        return certificate_card(self)
 
     def explain(self) -> str:
         """Say in a sentence or two what it means."""
@@ -259,12 +263,9 @@ class Certificate:
 
         Left of zero is what is missing from a proof.
         """
-        try:
-            from matplotlib import pyplot as plt
-        except ImportError:
-            raise MissingExtraError("matplotlib", "plot") from None
-        if axes is None:
-            _, axes = plt.subplots(figsize=(6, 2.6), layout="constrained")
+        from nodeproof.plot.axes import axes_or_new
+
+        axes = axes_or_new(axes, (6, 2.6))
         draw_spectrum(self, axes)
         return axes
 
