@@ -91,7 +91,7 @@ def tiles(subject: Subject, certificate: Certificate | None) -> list[dict[str, s
         found.append(
             {
                 "value": f"{len(clf.suspects_):,}",
-                "what": "labels look wrong",
+                "what": "label looks wrong" if len(clf.suspects_) == 1 else "labels look wrong",
                 "note": f"of {subject.n_labels:,} given ({percent(share)})",
             }
         )
@@ -112,7 +112,7 @@ def tiles(subject: Subject, certificate: Certificate | None) -> list[dict[str, s
         found.append({"value": value, "what": what, "note": note})
     given = {"nodes": subject.n, "links": findings.n_links, "features": findings.n_features}
     found += [
-        {"value": f"{count:,}", "what": what, "note": "given"}
+        {"value": f"{count:,}", "what": what[:-1] if count == 1 else what, "note": "given"}
         for what, count in given.items()
         if count
     ]

@@ -54,7 +54,8 @@ def summary(subject: Subject) -> str:
         if count
     ]
     known = f"{', '.join(given[:-1])} and {given[-1]}" if len(given) > 1 else given[0]
-    text = f"From {known}, {count_of(subject.n, 'node')} were sorted into {classes(subject.K)}."
+    were = "was" if subject.n == 1 else "were"
+    text = f"From {known}, {count_of(subject.n, 'node')} {were} sorted into {classes(subject.K)}."
     if clf.estimated_accuracy_ is not None:
         estimate, low, high = clf.estimated_accuracy_
         text += (

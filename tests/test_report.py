@@ -1,0 +1,348 @@
+"""The report: what it finds, what it says, and that a saved model tells the same."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from cli_helpers import run, write
+from nodeproof import NodeClassifier
+from nodeproof.datasets import make_planted
+from nodeproof.errors import InputError, MissingExtraError
+from nodeproof.evidence import node_evidence
+from nodeproof.report import findings as findings_module
+from nodeproof.report.drawing import lay_out
+from nodeproof.report.page import render_report
+from nodeproof.report.reliability import reliability_of
+
+HOSTILE = '</script><script>alert("x")</script>'
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_planted(3, 60, p=0.3, q=0.1, omega=0.2, label_accuracy=0.8, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def clf(data):
+    return NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+
+
+@pytest.fixture(scope="module")
+def page(clf):
+    return render_report(clf)
+
+
+def embedded(page: str) -> dict:
+    """Return the data that the script of a page reads."""
+    text = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    return json.loads(text.group(1))
+
+
+def test_evidence_of_every_node_is_that_of_the_fit(clf):
+    found = clf._find()
+    W = np.ascontiguousarray(clf.proba_)
+    totals = clf._problem.graph.null_totals(W)
+    expected = node_evidence(clf._problem, W, clf.models_, totals, 0, len(W))
+    assert found.nodes.tolist() == list(range(len(W)))
+    assert set(found.evidence) == {"graph", "features", "labels"}
+    for source, scores in expected.items():
+        np.testing.assert_allclose(found.evidence[source], scores, rtol=1e-5, atol=1e-5)
+
+
+def test_evidence_explains_the_probabilities(clf):
+    """Scores of all sources and the prior, added up, order the classes as the fit does."""
+    found = clf._find()
+    total = sum(found.evidence.values()) + clf.models_.log_prior
+    assert (total.argmax(axis=1) == clf.proba_.argmax(axis=1)).mean() > 0.97
+
+
+def test_links_between_classes_are_counted(clf, data):
+    found = clf._find()
+    codes = clf.proba_.argmax(axis=1)
+    A = data.graph.toarray() > 0
+    for i in range(3):
+        for j in range(3):
+            assert found.blocks[i, j] == A[np.ix_(codes == i, codes == j)].sum()
+    assert found.chance.sum() == pytest.approx(found.blocks.sum())
+    np.testing.assert_allclose(found.linked, data.graph @ clf.proba_, rtol=1e-4)
+
+
+def test_of_a_large_graph_suspects_doubtful_nodes_and_an_even_choice_are_shown(clf, monkeypatch):
+    monkeypatch.setattr(findings_module, "_MOST_SHOWN", 60)
+    nodes, even = findings_module._choose_nodes(clf.proba_, clf.suspects_.node)
+    assert len(nodes) <= 60
+    assert (np.diff(nodes) > 0).all()
+    assert set(clf.suspects_.node[:15]) <= set(nodes)
+    doubtful = np.argsort(clf.proba_.max(axis=1), kind="stable")[:15]
+    assert set(doubtful) <= set(nodes)
+    assert np.diff(nodes[even]).max() <= 2 * np.diff(nodes[even]).mean()
+
+
+def test_scattered_nodes_have_the_evidence_of_the_whole(clf, monkeypatch):
+    whole = clf._find()
+    monkeypatch.setattr(findings_module, "_MOST_SHOWN", 60)
+    some = findings_module.find(clf)
+    for source, scores in some.evidence.items():
+        np.testing.assert_allclose(scores, whole.evidence[source][some.nodes], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(some.linked, whole.linked[some.nodes], rtol=1e-5)
+
+
+def test_blind_probabilities_do_not_know_the_own_label(data):
+    """A label that is turned round changes what is thought of its node, but not blindly."""
+    clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+    found = clf._find()
+    v = int(found.judged[0])
+    row = clf.proba_[v].astype(float)
+    y = clf._given[v]
+    pi = clf.models_.terms[-1]
+    expected = row / pi[:, y]
+    np.testing.assert_allclose(found.blind[0], expected / expected.sum(), rtol=1e-4, atol=1e-6)
+    assert not found.held_back
+
+
+def test_labels_held_back_judge_where_there_are_any():
+    rng = np.random.default_rng(0)
+    words = sp.csr_array(rng.poisson(0.3, (120, 30)).astype(float))
+    data = make_planted(2, 60, p=0.3, q=0.05, label_ratio=0.5, random_state=0)
+    clf = NodeClassifier(random_state=0).fit(words, data.y, graph=data.graph)
+    found = clf._find()
+    assert found.held_back
+    assert found.judged.tolist() == np.flatnonzero(data.y >= 0).tolist()
+    assert "held back" in render_report(clf)
+
+
+def test_probabilities_that_mean_what_they_say_are_reliable():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.5, 1.0, 20_000)
+    truth = (rng.uniform(size=len(p)) > p).astype(int)
+    found = reliability_of(truth, np.column_stack([p, 1 - p]))
+    assert found.error < 0.01
+    assert (found.low <= found.right).all()
+    assert (found.right <= found.high).all()
+    sure = reliability_of(truth, np.column_stack([np.sqrt(p), 1 - np.sqrt(p)]))
+    assert sure.error > 0.05
+
+
+def test_wrong_labels_do_not_count_against_the_probabilities():
+    rng = np.random.default_rng(1)
+    n, K, noise = 40_000, 4, 0.3
+    p = rng.uniform(0.4, 1.0, n)
+    proba = np.column_stack([p, *[(1 - p) / 3] * 3])
+    truth = np.where(rng.uniform(size=n) < p, 0, rng.integers(1, K, n))
+    told = np.where(rng.uniform(size=n) < noise, (truth + rng.integers(1, K, n)) % K, truth)
+    assert reliability_of(told, proba).error > 0.1
+    assert reliability_of(told, proba, noise).error < 0.02
+
+
+def test_few_labels_or_meaningless_ones_judge_nothing():
+    proba = np.tile([0.8, 0.2], (50, 1))
+    assert reliability_of(np.zeros(5, int), proba[:5]) is None
+    assert reliability_of(np.zeros(50, int), proba, noise=0.45) is None
+
+
+def test_a_drawing_keeps_what_is_linked_together():
+    graph = nx.to_scipy_sparse_array(nx.barbell_graph(8, 3), weight=None)
+    positions, links = lay_out(graph)
+    assert positions.shape == (19, 2)
+    assert len(links) == graph.nnz // 2
+    assert np.linalg.norm(positions, axis=1).max() == pytest.approx(1.0, abs=1e-5)
+    apart = np.linalg.norm(positions[:, None] - positions[None], axis=2)
+    dense = graph.toarray() > 0
+    assert apart[dense].mean() < 0.5 * apart[~dense].mean()
+
+
+def test_parts_that_no_path_joins_are_drawn_apart():
+    graph = sp.block_diag([np.ones((4, 4)) - np.eye(4)] * 2, format="csr")
+    positions, _ = lay_out(graph)
+    assert np.linalg.norm(positions[:4].mean(axis=0) - positions[4:].mean(axis=0)) > 0.5
+    assert np.isfinite(lay_out(sp.csr_array((3, 3)))[0]).all()
+
+
+def test_the_page_says_what_was_given_and_found(page, clf, data):
+    links = data.graph.nnz // 2
+    assert f"From {links:,} links, 6 features and {(data.y >= 0).sum()} labels" in page
+    assert f"{len(clf.suspects_)} of the given labels look wrong." in page
+    for k, size in zip(*np.unique(clf.labels_, return_counts=True), strict=True):
+        assert re.search(rf"</span>{k}</th>\s*<td class=\"n\" data-value=\"{size}\"", page)
+    assert "NodeClassifier(random_state=0).fit(X, y, graph=graph)" in page
+    assert "No proof was looked for" in page
+
+
+def test_the_page_is_self_contained(page):
+    assert not re.search(r"https?://", page)
+    assert "default-src 'none'" in page
+    assert not re.search(r"\son\w+=", page)  # no handlers in attributes
+
+
+def test_the_data_of_the_page_are_those_of_the_classifier(page, clf):
+    found = embedded(page)
+    np.testing.assert_allclose(
+        np.array(found["proba"]).reshape(-1, 3) / 1e4, clf.proba_, atol=0.6e-4
+    )
+    assert found["given"] == clf._given.tolist()
+    assert found["suspect"] == sorted(clf.suspects_.node.tolist())
+
+
+def test_names_from_outside_stay_text(data):
+    names = np.array([HOSTILE, "b & c", "<img src=x onerror=alert(1)>"])
+    y = np.where(data.y >= 0, names[data.y], "")
+    clf = NodeClassifier(random_state=0).fit(data.X, y, graph=data.graph)
+    clf.node_ids_ = np.array([f"{HOSTILE}{v}" for v in range(len(y))])
+    page = render_report(clf, title=HOSTILE)
+    assert "<img" not in page
+    assert "<script>alert" not in page
+    assert len(re.findall(r"<script", page)) == 2
+    assert embedded(page)["classes"] == clf.classes_.tolist()
+
+
+def test_what_is_proven_is_said_in_a_sentence():
+    data = make_planted(2, 20, p=0.8, q=0.05, random_state=0)
+    clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+    proof = clf.certify()
+    assert proof.certified
+    page = render_report(clf, certificate=proof)
+    assert proof.explain() in page
+    assert "the best labelling" in page
+    assert embedded(page)["sure"] == proof.certified_nodes.astype(int).tolist()
+
+
+def test_a_certificate_of_other_nodes_is_refused(clf):
+    data = make_planted(2, 20, random_state=0)
+    other = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+    with pytest.raises(InputError, match="40 nodes, the model of 180"):
+        render_report(clf, certificate=other.certify(time_budget=1.0))
+
+
+def test_true_labels_judge_nodes_that_had_none(clf, data):
+    page = render_report(clf, y_true=data.y_true)
+    unlabelled = int((data.y < 0).sum())
+    assert f"true labels of nodes that had none ({unlabelled} nodes)" in page
+    with pytest.raises(InputError, match="3 entries for 180 nodes"):
+        render_report(clf, y_true=[0, 1, 2])
+
+
+def test_the_last_certificate_is_shown_without_being_given(tmp_path):
+    data = make_planted(2, 20, p=0.8, q=0.05, random_state=0)
+    clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+    proof = clf.certify()
+    clf.report(tmp_path / "r.html")
+    assert proof.explain() in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("sources", ["G", "F", "L", "GF", "GL", "FL", "GFL"])
+@pytest.mark.parametrize("temperature", [1.0, 0.0])
+def test_any_sources_have_a_report(data, sources, temperature, tmp_path):
+    clf = NodeClassifier(3, random_state=0, temperature=temperature).fit(
+        data.X if "F" in sources else None,
+        data.y if "L" in sources else None,
+        graph=data.graph if "G" in sources else None,
+    )
+    page = render_report(clf)
+    assert "nan" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL).lower().split()
+    clf.save(tmp_path / "m.npz")
+    assert render_report(NodeClassifier.load(tmp_path / "m.npz")) == page
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 45])
+def test_few_and_many_classes_have_a_report(n_classes):
+    data = make_planted(max(n_classes, 2), 6, p=0.5, q=0.01, label_ratio=0.5, random_state=0)
+    y = data.y if n_classes > 1 else np.zeros_like(data.y)
+    page = render_report(NodeClassifier(random_state=0).fit(data.X, y, graph=data.graph))
+    assert ("one class" if n_classes == 1 else f"{n_classes} classes") in page
+    if n_classes == 45:
+        assert "The 30 largest classes are shown" in page
+
+
+def test_one_node_has_a_report():
+    page = render_report(NodeClassifier(random_state=0).fit([[1.0, 2.0]], ["a"]))
+    assert "1 node were" not in page
+    assert "one class" in page
+
+
+def test_a_saved_model_tells_the_same(clf, page, tmp_path):
+    clf.save(tmp_path / "m.npz")
+    again = NodeClassifier.load(tmp_path / "m.npz")
+    assert render_report(again) == page
+    again.save(tmp_path / "n.npz")
+    assert render_report(NodeClassifier.load(tmp_path / "n.npz")) == page
+
+
+def test_a_model_saved_without_links_says_that_it_has_no_report(data, tmp_path):
+    clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+    clf.save(tmp_path / "m.npz", certifiable=False)
+    with pytest.raises(InputError, match="saved without what a report shows"):
+        NodeClassifier.load(tmp_path / "m.npz").report(tmp_path / "r.html")
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_without_jinja_one_line_says_how_to_install_it(clf, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'nodeproof\[report\]'"):
+        clf.report(tmp_path / "r.html")
+
+
+@pytest.fixture
+def files(tmp_path, data):
+    A = sp.triu(data.graph).tocoo()
+    links = [[f"n{u}", f"n{v}"] for u, v in zip(A.row, A.col, strict=True)]
+    write(tmp_path / "edges.csv", [["a", "b"], *links])
+    labels = [[f"n{v}", f"c{data.y[v]}"] for v in np.flatnonzero(data.y >= 0)]
+    write(tmp_path / "labels.csv", [["node", "label"], *labels])
+    return tmp_path
+
+
+def test_the_command_writes_a_page_that_says_how_to_repeat_it(capsys, files, monkeypatch):
+    monkeypatch.chdir(files)
+    arguments = ["fit", "edges.csv", "--labels", "labels.csv", "--out", "my results", "--report",
+                 "--proof-budget", "1", "--json"]  # fmt: skip
+    code, out, err = run(capsys, *arguments)
+    assert (code, err) == (0, "")
+    json.loads(out)
+    page = (files / "my results" / "report.html").read_text(encoding="utf-8")
+    assert "nodeproof fit edges.csv --labels labels.csv --out &#39;my results&#39; --report" in page
+    assert (files / "my results" / "certificate.npz").is_file()
+    code, out, err = run(capsys, "report", "my results", "--out", "again.html", "--json")
+    assert code == 0
+    assert json.loads(out)["certificate"] is True
+    assert (files / "again.html").read_text(encoding="utf-8") == page
+
+
+def test_no_proof_is_looked_for_without_a_budget(capsys, files, monkeypatch):
+    monkeypatch.chdir(files)
+    run(capsys, "fit", "edges.csv", "--labels", "labels.csv", "--out", "o", "--report",
+        "--proof-budget", "0")  # fmt: skip
+    assert "No proof was looked for" in (files / "o" / "report.html").read_text(encoding="utf-8")
+    assert not (files / "o" / "certificate.npz").exists()
+
+
+def test_a_certificate_of_another_fit_is_left_out(capsys, files, monkeypatch):
+    monkeypatch.chdir(files)
+    run(capsys, "fit", "edges.csv", "--labels", "labels.csv", "--out", "o", "--report",
+        "--proof-budget", "1")  # fmt: skip
+    run(capsys, "fit", "edges.csv", "--classes", "2", "--out", "o")
+    code, _, err = run(capsys, "report", "o")
+    assert code == 0
+    assert "another fit" in err
+    assert "No proof was looked for" in (files / "o" / "report.html").read_text(encoding="utf-8")
+
+
+def test_missing_jinja_is_said_before_the_work(capsys, files, monkeypatch):
+    monkeypatch.chdir(files)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    code, out, err = run(capsys, "fit", "edges.csv", "--out", "o", "--report")
+    assert (code, out) == (2, "")
+    assert "nodeproof[report]" in err
+    assert not (files / "o").exists()
+
+
+def test_a_folder_without_a_model_is_refused(capsys, tmp_path):
+    code, _, err = run(capsys, "report", tmp_path)
+    assert code == 2
+    assert "there is no model" in err

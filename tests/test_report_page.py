@@ -1,0 +1,190 @@
+"""The report in a real browser: it loads, sorts, searches and shows what speaks for a node."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from nodeproof import NodeClassifier
+from nodeproof.datasets import make_planted
+
+HOSTILE = '<script>document.title="hacked"</script>'
+
+
+@pytest.fixture(scope="module")
+def clf():
+    data = make_planted(3, 60, p=0.3, q=0.1, omega=0.2, label_accuracy=0.8, random_state=0)
+    names = np.array(["alpha", HOSTILE, "gamma & co"])
+    y = np.where(data.y >= 0, names[data.y], "")
+    clf = NodeClassifier(random_state=0).fit(data.X, y, graph=data.graph)
+    clf.node_ids_ = np.array([f"n{v}" for v in range(179)] + [HOSTILE])
+    clf.certify(time_budget=1.0)
+    return clf
+
+
+@pytest.fixture(scope="module")
+def report(clf, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    clf.report(path, title="A report")
+    return path
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_loads_without_an_error_and_fits_the_window(browser_page, report, width, scheme):
+    browser_page.page.emulate_media(color_scheme=scheme)
+    page = browser_page.open(report, width=width)
+    assert page.title() == "A report"
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser_page.errors == []
+    assert browser_page.fetched == []
+
+
+def test_names_with_markup_stay_text(browser_page, report):
+    page = browser_page.open(report)
+    page.fill("#pick", HOSTILE)
+    assert page.locator("#evidence b").inner_text() == HOSTILE
+    assert page.title() == "A report"
+    assert page.locator("#classes tbody th").all_inner_texts().count(HOSTILE) == 1
+
+
+def test_tables_sort_by_numbers_and_by_names(browser_page, report, clf):
+    page = browser_page.open(report)
+    header = page.locator("#suspect-table thead th")
+    cells = page.locator("#suspect-table tbody th")
+    header.nth(3).locator("button").click()
+    assert header.nth(3).get_attribute("aria-sort") == "descending"
+    header.nth(3).locator("button").click()
+    assert header.nth(3).get_attribute("aria-sort") == "ascending"
+    least = clf.node_ids_[clf.suspects_.node[-1]]
+    assert cells.first.inner_text() == least
+    header.nth(0).locator("button").press("Enter")
+    names = cells.all_inner_texts()
+    assert names == sorted(names, key=lambda name: int(name[1:]))
+    page.locator("#classes thead th").nth(1).locator("button").click()
+    sizes = page.locator("#classes tbody tr td:nth-child(2)").all_inner_texts()
+    assert [int(size) for size in sizes] == sorted(map(int, sizes), reverse=True)
+
+
+def test_suspects_can_be_searched(browser_page, report, clf):
+    page = browser_page.open(report)
+    wanted = str(clf.node_ids_[clf.suspects_.node[2]])
+    page.fill("#filter", wanted)
+    shown = page.locator("#suspect-table tbody tr:visible th").all_inner_texts()
+    assert wanted in shown
+    assert all(wanted in name for name in shown)
+    page.fill("#filter", "nobody")
+    assert page.locator("#suspect-table tbody tr:visible").count() == 0
+    assert page.locator("#matches").inner_text() == f"0 of {len(clf.suspects_)}"
+    page.fill("#filter", "")
+    assert page.locator("#suspect-table tbody tr:visible").count() == len(clf.suspects_)
+
+
+def evidence(page) -> dict[str, list[str]]:
+    rows = page.locator("#evidence tbody tr")
+    return {
+        row.locator("th").inner_text().strip(): row.locator("td").all_inner_texts()
+        for row in rows.all()
+    }
+
+
+def test_picking_a_node_shows_its_evidence(browser_page, report, clf):
+    page = browser_page.open(report)
+    v = int(clf.suspects_.node[1])
+    page.locator(f'[data-node="{v}"]').first.click()
+    assert page.locator("#evidence b").inner_text() == clf.node_ids_[v]
+    rows = evidence(page)
+    assert set(rows) == set(clf.classes_)
+    found = clf._find()
+    for k, name in enumerate(clf.classes_):
+        for at, source in enumerate(found.evidence):
+            scores = found.evidence[source][v]
+            said = float(rows[name][1 + at].replace("−", "-").replace("+", ""))
+            assert said == pytest.approx(scores[k] - scores.mean(), abs=0.06)
+    text = page.locator("#evidence").inner_text()
+    assert f"Its given label is {clf.classes_[clf._given[v]]}, which looks wrong." in text
+
+
+def test_a_node_is_found_by_its_name(browser_page, report, clf):
+    page = browser_page.open(report)
+    page.fill("#pick", "n17")
+    assert page.locator("#evidence b").inner_text() == "n17"
+    best = clf.classes_[clf.proba_[17].argmax()]
+    assert f"n17 is {best}" in page.locator("#evidence").inner_text()
+    assert "n17" in page.locator("#names option").evaluate_all("all => all.map(o => o.value)")
+    page.fill("#pick", "nobody")
+    page.press("#pick", "Enter")
+    assert "There is no node nobody" in page.locator("#evidence").inner_text()
+
+
+def test_the_map_is_used_by_mouse_and_by_keys(browser_page, report):
+    page = browser_page.open(report)
+    box = page.locator("#nodemap").bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 60)
+    first = page.locator("#evidence b").inner_text()
+    page.focus("#nodemap")
+    seen = {first}
+    for key in ("ArrowDown", "ArrowLeft", "ArrowRight", "ArrowUp"):
+        page.keyboard.press(key)
+        seen.add(page.locator("#evidence b").inner_text())
+    assert len(seen) >= 3
+    assert float(page.locator("#picked").get_attribute("cx")) > 0
+
+
+def test_every_control_can_be_reached_by_keys_and_has_a_name(browser_page, report):
+    page = browser_page.open(report)
+    unnamed = page.evaluate(
+        """() => [...document.querySelectorAll('button, input, a, [tabindex="0"], svg')]
+        .filter(e => !(e.textContent.trim() || e.getAttribute('aria-label') || e.labels?.length))
+        .map(e => e.outerHTML.slice(0, 80))"""
+    )
+    assert unnamed == []
+    headings = page.evaluate("[...document.querySelectorAll('h1,h2,h3')].map(h => +h.tagName[1])")
+    assert headings[0] == 1
+    assert all(b - a <= 1 for a, b in pairwise(headings))
+    for anchor in page.locator("nav a").all():
+        target = anchor.get_attribute("href")
+        assert page.locator(target).count() == 1
+
+
+def test_text_stands_out_in_light_and_dark(browser_page, report):
+    for scheme in ("light", "dark"):
+        browser_page.page.emulate_media(color_scheme=scheme)
+        page = browser_page.open(report)
+        worst = page.evaluate(
+            """() => {
+            const light = c => { const v = c.match(/[\\d.]+/g).slice(0, 3).map(x => {
+                x /= 255; return x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4; });
+                return 0.2126 * v[0] + 0.7152 * v[1] + 0.0722 * v[2]; };
+            const behind = e => { for (; e; e = e.parentElement) {
+                const c = getComputedStyle(e).backgroundColor;
+                if (!c.endsWith(', 0)')) return c; } return 'rgb(255,255,255)'; };
+            let least = [99, ''];
+            const texts = 'p, li, li *, dt, dd, th, a, figcaption, label';
+            for (const e of document.querySelectorAll(texts)) {
+                if (!e.textContent.trim() || !e.offsetParent) continue;
+                const [a, b] = [light(getComputedStyle(e).color), light(behind(e))];
+                const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+                if (ratio < least[0]) least = [ratio, e.outerHTML.slice(0, 80)];
+            } return least; }"""
+        )
+        assert worst[0] >= 4.5, worst
+
+
+def test_it_prints_without_controls(browser_page, report):
+    browser_page.page.emulate_media(media="print")
+    page = browser_page.open(report)
+    assert page.locator("#filter").is_hidden()
+    assert page.locator("nav").is_hidden()
+    assert page.locator("#suspect-table").is_visible()
+    assert len(page.pdf()) > 10_000
+
+
+def test_it_is_of_use_without_a_script(browser, report):
+    with browser.new_context(java_script_enabled=False, offline=True) as context:
+        page = context.new_page()
+        page.goto(report.as_uri())
+        assert page.locator("#suspect-table tbody tr").count() > 0
+        assert "need JavaScript" in page.locator("#evidence").inner_text()
