@@ -291,6 +291,19 @@ DAMAGE = {
     "costs of other classes": lambda meta, arrays: arrays.update(problem_costs=np.ones((180, 4))),
     "a link to nowhere": lambda meta, arrays: arrays["problem_indices"].__setitem__(0, 999),
     "half a labelling problem": lambda meta, arrays: arrays.pop("problem_eta"),
+    "no findings": lambda meta, arrays: meta.update(findings=None),
+    "half the findings": lambda meta, arrays: arrays.pop("findings_even"),
+    "a picture without links": lambda meta, arrays: arrays.pop("findings_links"),
+    "findings of other nodes": lambda meta, arrays: arrays["findings_nodes"].__setitem__(-1, 180),
+    "findings out of order": lambda meta, arrays: arrays["findings_nodes"].__setitem__(0, 5),
+    "findings of other classes": lambda meta, arrays: arrays["findings_told"].__setitem__(0, 3),
+    "a drawn link to nowhere": lambda meta, arrays: arrays["findings_links"].fill(-1),
+    "evidence that is no number": lambda meta, arrays: arrays["findings_evidence_graph"].fill(
+        np.nan
+    ),
+    "blind probabilities above one": lambda meta, arrays: arrays["findings_blind"].fill(2.0),
+    "noise that is no share": lambda meta, arrays: meta["findings"].update(noise=7.0),
+    "choices without a reason": lambda meta, arrays: meta["reported"].update(choices_={"a": 1}),
     "a classifier missing": lambda meta, arrays: meta["kept"]["softmax"].update(
         {"0": {"hops": 1, "alpha": 0.1, "of": "features"}}
     ),
