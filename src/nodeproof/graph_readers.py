@@ -105,14 +105,18 @@ def is_anndata(graph: Any) -> bool:
 
 def is_table(graph: Any) -> bool:
     """Tell whether this is a table of columns: pandas, polars, pyarrow or a dict."""
-    return isinstance(graph, Mapping) or hasattr(graph, "columns") or hasattr(graph, "column_names")
+    # Asked for the names themselves, a LazyFrame would warn that it must find out.
+    return isinstance(graph, Mapping) or hasattr(type(graph), "columns")
 
 
 def is_matrix_table(graph: Any) -> bool:
     """Tell whether this is a square pandas table with the same names at rows and columns."""
     index: Any = getattr(graph, "index", None)
-    columns = getattr(graph, "columns", None)
-    return hasattr(index, "equals") and bool(index.equals(columns)) and len(index) > 0
+    return (
+        hasattr(index, "equals")
+        and len(index) > 0
+        and index.equals(getattr(graph, "columns", None))
+    )
 
 
 def connectivities(adata: Any, key: str = "connectivities") -> Any:

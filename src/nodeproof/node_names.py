@@ -74,6 +74,8 @@ def names_of_rows(rows: Any) -> NDArray[Any] | None:
     # Lists have a method of that name.
     if not hasattr(index, "equals") or getattr(index, "nlevels", 1) > 1:
         return None
+    if (getattr(index, "start", None), getattr(index, "step", None)) == (0, 1):
+        return None  # positions, of which there may be very many
     return as_names(index.tolist())
 
 
@@ -116,7 +118,7 @@ def find_positions(ends: NDArray[Any], names: NDArray[Any], column: str) -> NDAr
     if (found < 0).any():
         row = int((found < 0).argmax())
         raise InputError(
-            f"row {row} of the {column} column names {ends[row]!r}, which is none of the "
+            f"row {row} of the {column} column names {ends[row].item()!r}, which is none of the "
             f"{len(names)} nodes"
         )
     return found

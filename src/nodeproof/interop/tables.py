@@ -66,14 +66,11 @@ def from_tables(
                 f"{what} must be a table with named columns, got {type(table).__name__}"
             )
     source, target, weight = table_columns(edges)
-    names = np.asarray(_column(nodes, node))
-    if names.dtype.kind not in "iu":
-        names = _as_text(names, node)
+    names = _as_keys(np.asarray(_column(nodes, node)), node)
     listed, counts = np.unique(names, return_counts=True)
     if (counts > 1).any():
-        raise InputError(f"the {node} column names {listed[counts.argmax()]!r} twice")
-    if names.dtype.kind == "U" and source.dtype.kind != "U":
-        source, target = _as_text(source, "source"), _as_text(target, "target")
+        raise InputError(f"the {node} column names {listed[counts.argmax()].item()!r} twice")
+    source, target = _as_keys(source, "source"), _as_keys(target, "target")
     return {
         "X": None if features is None else _read_features(nodes, features),
         "y": None if labels is None else _column(nodes, labels),
@@ -81,8 +78,11 @@ def from_tables(
     }
 
 
-def _as_text(names: NDArray[Any], column: str) -> NDArray[Any]:
+def _as_keys(names: NDArray[Any], column: str) -> NDArray[Any]:
+    """Return names as integers if all are, else as text."""
     listed = names.tolist()
+    if names.dtype.kind in "iu" or all(type(name) is int for name in listed):
+        return names.astype(np.int64)
     bad = next((row for row, name in enumerate(listed) if not isinstance(name, str)), None)
     if bad is not None:
         raise InputError(

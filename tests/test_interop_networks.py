@@ -1,0 +1,188 @@
+"""networkx and igraph: in, back with what was found, and the names of nodes on the way."""
+
+from __future__ import annotations
+
+import csv
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from interop_helpers import KINDS, assert_same, fit, kinds, names, planted, reference
+from nodeproof import NodeClassifier
+from nodeproof.adjacency import check_adjacency
+from nodeproof.cli import main
+from nodeproof.errors import InputError
+from nodeproof.interop import to_igraph, to_networkx
+
+igraph = pytest.importorskip("igraph", reason="igraph is not installed")
+
+
+def links() -> list[tuple[int, int]]:
+    upper = sp.coo_array(sp.triu(planted().graph))
+    return list(zip(*(ends.tolist() for ends in upper.coords), strict=True))
+
+
+def network(kind=nx.Graph) -> nx.Graph:
+    graph = kind()
+    graph.add_nodes_from(names())
+    graph.add_edges_from((names()[u], names()[v]) for u, v in links())
+    return graph
+
+
+def vertices() -> igraph.Graph:
+    graph = igraph.Graph(n=120, edges=links())
+    graph.vs["name"] = list(names())
+    return graph
+
+
+@pytest.mark.parametrize("kind", [nx.Graph, nx.MultiGraph])
+def test_rows_follow_the_order_of_a_networkx_graphs_nodes(kind):
+    clf = fit(planted().X, planted().y, graph=network(kind))
+    assert_same(clf)
+    assert clf.node_ids_.tolist() == list(network().nodes)
+
+
+@pytest.mark.parametrize("kind", [nx.DiGraph, nx.MultiDiGraph])
+def test_a_directed_networkx_graph_is_taken_both_ways_with_a_warning(kind):
+    with pytest.warns(UserWarning, match="directed"):
+        assert_same(fit(planted().X, planted().y, graph=network(kind)))
+
+
+def test_rows_follow_the_order_of_an_igraph_graphs_vertices():
+    clf = fit(planted().X, planted().y, graph=vertices())
+    assert_same(clf)
+    assert clf.node_ids_.tolist() == list(names())
+    del (plain := vertices()).vs["name"]
+    assert not hasattr(fit(planted().X, planted().y, graph=plain), "node_ids_")
+
+
+def test_a_directed_igraph_graph_is_taken_both_ways_with_a_warning():
+    with pytest.warns(UserWarning, match="directed"):
+        assert_same(fit(planted().X, planted().y, graph=igraph.Graph(edges=links(), directed=True)))
+
+
+def test_parallel_links_count_once_by_the_largest_weight():
+    multi = nx.MultiGraph()
+    multi.add_weighted_edges_from([("a", "b", 1.0), ("b", "a", 4.0), ("b", "c", 2.0)])
+    expected = [[0, 4, 0], [4, 0, 2], [0, 2, 0]]
+    np.testing.assert_array_equal(check_adjacency(multi).toarray(), expected)
+    parallel = igraph.Graph(edges=[(0, 1), (1, 0), (1, 2), (2, 2)])
+    parallel.es["weight"] = [1.0, 4.0, 2.0, 9.0]
+    np.testing.assert_array_equal(check_adjacency(parallel).toarray(), expected)
+
+
+@pytest.mark.parametrize("weight", ["strong", None, [1]])
+def test_weights_that_are_no_numbers_are_refused_by_their_link(weight):
+    graph = nx.path_graph(3)
+    graph[1][2]["weight"] = weight
+    with pytest.raises(InputError, match=r"link \(1, 2\) is no"):
+        check_adjacency(graph)
+    graph = igraph.Graph(edges=[(0, 1), (1, 2)])
+    graph.es["weight"] = [1.0, weight]
+    with pytest.raises(InputError, match=r"link \(1, 2\) is no"):
+        check_adjacency(graph)
+
+
+@pytest.mark.parametrize("nodes", [range(4), [(0, 0), (0, 1), (1, 0), (1, 1)], [0, "a", 2, 3]])
+def test_nodes_that_are_positions_or_other_objects_have_no_names(nodes):
+    graph = nx.relabel_nodes(nx.path_graph(4), dict(enumerate(nodes)))
+    assert not hasattr(fit(y=[0, -1, -1, 1], graph=graph), "node_ids_")
+
+
+def test_numbers_other_than_positions_are_names():
+    graph = nx.relabel_nodes(nx.path_graph(4), {v: 10 * v for v in range(4)})
+    assert fit(y=[0, -1, -1, 1], graph=graph).node_ids_.tolist() == [0, 10, 20, 30]
+
+
+# Rows in another order. -----------------------------------------------------------------
+
+
+def test_a_table_of_the_same_nodes_in_another_order_is_refused():
+    table = pd.DataFrame(planted().X, index=list(names()))
+    assert_same(fit(table, planted().y, graph=network()))
+    turned = table.iloc[::-1]
+    for graph in (network(), vertices()):
+        with pytest.raises(InputError, match=r"X and graph list .* row 0 is 'node 113' in X"):
+            fit(turned, planted().y, graph=graph)
+        assert_same(fit(turned.loc[list(names())], planted().y, graph=graph))
+    labels = pd.Series(planted().y, index=list(names()))
+    with pytest.raises(InputError, match="y and graph list the same nodes in another order"):
+        fit(y=labels[::-1], graph=network())
+    with pytest.raises(InputError, match="X and y list the same nodes in another order"):
+        fit(table, labels[::-1])
+
+
+def test_an_index_of_other_names_says_nothing_of_the_order():
+    table = pd.DataFrame(planted().X, index=[f"row {v}" for v in range(120)])
+    assert_same(fit(table, planted().y, graph=network()))
+
+
+# Out. -----------------------------------------------------------------------------------
+
+
+def test_nodes_of_a_networkx_graph_get_plain_attributes(tmp_path):
+    graph = network()
+    clf = fit(planted().X, kinds(), graph=graph)
+    assert to_networkx(clf, graph) is graph
+    assert nx.get_node_attributes(graph, "nodeproof") == dict(
+        zip(names(), KINDS[reference().labels_].tolist(), strict=True)
+    )
+    suspects = {node for node, doubt in graph.nodes(data="nodeproof_suspect") if doubt}
+    assert suspects
+    assert suspects == set(clf.node_ids_[clf.suspects_.node].tolist())
+    nx.write_graphml(graph, tmp_path / "graph.graphml")
+    read = nx.read_graphml(tmp_path / "graph.graphml")
+    for name, value in graph.nodes["node 7"].items():
+        assert type(read.nodes["node 7"][name]) is type(value)
+        assert read.nodes["node 7"][name] == pytest.approx(value)
+
+
+def test_vertices_of_an_igraph_graph_get_attributes():
+    graph = vertices()
+    assert to_igraph(reference(), graph, key="found") is graph
+    assert graph.vs["found"] == reference().labels_.tolist()
+    assert graph.vs["found_probability"] == reference().proba_.max(axis=1).tolist()
+    assert np.flatnonzero(graph.vs["found_suspect"]).tolist() == sorted(reference().suspects_.node)
+
+
+@pytest.mark.parametrize("write", [to_networkx, to_igraph])
+def test_a_graph_of_other_nodes_is_refused(write):
+    named = fit(y=planted().y, graph=network())
+    turned = nx.Graph()
+    turned.add_nodes_from(names()[::-1])
+    small = nx.path_graph(7)
+    if write is to_igraph:
+        turned, small = igraph.Graph.from_networkx(turned), igraph.Graph.from_networkx(small)
+        turned.vs["name"] = turned.vs["_nx_name"]
+    with pytest.raises(InputError, match="the same nodes in another order"):
+        write(named, turned)
+    with pytest.raises(InputError, match="the graph has 7 nodes, but the classifier was fitted to"):
+        write(named, small)
+
+
+# Saved models. --------------------------------------------------------------------------
+
+
+def test_a_saved_model_keeps_the_names_and_new_nodes_are_linked_by_them(tmp_path):
+    clf = fit(y=kinds(), graph=network())
+    clf.save(tmp_path / "model.npz")
+    loaded = NodeClassifier.load(tmp_path / "model.npz")
+    assert loaded.node_ids_.tolist() == list(names())
+    to_networkx(loaded, network())
+    # By position, as ever.
+    pairs = np.array([[0, v] for v in np.flatnonzero(planted().y_true == 2)[:9]])
+    np.testing.assert_array_equal(loaded.predict(graph=pairs), clf.predict(graph=pairs))
+    assert loaded.predict(graph=pairs).tolist() == ["cat"]
+    # By name, in files.
+    lines = [f"new,{names()[v]}" for _, v in pairs]
+    (tmp_path / "links.csv").write_text("\n".join(["source,target", *lines]) + "\n")
+    out = tmp_path / "new.csv"
+    arguments = ["--edges", str(tmp_path / "links.csv"), "--out", str(out)]
+    with pytest.raises(SystemExit) as end:
+        main(["predict", str(tmp_path / "model.npz"), *arguments])
+    assert not end.value.code
+    [row] = csv.DictReader(out.read_text().splitlines())
+    assert (row["node"], row["label"]) == ("new", "cat")
