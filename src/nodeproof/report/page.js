@@ -16,7 +16,7 @@
     if (p === 0) return "<\u00a00.01\u00a0%";
     if (p === 1 && K > 1) return ">\u00a099.99\u00a0%";
     const near = Math.min(p, 1 - p);
-    const digits = p === 1 || near >= 0.1 ? 0 : near >= 0.01 ? 1 : 2;
+    const digits = p === 1 || near >= 0.02 ? 0 : near >= 0.005 ? 1 : 2;
     return `${(100 * p).toFixed(digits)}\u00a0%`;
   };
 
@@ -105,7 +105,9 @@
     if (data.sure) facts.push(data.sure[at] ? "Its class is proven." : "Its class is not proven.");
     const table = element("table", undefined, "scores");
     const head = table.createTHead().insertRow();
-    const titles = ["class", "probability", ...sources, ...(linked ? ["links to it"] : [])];
+    // A source that has no word on this node, as labels on most, has no column.
+    const speaking = sources.filter((source) => scores[source].some((score) => score !== 0));
+    const titles = ["class", "probability", ...speaking, ...(linked ? ["links"] : [])];
     titles.forEach((title) => {
       const cell = element("th", title);
       cell.scope = "col";
@@ -123,7 +125,7 @@
       swatch.style.setProperty("--c", `var(--k${k})`);
       title.append(swatch, data.classes[k]);
       row.append(title, element("td", percent(proba[k])));
-      for (const source of sources) {
+      for (const source of speaking) {
         const cell = element("td");
         const value = scores[source][k];
         const number = ` ${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(1)}`;

@@ -32,7 +32,7 @@ def percent(share: float) -> str:
         return "<\xa00.01\xa0%" if share < 0.5 else ">\xa099.99\xa0%"
     # Close to either end one digit more, twice.
     distance = min(share, 1.0 - share)
-    digits = 0 if distance >= 0.1 else 1 if distance >= 0.01 else 2
+    digits = 0 if distance >= 0.02 else 1 if distance >= 0.005 else 2
     return f"{100 * share:.{digits}f}\xa0%"
 
 
