@@ -161,9 +161,13 @@ def run(block: Block, namespace: dict[str, Any]) -> None:
 
 
 def agrees(printed: str, expected: str) -> bool:
-    """Tell whether this was printed, where … stands for anything and lines may end in blanks."""
-    pattern = ".*?".join(re.escape(part) for part in _stripped(expected).split("…"))
-    return re.fullmatch(pattern, _stripped(printed), re.DOTALL) is not None
+    """Tell whether this was printed; … stands for anything, and blanks then for any blanks."""
+    printed, expected = _stripped(printed), _stripped(expected)
+    if "…" not in expected:
+        return printed == expected
+    printed, expected = (re.sub(" +", " ", text) for text in (printed, expected))
+    pattern = ".*?".join(re.escape(part) for part in expected.split("…"))
+    return re.fullmatch(pattern, printed, re.DOTALL) is not None
 
 
 def _stripped(text: str) -> str:

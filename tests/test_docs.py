@@ -32,7 +32,7 @@ def workplace(tmp_path, monkeypatch, example_files):
         copy = tmp_path / path.relative_to(example_files)
         copy.mkdir() if path.is_dir() else copy.write_bytes(path.read_bytes())
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("COLUMNS", "80")
     return tmp_path
 
 

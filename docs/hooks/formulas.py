@@ -20,7 +20,7 @@ from latex2mathml.converter import convert
 # What the Markdown extension arithmatex makes of formulas.
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\s*\\[(\[](.*?)\\[)\]]\s*</\1>', re.DOTALL)
 
-_NAMES = "log|exp|softmax|mean|max|min|tr|diag|artanh|cosh"
+_NAMES = "argmin|log|exp|softmax|mean|max|min|tr|diag|artanh|cosh"
 _ROOM = '<mspace width="0.17em"></mspace>'
 
 # What the converter leaves to be desired, in this order.
