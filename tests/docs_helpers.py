@@ -12,6 +12,7 @@ A block of text after one that is run is what that one prints, ``…`` standing 
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib.util
 import io
@@ -235,6 +236,26 @@ def unknown_words(line: str) -> list[str]:
     known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
     named = [word.strip("[]").split("=")[0] for word in rest if word.startswith(("-", "[-"))]
     return [word for word in named if word not in {*known, "--help", "-h"}]
+
+
+def texts_of(path: Path) -> Iterator[str]:
+    """Yield the texts in a source file, … where something is put in."""
+    inner = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.JoinedStr):
+            inner.update(node.values)
+            parts = node.values
+            yield "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "…" for part in parts
+            )
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in inner:
+            yield node.value
+
+
+def is_part(message: str, text: str) -> bool:
+    """Tell whether a message, … standing for anything, is this text or a part of it."""
+    pattern = ".*?".join(re.escape(part) for part in message.split("…"))
+    return re.search(pattern, text, re.DOTALL) is not None
 
 
 def write_example_files(folder: Path) -> None:

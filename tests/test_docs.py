@@ -94,6 +94,15 @@ def test_links_between_pages_lead_somewhere():
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_messages_that_a_page_explains_are_those_of_the_package():
+    texts = [text for path in (ROOT / "src").rglob("*.py") for text in docs.texts_of(path)]
+    page = (ROOT / "docs/faq.md").read_text()
+    quoted = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
+    assert quoted
+    for message in quoted:
+        assert any(docs.is_part(message, text) for text in texts), message
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -118,6 +127,15 @@ def test_code_by_indentation_alone_is_found():
     assert not list(docs.indented_code("- item\n\n    more of the item\n"))
     assert not list(docs.indented_code("```python\nif x:\n\n    y = 1\n```\n"))
     assert not list(docs.indented_code("::: nodeproof\n\n    options:\n"))
+
+
+def test_a_message_is_told_from_another_one(tmp_path):
+    (tmp_path / "code.py").write_text('raise E(f"the graph has {n} nodes, " f"but y has {m}")')
+    [text] = docs.texts_of(tmp_path / "code.py")
+    assert docs.is_part("the graph has … nodes, but", text)
+    assert docs.is_part("… but y has …", text)
+    assert not docs.is_part("the graph has … links", text)
+    assert not docs.is_part("but y … the graph", text)
 
 
 def run_text(text: str) -> None:
