@@ -206,7 +206,7 @@ def _means_matter(X: NDArray[Any], y: NDArray[np.int64] | None, n_classes: int) 
     """Tell whether classes may differ in their mean features, not only in covariance."""
     rows = X[:: -(-len(X) // _MANY)]
     mean, spread = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
-    varying = spread > 0
+    varying = spread > 1e-9 * np.abs(mean)  # the rest is rounding
     if not varying.any():
         return False, "features are constant"
     off_zero = np.abs(mean[varying]) / spread[varying]
@@ -220,7 +220,7 @@ def _means_matter(X: NDArray[Any], y: NDArray[np.int64] | None, n_classes: int) 
         known = y >= 0
         if known.sum() > len(np.unique(y[known])) > 1:
             with np.errstate(divide="ignore", invalid="ignore"):
-                _, p_values = f_classif(X[known][:, varying], y[known])
+                _, p_values = f_classif(X[known][:, varying].astype(np.float64), y[known])
             if np.nanmin(p_values, initial=1.0) * varying.sum() < _P_VALUE:
                 return True, "class means of the labelled nodes differ: a mean a class"
             if known.sum() >= _PLENTY * n_classes:

@@ -48,6 +48,7 @@ from nodeproof.inputs import (
     check_sizes,
     check_validation,
     encode_labels,
+    with_short_indices,
 )
 from nodeproof.interop.columns import check_columns
 from nodeproof.interop.unpacking import unpack
@@ -583,7 +584,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         except ValueError as error:
             raise InputError(str(error)) from error
         if sp.issparse(checked):
-            checked = sp.csr_array(checked)
+            checked = with_short_indices(sp.csr_array(checked))
         check_features(checked, getattr(self, "feature_names_in_", None))
         return checked
 

@@ -31,6 +31,7 @@ __all__ = [
     "check_validation",
     "encode_labels",
     "encode_names",
+    "with_short_indices",
 ]
 
 # So many rows, evenly spaced, tell where the middle of a feature lies.
@@ -129,6 +130,14 @@ def check_features(X: Any, names: NDArray[Any] | None = None) -> None:
         f"Input X contains {what} at row {row}, column {name}; fill missing features in or drop "
         "them first"
     )
+
+
+def with_short_indices(X: sp.csr_array) -> sp.csr_array:
+    """Return the same matrix with indices of 32 bits, as scikit-learn needs them, if they fit."""
+    if X.indices.dtype == np.int32 or max(X.nnz, *X.shape) > np.iinfo(np.int32).max:
+        return X
+    parts = X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return sp.csr_array(parts, shape=X.shape)
 
 
 def encode_labels(y: Any, n_classes: int | None) -> EncodedLabels:

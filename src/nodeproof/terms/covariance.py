@@ -208,14 +208,16 @@ class Covariance(SummableTerm):
     def ridge(self) -> Array:
         """What keeps columns that are constant or repeat from making R singular, shape (m,).
 
-        It is small beside the variance of a column, and above the rounding of its moment. The
-        constant feature gets none: it would be multiplied by the square of the means.
+        It is small beside the variance of a column, and above the rounding of its moment, which
+        would be all that a column without a variance has to tell. The constant feature gets none:
+        it would be multiplied by the square of the means.
         """
         moment = np.diag(self.pooled)
         variance = moment.copy()
         if self.intercept:
             variance = np.maximum(moment - self.pooled[-1] ** 2, 0.0)
         ridge = np.maximum(1e-9 * variance, 1e-14 * moment)
+        ridge = np.where(variance <= 1e-12 * moment, moment, ridge)
         ridge[ridge == 0.0] = 1.0
         if self.intercept:
             ridge[-1] = 0.0
