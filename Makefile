@@ -80,7 +80,7 @@ $(PEERS)/.installed: pyproject.toml benchmarks/requirements-peers.txt
 
 docs: venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) $(PEERS) $(LOWEST) $(AUDIT) build dist site demo .pytest_cache .mypy_cache .ruff_cache

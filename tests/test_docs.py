@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import docs_helpers as docs
+import nodeproof
 from docs_helpers import ROOT, Block, read_blocks
 
 NAMED = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md")
@@ -92,6 +93,12 @@ def test_links_between_pages_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_api_lists_all_that_is_public():
+    page = (ROOT / "docs/api.md").read_text()
+    for name in nodeproof.__all__:
+        assert f"::: nodeproof.{name}" in page, f"nodeproof.{name}"
 
 
 def test_messages_that_a_page_explains_are_those_of_the_package():

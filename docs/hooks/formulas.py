@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from importlib.resources import files
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,7 @@ def font_of(used: set[str]) -> bytes:
     # Browsers draw a single letter by its italic among the mathematical alphabets.
     alphabets = {chr(code) for code in (*range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C), 0x210E)}
     italic = {letter for letter in alphabets if unicodedata.normalize("NFKC", letter) in used}
-    font = TTFont(BytesIO((files("ziamath.fonts") / "STIXTwoMath-Regular.ttf").read_bytes()))
+    font = TTFont(_home_of("ziamath") / "fonts/STIXTwoMath-Regular.ttf")
     options = Options(layout_features=["ssty"], name_IDs=["*"], notdef_outline=True)
     subset = Subsetter(options)
     subset.populate(text="".join({*used, *italic, *_DRAWN}))
@@ -94,3 +94,11 @@ def font_of(used: set[str]) -> bytes:
     written = BytesIO()
     font.save(written)
     return written.getvalue()
+
+
+def _home_of(package: str) -> Path:
+    """Return the folder of a package, which is not imported."""
+    found = find_spec(package)
+    if found is None or found.origin is None:
+        raise ImportError(f"{package} is not installed; run: pip install 'nodeproof[docs]'")
+    return Path(found.origin).parent

@@ -1,0 +1,13 @@
+"""Docstrings name other parts as ``:class:`nodeproof.graph.Graph```: make that a link."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_ROLE = re.compile(r":(?:mod|class|func|meth|attr):<code>~?([\w.]+)</code>")
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """Replace the roles of a page; what is not documented stays plain."""
+    return _ROLE.sub(r'<autoref optional identifier="\1"><code>\1</code></autoref>', content)
