@@ -112,8 +112,11 @@ def _graph(
             f"adj_indptr and adj_indices, or edge_index, or edges; found "
             f"{listed(archive.files)}{hint}"
         )
-    if edges.ndim != 2 or 2 not in edges.shape:
-        raise InputError(f"{path}: links must have the shape (2, E) or (E, 2), got {edges.shape}")
+    if edges.ndim != 2 or 2 not in edges.shape or edges.dtype.kind not in "iu":
+        raise InputError(
+            f"{path}: links must be node numbers of shape (2, E) or (E, 2), got {edges.dtype} of "
+            f"shape {edges.shape}"
+        )
     by_rows = edges.shape[1] != 2 or (edges.shape[0] == 2 and "edge_index" in archive.files)
     source, target = edges if by_rows else edges.T
     if size is None:

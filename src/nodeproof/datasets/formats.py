@@ -10,6 +10,7 @@ from nodeproof.datasets.planetoid import find_planetoid
 from nodeproof.datasets.published import find_ogb, find_reddit, open_folder
 from nodeproof.errors import InputError
 from nodeproof.io.files import file_kind, reading
+from nodeproof.io.regular import check_regular
 
 __all__ = ["FORMATS", "recognise"]
 
@@ -56,6 +57,7 @@ def _folder_format(path: Path) -> str | None:
 
 
 def _by_content(path: Path) -> str | None:
+    check_regular(path)
     with reading(path):
         with path.open("rb") as file:
             head = file.read(512)

@@ -23,7 +23,7 @@ __all__ = ["karate_club", "read_network"]
 # Node attributes that say the class; "value" is what Newman's collection of GML files has.
 _CLASSES = (*LABELS, "value")
 
-_BROKEN = (SyntaxError, IndexError, TypeError, AttributeError)
+_BROKEN = (SyntaxError, IndexError, TypeError, AttributeError, RecursionError, OverflowError)
 
 
 def read_network(path: Path, format: str) -> Dataset:  # noqa: A002

@@ -163,7 +163,7 @@ def find_column(
     taken : collection of int
         Positions that hold something else.
     """
-    listed = f"its columns are {', '.join(map(repr, file.names))}"
+    listed = f"its columns are {_listed(file.names)}"
     if asked is not None:
         found = [i for i, name in enumerate(file.names) if name == asked]
         if not found and not is_name(asked) and 0 <= int(asked) < len(file.names):
@@ -175,7 +175,13 @@ def find_column(
             raise InputError(f"{file.path}: column {asked!r} is asked for twice; {listed}")
         return found[0]
     free = [i for i in range(len(file.names)) if i not in taken]
-    return next((i for i in free if file.names[i].lower() in known), free[0])
+    chosen = next((i for i in free if file.names[i].lower() in known), free[0])
+    if sum(file.names[i] == file.names[chosen] for i in free) > 1:
+        raise InputError(
+            f"{file.path} has more than one column {file.names[chosen]!r}; {listed}: choose by "
+            "their positions"
+        )
+    return chosen
 
 
 def find_ends(file: TableFile, source: Column, target: Column) -> tuple[int, int]:
@@ -185,7 +191,7 @@ def find_ends(file: TableFile, source: Column, target: Column) -> tuple[int, int
     named = any(not name.startswith("column ") for name in file.names)
     if named and not known and source is None and target is None and len(file.names) > 3:
         raise InputError(
-            f"{file.path} has {len(file.names)} columns ({', '.join(map(repr, file.names))}): say "
+            f"{file.path} has {len(file.names)} columns ({_listed(file.names)}): say "
             "which hold the ends of a link, with --source and --target"
         )
     # What is asked for is settled first, so that a default never takes it.
@@ -218,6 +224,10 @@ def find_weight(
     if first is not None:
         return others[0] if others and is_number(first[others[0]]) else None
     return next((i for i in others if file.names[i].lower() in _WEIGHTS), None)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(repr(name[:40]) for name in names[:10]) + (", …" if len(names) > 10 else "")
 
 
 def _is_whole(cell: str) -> bool:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
 from nodeproof.io.files import finite_matrix, reading
+from nodeproof.io.regular import check_regular
 
 __all__ = ["ParquetFile"]
 
@@ -34,6 +35,7 @@ class ParquetFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        check_regular(path)
         with reading(path):
             self._file = pq.ParquetFile(path)
             self.names: list[str] = list(self._file.schema_arrow.names)
@@ -89,7 +91,7 @@ def _as_text(column: Any) -> Any:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_floating(column.type):
-        column = _integers_if_whole(column)
+        column = _integers_if_whole(pc.if_else(pc.is_nan(column), None, column))
     return pc.fill_null(column.cast(pa.large_string()), "")
 
 

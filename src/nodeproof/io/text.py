@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from nodeproof.errors import InputError
 from nodeproof.io.files import bad_number, finite_matrix, reading, unnamed
 from nodeproof.io.memory import available_memory
+from nodeproof.io.regular import check_regular
 
 __all__ = ["TextFile", "is_number"]
 
@@ -31,6 +32,8 @@ _HEAD_ROWS = 1000
 _HEAD_CELLS = 100_000
 _LEAST_BLOCK = 1 << 22
 # Bytes that are unpacked at a time.
+# What swells to more than this, beyond that many bytes, is a trap: text does not.
+_RATIO, _SWOLLEN = 200, 1 << 26
 _PIECE = 1 << 24
 
 
@@ -206,6 +209,7 @@ def is_number(cell: str) -> bool:
 
 def _load(path: Path) -> bytes:
     """Return the bytes of the file, unpacked, with every line end as a newline."""
+    check_regular(path)
     with reading(path):
         data = _unpack(path) if path.suffix.lower() == ".gz" else path.read_bytes()
     data = data.removeprefix(codecs.BOM_UTF8)
@@ -219,6 +223,7 @@ def _load(path: Path) -> bytes:
 def _unpack(path: Path) -> bytes:
     """Return what a packed file holds, unless memory cannot: few bytes can stand for very many."""
     room = available_memory() // 2  # the pieces, then all of them in one
+    swollen = room - max(_SWOLLEN, _RATIO * path.stat().st_size)
     pieces = []
     with gzip.open(path) as file:
         while piece := file.read(_PIECE):
@@ -227,6 +232,11 @@ def _unpack(path: Path) -> bytes:
                 raise InputError(
                     f"{path} is larger, unpacked, than the memory that is free; convert it with "
                     "`nodeproof convert`, which needs little"
+                )
+            if room < swollen:
+                raise InputError(
+                    f"{path} unpacks to more than {_RATIO} times its size, as no table does; if it "
+                    "is one, unpack it first"
                 )
             pieces.append(piece)
     return b"".join(pieces)
