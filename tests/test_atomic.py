@@ -77,6 +77,45 @@ def test_an_overwritten_file_keeps_its_permissions(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+def test_what_replaces_a_private_file_is_private_from_the_first_byte_on(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    path = tmp_path / "out" / "model.npz"
+    path.write_text("old")
+    path.chmod(0o600)
+
+    def seen_by_others(file: Path) -> bool:
+        folders = [folder for folder in file.parents if tmp_path in folder.parents]
+        modes = [found.stat().st_mode for found in (file, *folders)]
+        return all(mode & 0o077 for mode in modes)
+
+    with atomic_path(path) as temporary:
+        temporary.write_text("new")
+        assert not seen_by_others(temporary)
+    with atomic_folder(tmp_path / "out") as folder:
+        (folder / "model.npz").write_text("newer")
+        assert not seen_by_others(folder / "model.npz")
+    assert path.read_text() == "newer"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert listing(tmp_path) == ["out", "out/model.npz"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+def test_a_new_folder_has_the_permissions_that_mkdir_gives(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    with atomic_folder(tmp_path / "out"):
+        pass
+    assert (tmp_path / "out").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_a_block_that_writes_nothing_leaves_the_old_file(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("old")
+    with pytest.raises(FileNotFoundError), atomic_path(tmp_path / "out"):
+        pass
+    assert (tmp_path / "out").read_text() == "old"
+    assert listing(tmp_path) == ["out"]
+
+
 @pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("old")

@@ -19,9 +19,10 @@ __all__ = ["atomic_folder", "atomic_path"]
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path that takes the place of ``path`` once the block has succeeded.
 
-    The temporary file lies in the same folder and has the same suffix. If the block fails in
-    any way, Ctrl-C included, it is deleted and what was at ``path`` before stays as it was.
-    The file gets the permissions that ``open(path, "w")`` would give it.
+    The temporary file lies in the same folder, or in one there that nobody else can open, and has
+    the same suffix. If the block fails in any way, Ctrl-C included, it is deleted and what was at
+    ``path`` before stays as it was. The file gets the permissions that ``open(path, "w")`` would
+    give it: those of the file that it replaces, if there is one.
 
     Parameters
     ----------
@@ -50,12 +51,17 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise InputError(f"cannot write the file {path}: it is a folder; give a file name")
     temporary = _temporary_sibling(final)
     try:
-        yield temporary
         if final.exists():
-            # open() keeps the permissions of a file that it overwrites.
-            temporary.chmod(stat.S_IMODE(final.stat().st_mode))
-        temporary.replace(final)
+            # What is replaced may be for few eyes; so is what replaces it, from the first byte on.
+            temporary.mkdir(mode=0o700)
+            yield temporary / final.name
+            _replace(temporary / final.name, final)
+        else:
+            yield temporary
+            temporary.replace(final)
     finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
         temporary.unlink(missing_ok=True)
 
 
@@ -64,7 +70,8 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary folder whose files move into ``path`` once the block has succeeded.
 
     No file appears before all of them are complete. A new folder appears in one step; into one
-    that exists already the files are moved one by one, and its other files stay.
+    that exists already the files are moved one by one, with the permissions of those that they
+    replace, and its other files stay.
 
     Parameters
     ----------
@@ -91,7 +98,7 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     if final.exists() and not final.is_dir():
         raise InputError(f"cannot write into the folder {path}: it is a file; give a folder")
     temporary = _temporary_sibling(final)
-    temporary.mkdir()
+    temporary.mkdir(mode=0o700 if final.exists() else 0o777)
     try:
         yield temporary
         if final.exists():
@@ -115,4 +122,11 @@ def _move_files(folder: Path, final: Path) -> None:
     for file in sorted(found for found in folder.rglob("*") if found.is_file()):
         place = final / file.relative_to(folder)
         place.parent.mkdir(parents=True, exist_ok=True)
-        file.replace(place)
+        _replace(file, place)
+
+
+def _replace(file: Path, place: Path) -> None:
+    """Move a file to its place, with the permissions of the one that is there."""
+    if place.exists():
+        file.chmod(stat.S_IMODE(place.stat().st_mode))
+    file.replace(place)
