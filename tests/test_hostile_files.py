@@ -85,19 +85,24 @@ def test_it_is_refused_in_one_line(
 
 
 ALONE = [
-    "edges: a line of ten megabytes",
-    "edges: random bytes",
     "gzip: a bomb of text",
     "archive: a bomb of features",
-    "archive: Python objects",
-    "archive: an index beyond",
-    "mtx: a million million nodes",
-    "graphml: entities",
-    "model: a bomb",
     "model: a link to nowhere",
-    "certificate: links that decrease",
-    "graph folder: a link to nowhere",
     "path: a pipe, .csv",
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in (
+            "edges: a line of ten megabytes",
+            "edges: random bytes",
+            "archive: Python objects",
+            "archive: an index beyond",
+            "mtx: a million million nodes",
+            "graphml: entities",
+            "model: a bomb",
+            "certificate: links that decrease",
+            "graph folder: a link to nowhere",
+        )
+    ),
 ]
 
 
