@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -92,14 +93,39 @@ def test_the_font_has_what_formulas_need(hooks):
     assert ord("q") not in font.getBestCmap()
 
 
-@pytest.mark.slow  # renders every page: half a minute
-def test_every_page_is_built_strictly_and_offline(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Build all pages, as `make docs` does."""
     from mkdocs.commands.build import build
     from mkdocs.config import load_config
 
-    monkeypatch.chdir(ROOT)
-    build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(tmp_path)))
+    folder = tmp_path_factory.mktemp("site")
+    with contextlib.chdir(ROOT):
+        build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(folder)))
+    return folder
+
+
+@pytest.mark.slow  # renders every page: half a minute
+def test_every_page_is_built(site):
     pages = {path.stem for path in (ROOT / "docs").glob("*.md")}
-    assert pages <= {path.stem for path in tmp_path.glob("*.html")}
-    for path in tmp_path.rglob("*.html"):
+    assert pages <= {path.stem for path in site.glob("*.html")}
+    for path in site.rglob("*.html"):
         assert 'class="arithmatex"' not in path.read_text(), path.name
+
+
+@pytest.mark.slow  # needs what the test above has built
+@pytest.mark.parametrize("name", ["index", "method", "api"])
+def test_pages_open_from_a_disk_without_errors(site, browser_page, name):
+    browser_page.open(site / f"{name}.html")
+    assert browser_page.errors == []
+    assert browser_page.fetched == []
+
+
+@pytest.mark.slow  # needs what the test above has built
+def test_the_search_works_from_a_disk(site, browser_page):
+    page = browser_page.open(site / "index.html")
+    page.click("input[name=query]")
+    page.keyboard.type("suspects", delay=20)
+    page.wait_for_selector(".md-search-result__item")
+    assert "Wrong labels" in page.locator(".md-search-result").inner_text()
+    assert browser_page.errors == []
