@@ -90,8 +90,8 @@ def test_the_layout_of_arrays_does_not_matter(layout):
 
 
 def test_entries_that_are_zero_or_listed_twice_are_as_scipy_has_them():
-    graph = sp.coo_array(planted().graph)
-    rows, columns = graph.coords
+    graph = planted().graph
+    rows, columns = graph.nonzero()
     half = sp.coo_array(
         (
             np.concatenate([graph.data / 2, graph.data / 2, np.zeros(2)]),
@@ -104,7 +104,7 @@ def test_entries_that_are_zero_or_listed_twice_are_as_scipy_has_them():
 
 
 def test_a_sparse_vector_is_no_graph():
-    with pytest.raises(InputError, match=r"vector of shape \(4,\)"):
+    with pytest.raises(InputError, match="a graph needs a square"):
         check_adjacency(sp.coo_array(np.ones(4)))
 
 

@@ -21,8 +21,8 @@ igraph = pytest.importorskip("igraph", reason="igraph is not installed")
 
 
 def links() -> list[tuple[int, int]]:
-    upper = sp.coo_array(sp.triu(planted().graph))
-    return list(zip(*(ends.tolist() for ends in upper.coords), strict=True))
+    rows, columns = sp.triu(planted().graph).nonzero()
+    return list(zip(rows.tolist(), columns.tolist(), strict=True))
 
 
 def network(kind=nx.Graph) -> nx.Graph:

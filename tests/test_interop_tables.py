@@ -192,10 +192,11 @@ def test_true_and_false_stay_what_they_are(make):
         pd.DataFrame,
         lambda links: pd.DataFrame(links).astype("Int32"),
         lambda links: pd.DataFrame(links).astype(pd.ArrowDtype(pa.int64())),
+        lambda links: pd.DataFrame(links).astype(object),
         pl.DataFrame,
         pa.table,
     ],
-    ids=["pandas", "nullable", "pandas on arrow", "polars", "arrow"],
+    ids=["pandas", "nullable", "pandas on arrow", "objects", "polars", "arrow"],
 )
 def test_a_table_links_positions(make):
     links = dict(zip(("source", "target"), ends(), strict=True))
@@ -257,6 +258,7 @@ def test_numbers_that_could_be_positions_or_names_are_refused():
         ({"source": pd.array([0, None], dtype="Int64")}, "row 1 of the source column is empty"),
         ({"target": ["a", None]}, "row 1 of the target column is empty"),
         ({"weight": ["x", "y"]}, "the weight column must hold numbers"),
+        ({"weight": [1.0, "y"]}, "the weight column must hold numbers"),
         ({"weight": pd.array([1.0, None], dtype="Float64")}, "not finite: nan"),
         ({"source": [0.5, 1.0]}, "must hold row positions"),
     ],

@@ -145,8 +145,8 @@ def test_a_loaded_model_says_what_it_lacks(fitted, tmp_path):
 
 
 def test_the_command_line_writes_the_nodes_to_label_next(tmp_path):
-    edges = sp.coo_array(two_clumps())
-    lines = [f"n{u},n{v}" for u, v in zip(*edges.coords, strict=True) if u < v]
+    edges = sp.coo_array(two_clumps()).nonzero()
+    lines = [f"n{u},n{v}" for u, v in zip(*edges, strict=True) if u < v]
     (tmp_path / "edges.csv").write_text("source,target\n" + "\n".join(lines) + "\n")
     (tmp_path / "labels.csv").write_text("node,label\nn1,a\nn13,b\n")
     out = tmp_path / "out"

@@ -92,7 +92,8 @@ def _check_range(matrix: sp.csr_array) -> None:
     outside = matrix.data.min() < LEAST_WEIGHT or matrix.data.max() > LARGEST_WEIGHT
     if outside:
         odd = (matrix.data < LEAST_WEIGHT) | (matrix.data > LARGEST_WEIGHT)
-        row, column = (int(ends[odd.argmax()]) for ends in sp.coo_array(matrix).coords)
+        listed = sp.coo_array(matrix)
+        row, column = listed.row[odd.argmax()], listed.col[odd.argmax()]
         raise InputError(
             f"the weight of the link ({row}, {column}) is {matrix.data[odd][0]:g}; give weights "
             f"from {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:g}"

@@ -190,7 +190,13 @@ def _read_ends(column: Any, name: Any) -> NDArray[Any]:
         row = next((row for row, end in enumerate(ends.tolist()) if _is_empty(end)), None)
         if row is not None:
             raise InputError(f"row {row} of the {name} column is empty")
+    if ends.dtype.kind == "O" and all(_is_whole(end) for end in ends.tolist()):
+        return ends.astype(np.int64)
     return ends
+
+
+def _is_whole(end: Any) -> bool:
+    return isinstance(end, int | np.integer) and not isinstance(end, bool)
 
 
 def _is_empty(end: Any) -> bool:
@@ -200,8 +206,11 @@ def _is_empty(end: Any) -> bool:
 
 
 def _read_weights(column: Any, name: Any) -> NDArray[np.float64]:
+    held = np.asarray(plain(column))
+    if held.dtype.kind == "O":
+        held = np.array([np.nan if _is_empty(weight) else weight for weight in held.tolist()])
     try:
-        return np.asarray(plain(column), dtype=np.float64)
+        return held.astype(np.float64)
     except (TypeError, ValueError):
         raise InputError(f"the {name} column must hold numbers, got {_dtype(column)}") from None
 

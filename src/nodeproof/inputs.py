@@ -104,7 +104,8 @@ def check_reach(X: Any) -> None:
         return
     beyond = np.abs(entries) > _REACH
     if sp.issparse(X):
-        row, column = (int(ends[beyond.argmax()]) for ends in sp.coo_array(X).coords)
+        listed = sp.coo_array(X)
+        row, column = listed.row[beyond.argmax()], listed.col[beyond.argmax()]
     else:
         row, column = np.argwhere(beyond)[0]
     raise InputError(

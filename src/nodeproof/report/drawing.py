@@ -46,7 +46,8 @@ def lay_out(adjacency: Any) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     links = np.column_stack(triu(adjacency, k=1).nonzero()).astype(np.int64)
     if n == 1:
         return np.zeros((1, 2), dtype=np.float32), links
-    hops = csgraph.shortest_path(adjacency, unweighted=True, directed=False)
+    # Dense, as the distances are: scipy before 1.13 takes no indices of 64 bits.
+    hops = csgraph.shortest_path(adjacency.toarray(), unweighted=True, directed=False)
     finite = np.isfinite(hops)
     hops[~finite] = hops[finite].max() + _APART
     weights = np.divide(1.0, hops**2, out=np.zeros_like(hops), where=hops > 0)
