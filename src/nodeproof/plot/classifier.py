@@ -70,8 +70,12 @@ def node_map(
     reach = float(np.abs(positions).max(initial=0.0))
     longest = _name_corners(ax, anchors, reach, clf.classes_)
     beside = 0.06 * longest if K > _NUMBERED else max(0.0, 1.0 + 0.035 * longest - reach)
-    wide, high = reach + 0.1 + beside, 0.75 if K == 2 else reach + 0.25
-    ax.set(aspect="equal", xticks=[], yticks=[], xlim=(-wide, wide), ylim=(-high, high))
+    wide = reach + 0.1 + beside
+    everything = np.vstack([anchors, positions])[:, 1]
+    low, high = everything.min() - 0.25, everything.max() + 0.25
+    if K == 2:
+        low, high = -0.4, 0.6
+    ax.set(aspect="equal", xticks=[], yticks=[], xlim=(-wide, wide), ylim=(low, high))
     ax.spines[:].set_visible(False)
     some = "" if len(shown) == n else f" of {n:,}"
     ax.set_title(f"{len(shown):,}{some} nodes by the probabilities of their classes")
