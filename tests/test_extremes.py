@@ -463,7 +463,8 @@ def test_repeated_links_add_up_in_a_matrix_and_count_once_in_a_list(data):
     plain = fit(None, data.y, data.graph, weights="calibrated")
     listed = fit(None, data.y, np.array(twice), weights="calibrated")
     np.testing.assert_array_equal(plain.proba_, listed.proba_)
-    added = fit(None, data.y, sp.coo_array((np.ones(2 * len(u)), twice), shape=matrix.shape))
+    matrix_of_both = sp.coo_array((np.ones(2 * len(u)), twice), shape=matrix.shape)
+    added = fit(None, data.y, matrix_of_both, weights="calibrated")
     doubled = fit(None, data.y, 2.0 * data.graph, weights="calibrated")
     np.testing.assert_array_equal(added.proba_, doubled.proba_)
 

@@ -11,11 +11,15 @@ from numpy.typing import NDArray
 
 from nodeproof import kernels
 from nodeproof.errors import InputError
+from nodeproof.room import check_free
 
 __all__ = ["LARGEST_WEIGHT", "LEAST_WEIGHT", "from_edges", "warn_directed"]
 
 #: weights that a graph may have: those of some thousand links still add up in float32
 LEAST_WEIGHT, LARGEST_WEIGHT = 1e-30, 1e30
+
+# Where a node's row begins, its degree and its share of the null model.
+_NODE_BYTES = 24.0
 
 
 def from_edges(
@@ -47,6 +51,7 @@ def from_edges(
             )
     top = int(max(source.max(), target.max())) if len(source) else -1
     n = top + 1 if n_nodes is None else n_nodes
+    check_free(_NODE_BYTES * n, f"a graph of {n:,} nodes", "number them from 0")
     low = int(min(source.min(), target.min())) if len(source) else 0
     if low < 0 or top >= n:
         raise InputError(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from nodeproof.edges import from_edges, warn_directed
 from nodeproof.errors import InputError
 from nodeproof.pyg_data import is_pyg_data, read_links, refuse_other_kinds
+from nodeproof.room import check_free
 from nodeproof.tensors import plain
 
 __all__ = [
@@ -85,6 +86,8 @@ def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
         )
     # scipy takes neither halves nor the byte order of another machine.
     kind = np.float32 if array.dtype == np.float16 else array.dtype.newbyteorder("=")
+    entries = np.count_nonzero(array)
+    check_free(16.0 * entries, f"a sparse copy of {entries:,} links", "leave links out")
     return sp.csr_array(array.astype(kind, copy=False))
 
 

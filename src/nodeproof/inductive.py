@@ -23,7 +23,7 @@ from nodeproof.graph import Graph
 from nodeproof.inputs import check_reach
 from nodeproof.new_links import check_links
 from nodeproof.problem import Models, Problem
-from nodeproof.smoothing import Reduction
+from nodeproof.smoothing import Reduction, dense_rows
 from nodeproof.terms import NodeData, Softmax
 
 if TYPE_CHECKING:
@@ -288,7 +288,7 @@ def _feature_costs(clf: NodeClassifier, X: Any, links: sp.csr_array) -> Array:
     if not terms:
         return total
     if clf.unit_ is not None and X is not None:
-        X = clf.unit_.apply(X.toarray() if sp.issparse(X) else X)
+        X = clf.unit_.apply(dense_rows(X))
     if X is not None:
         check_reach(X)
     weights, *_ = choose_weights(clf.weights, clf.threshold, clf.solver, None, {})

@@ -13,6 +13,7 @@ from sklearn.utils.validation import column_or_1d
 
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
+from nodeproof.room import check_free
 from nodeproof.solvers.base import LARGEST, check_at_least, check_count
 from nodeproof.solvers.rows import check_engine
 from nodeproof.tensors import plain
@@ -369,6 +370,7 @@ def _extend(named: NDArray[Any], n_classes: int | None) -> NDArray[Any]:
     missing = (n_classes or len(named)) - len(named)
     if missing == 0:
         return named
+    check_free(100.0 * missing, f"names of {missing:,} classes", "take a smaller n_classes")
     if named.dtype.kind in "iu":
         fresh = np.setdiff1d(np.arange(len(named) + missing), named)[:missing]
         return np.concatenate(

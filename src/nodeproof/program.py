@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nodeproof.errors import InputError
 from nodeproof.problem import PAPER_WEIGHTS, Models, Problem
+from nodeproof.room import check_free
 from nodeproof.sets import Product, Similarities
 from nodeproof.son import sum_of_norms
 
@@ -120,6 +121,8 @@ class Program:
         self.terms = [(term, beta) for term, beta in weighed if beta]
         self.models_set = Product([term.models_set for term, _ in self.terms])
         self.similarities = Similarities(problem.n_nodes)
+        entries = 48.0 * self.n_nodes * self.models_set.dim
+        check_free(entries, "a model a node", "reduce the features, or use solver='block'")
 
     @cached_property
     def B(self) -> Array:

@@ -16,8 +16,9 @@ from sklearn.utils.extmath import randomized_svd
 
 from nodeproof import kernels, threads
 from nodeproof.graph import Graph
+from nodeproof.room import check_free
 
-__all__ = ["Reduction", "Smoothing"]
+__all__ = ["Reduction", "Smoothing", "dense_rows"]
 
 Rows = NDArray[np.float32]
 
@@ -64,6 +65,7 @@ class Reduction:
         self.scale: NDArray[np.float64] | None = None
         self.directions: Rows | None = None
         if not self.counts:
+            check_free(16.0 * X.size, "standardised features", "take fewer of them")
             spread = X.std(axis=0, dtype=np.float64)
             self.shift = X.mean(axis=0, dtype=np.float64)
             varying = spread > 1e-9 * np.abs(self.shift)
@@ -111,11 +113,19 @@ class Reduction:
         if self.counts:
             # Scaled first: squares of large or small entries may not fit in float32.
             return sp.csr_array(normalize(sp.csr_array(X)), dtype=np.float32)
-        if sp.issparse(X):
-            X = X.toarray()
+        X = dense_rows(X)
         scaled = (X - self.shift) * self.scale
         # New nodes may lie farther off than float32 reaches.
         return np.clip(scaled, -_FAR_OFF, _FAR_OFF, out=scaled).astype(np.float32)
+
+
+def dense_rows(X: Any) -> NDArray[Any]:
+    """Return features as a dense array, if there is room for it."""
+    if not sp.issparse(X):
+        return np.asarray(X)
+    n, m = X.shape
+    check_free(16.0 * n * m, f"{n:,} rows of {m:,} dense features", "judge fewer nodes at once")
+    return np.asarray(X.toarray())
 
 
 def _leading_directions(rows: Any, rank: int) -> Rows:

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nodeproof import threads
 from nodeproof.baselines.checks import check_classes, check_links
+from nodeproof.program import check_memory
 
 __all__ = ["spectral_clustering"]
 
@@ -88,6 +89,7 @@ def _embed(adjacency: sp.csr_array, k: int, rng: np.random.Generator) -> NDArray
     scale = sp.diags_array(1.0 / np.sqrt(adjacency.sum(axis=1)))
     normalised = scale @ adjacency @ scale
     if n <= _FEW_NODES or k > n // 4:
+        check_memory("an embedding in so many dimensions", n, 4)
         _, vectors = eigh(normalised.toarray(), subset_by_index=(n - k, n - 1))
     else:
         try:

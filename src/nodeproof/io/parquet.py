@@ -92,7 +92,9 @@ def _as_text(column: Any) -> Any:
         column = column.dictionary_decode()
     if pa.types.is_floating(column.type):
         column = _integers_if_whole(pc.if_else(pc.is_nan(column), None, column))
-    return pc.fill_null(column.cast(pa.large_string()), "")
+    column = column.cast(pa.large_string())
+    column.validate(full=True)  # bytes that are no text
+    return pc.fill_null(column, "")
 
 
 def _integers_if_whole(column: Any) -> Any:

@@ -14,6 +14,7 @@ from scipy.optimize import minimize_scalar
 from nodeproof import threads
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
+from nodeproof.room import check_free
 from nodeproof.sets import Simplex
 from nodeproof.solvers.base import (
     Callback,
@@ -130,6 +131,10 @@ class CADO:
     def _run(self, problem: Problem, W: Array, callback: Callback | None) -> Result:
         rows = Simplex(problem.n_classes)
         models = problem.fit_models(W)
+        # A model of each node's own, its inverse and its gradient, in ranges of rows.
+        held = min(problem.n_nodes, threads.ROWS * threads.default_threads())
+        entries = max((theta[0].size for theta in models.terms), default=0)
+        check_free(32.0 * held * entries, "a model a node", "reduce the features, or use 'block'")
         history = defaultdict[str, list[float]](list)
         status, iteration, lmo_calls = Status.MAX_ITER, 0, 0
         try:
