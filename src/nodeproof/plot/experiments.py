@@ -91,7 +91,7 @@ def accuracy_curves(
         # The bound stays visible where a curve reaches it, and on any ground.
         how = {**bound_style("", "").keywords, "color": ax.yaxis.label.get_color()}
         ax.plot(series.x, series.mean, zorder=4, label="best possible (genie)", **how)
-    if axis is not None:
+    if axis is not None and lines:
         places = np.unique(np.concatenate([series.x for series in lines.values()]))
         set_varied(ax, axis, places, named=True)
     ax.set(xlabel=xlabel, ylabel="accuracy", title=title)
