@@ -254,8 +254,13 @@ def texts_of(path: Path) -> Iterator[str]:
 
 def is_part(message: str, text: str) -> bool:
     """Tell whether a message, … standing for anything, is this text or a part of it."""
-    pattern = ".*?".join(re.escape(part) for part in message.split("…"))
-    return re.search(pattern, text, re.DOTALL) is not None
+    at = 0
+    for part in message.split("…"):
+        found = text.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
 
 
 def write_example_files(folder: Path) -> None:
