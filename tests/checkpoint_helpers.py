@@ -44,15 +44,15 @@ class Deadly(EverySweep):
         at = {"run": session.run_number, "round": now.round_number, "sweep": now.iteration}
         reached = all(at[name] == self.moment[name] for name in at if name in self.moment)
         if reached and "bytes" in self.moment:
-            write = checkpoint.np.savez
+            write = checkpoint.write_npz
 
-            def write_some(file: Any, **arrays: Any) -> None:
-                write(file, **arrays)
+            def write_some(file: Any, arrays: Any) -> None:
+                write(file, arrays)
                 file.truncate(self.moment["bytes"])
                 file.flush()
                 os.kill(os.getpid(), signal.SIGKILL)
 
-            checkpoint.np.savez = write_some
+            checkpoint.write_npz = write_some
         super().save(session)
         if reached:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -1,6 +1,10 @@
 """Outputs are whole or not there."""
 
+import errno
 import os
+import re
+import shutil
+import signal
 import stat
 from pathlib import Path
 
@@ -18,7 +22,7 @@ def listing(folder: Path) -> list[str]:
 def test_a_file_appears_only_when_it_is_complete(tmp_path: Path) -> None:
     with atomic_path(tmp_path / "out.csv") as temporary:
         temporary.write_text("whole")
-        assert temporary.parent == tmp_path
+        assert temporary.parent.parent == tmp_path
         assert not (tmp_path / "out.csv").exists()
     assert (tmp_path / "out.csv").read_text() == "whole"
     assert listing(tmp_path) == ["out.csv"]
@@ -181,3 +185,135 @@ def test_after_a_failure_no_file_of_the_folder_has_changed(
         fail_halfway()
     assert (out / "a").read_text() == "old"
     assert listing(tmp_path) == ["out", "out/a"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+def test_nothing_is_ever_for_all_to_write(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with atomic_path(tmp_path / "out") as temporary:
+            temporary.write_text("x")
+            assert stat.S_IMODE(temporary.parent.stat().st_mode) == 0o700
+        with atomic_folder(tmp_path / "folder") as temporary:
+            (temporary / "a").write_text("x")
+    finally:
+        os.umask(before)
+    for path in (tmp_path / "out", tmp_path / "folder", tmp_path / "folder" / "a"):
+        assert not path.stat().st_mode & stat.S_IWOTH
+
+
+NO_PLACE = [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES]
+
+
+@pytest.mark.parametrize("number", NO_PLACE, ids=errno.errorcode.get)
+def test_a_place_that_takes_nothing_is_named_and_the_old_file_kept(
+    tmp_path: Path, number: int
+) -> None:
+    (tmp_path / "out").write_text("old")
+
+    def fail() -> None:
+        with atomic_path(tmp_path / "out") as temporary:
+            temporary.write_text("half")
+            raise OSError(number, os.strerror(number))
+
+    message = f"cannot write {tmp_path / 'out'}: {os.strerror(number)}"
+    with pytest.raises(InputError, match=re.escape(message)):
+        fail()
+    assert (tmp_path / "out").read_text() == "old"
+    assert listing(tmp_path) == ["out"]
+
+
+def test_a_disk_that_fills_at_the_last_moment_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some file systems find out only when the content is to be on the disk."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a").write_text("old")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    for open_it, path in ((atomic_path, tmp_path / "out" / "a"), (atomic_folder, tmp_path / "out")):
+        with pytest.raises(InputError, match="No space left"), open_it(path) as temporary:
+            (temporary if open_it is atomic_path else temporary / "a").write_text("new")
+    assert (tmp_path / "out" / "a").read_text() == "old"
+    assert listing(tmp_path) == ["out", "out/a"]
+
+
+def test_other_errors_of_a_block_stay_what_they_are(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), atomic_path(tmp_path / "out"):
+        (tmp_path / "nowhere").read_text()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_or_a_device_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path(os.devnull)):
+        with pytest.raises(InputError, match="a pipe or a device"), atomic_path(path):
+            pass
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
+def test_a_loop_of_links_is_no_place(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(InputError, match="cannot write"), atomic_path(tmp_path / "loop"):
+        pass
+    assert listing(tmp_path) == ["loop"]
+
+
+def test_names_of_temporary_files_cannot_be_foreseen(tmp_path: Path) -> None:
+    seen = set()
+    for _ in range(5):
+        with atomic_path(tmp_path / "out") as temporary:
+            temporary.write_text("x")
+            seen.add(temporary.parent.name)
+    assert len(seen) == 5
+
+
+def test_ctrl_c_waits_until_all_files_have_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in "abc":
+        (out / name).write_text("old")
+    replace = Path.replace
+
+    def interrupted(self: Path, target: Path) -> Path:
+        if self.name == "b":
+            signal.raise_signal(signal.SIGINT)
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+
+    def write_all() -> None:
+        with atomic_folder(out) as temporary:
+            for name in "abc":
+                (temporary / name).write_text("new")
+
+    with pytest.raises(KeyboardInterrupt):
+        write_all()
+    assert {(out / name).read_text() for name in "abc"} == {"new"}
+    assert listing(tmp_path) == ["out", "out/a", "out/b", "out/c"]
+
+
+def test_a_second_ctrl_c_does_not_leave_a_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remove = shutil.rmtree
+
+    def impatient(path: Path, **options: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        remove(path, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", impatient)
+
+    def interrupt() -> None:
+        with atomic_path(tmp_path / "out") as temporary:
+            temporary.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+    assert listing(tmp_path) == []

@@ -109,7 +109,8 @@ def test_a_state_is_never_half_written(size, kill, unbroken, tmp_path):
     kill("links", tmp_path, {"sweep": 3})
     whole = (tmp_path / "state.npz").read_bytes()
     kill("links", tmp_path, {"sweep": 5, "bytes": size})
-    left = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    left = {str(path.relative_to(tmp_path)): path.stat().st_size for path in files}
     # That of sweep 4, which was saved whole, and what was to replace it.
     assert left.pop("state.npz") == pytest.approx(len(whole), abs=200)
     assert list(left.values()) == [size]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from shlex import join
 from typing import Any
@@ -311,15 +314,25 @@ def main(arguments: list[str] | None = None) -> None:
     except (InputError, MissingExtraError) as error:
         _fail(str(error))
     except BrokenPipeError:
+        _forget_output()
         sys.exit(1)
     except OSError as error:
-        _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
+        if error.errno == errno.ENOSPC:
+            _forget_output()
+        where = f": {error.filename}" if error.filename else ""
+        _fail(f"{error.strerror or error}{where}")
     except MemoryError as error:
         _fail(f"not enough memory: {error}")
     except (KeyboardInterrupt, click.Abort):
         _fail("interrupted", code=130)
     else:
         sys.exit(status if isinstance(status, int) else 0)
+
+
+def _forget_output() -> None:
+    """Drop what is still to be printed: nobody can take it, and Python would try again."""
+    with suppress(OSError, ValueError):  # in tests, the output is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, code: int = 2) -> None:

@@ -19,7 +19,7 @@ from nodeproof.certificate import Certificate, Stage
 from nodeproof.cli.console import LiveLine, note, screen
 from nodeproof.cli.models import find_model
 from nodeproof.errors import MissingExtraError
-from nodeproof.io import atomic_path
+from nodeproof.io import atomic_folder, atomic_path
 
 __all__ = ["draw_certificate", "run_certify"]
 
@@ -59,12 +59,11 @@ def _write(
     clf: NodeClassifier, proof: Certificate, summary: dict[str, Any], folder: Path
 ) -> list[Path]:
     """Write the certificate, what it says, and its word on every node; return the files."""
-    paths = [folder / name for name in ("certificate.npz", "certificate.json", "certificate.csv")]
-    proof.save(paths[0])
-    with atomic_path(paths[1]) as temporary:
+    names = ["certificate.npz", "certificate.json", "certificate.csv"]
+    with atomic_folder(folder) as temporary:
+        proof.save(temporary / names[0])
         text = json.dumps(summary, indent=2, ensure_ascii=False)
-        temporary.write_text(text + "\n", encoding="utf-8")
-    with atomic_path(paths[2]) as temporary:
+        (temporary / names[1]).write_text(text + "\n", encoding="utf-8")
         ids = getattr(clf, "node_ids_", np.arange(len(clf.labels_)))
         table = {
             "node": pa.array(ids),
@@ -72,12 +71,12 @@ def _write(
             "best_label": pa.array(clf.map_labels_),
             "certified": pa.array(proof.certified_nodes),
         }
-        pyarrow.csv.write_csv(pa.table(table), temporary)
-    try:
-        paths.append(draw_certificate(proof, folder / "certificate.png"))
-    except MissingExtraError as missing:
-        note(f"no picture: {missing}")
-    return paths
+        pyarrow.csv.write_csv(pa.table(table), temporary / names[2])
+        try:
+            names.append(draw_certificate(proof, temporary / "certificate.png").name)
+        except MissingExtraError as missing:
+            note(f"no picture: {missing}")
+    return [folder / name for name in names]
 
 
 def draw_certificate(proof: Certificate, path: Path) -> Path:

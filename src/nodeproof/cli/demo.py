@@ -17,7 +17,7 @@ from nodeproof.cli.console import note, screen
 from nodeproof.datasets import Planted, make_planted
 from nodeproof.errors import MissingExtraError
 from nodeproof.experiments.methods import SOURCES
-from nodeproof.io import atomic_path
+from nodeproof.io import atomic_folder, atomic_path
 from nodeproof.metrics import matched_accuracy
 
 __all__ = ["run_demo"]
@@ -45,18 +45,17 @@ def run_demo(out: Path, seed: int, as_json: bool) -> None:
         "results": results,
         "certificates": {name: proof.summary() for name, proof in proofs.items()},
     }
-    out.mkdir(parents=True, exist_ok=True)
-    with atomic_path(out / "demo.json") as temporary:
-        temporary.write_text(json.dumps(figures, indent=2) + "\n")
-    try:
-        default = "the paper's default"
-        found = fits[default]["GFL"].map_labels_  # what is certified
-        picture: Path | None = _draw(
-            drawn[default], found, proofs[default], results, out / "demo.png"
-        )
-    except MissingExtraError as missing:
-        picture = None
-        note(f"no picture: {missing}")
+    default = "the paper's default"
+    found = fits[default]["GFL"].map_labels_  # what is certified
+    picture: Path | None = out / "demo.png"
+    with atomic_folder(out) as temporary:
+        text = json.dumps(figures, indent=2) + "\n"
+        (temporary / "demo.json").write_text(text, encoding="utf-8")
+        try:
+            _draw(drawn[default], found, proofs[default], results, temporary / "demo.png")
+        except MissingExtraError as missing:
+            picture = None
+            note(f"no picture: {missing}")
     if as_json:
         print(json.dumps({**figures, "picture": str(picture) if picture else None}, indent=2))
         return

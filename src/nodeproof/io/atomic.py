@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
+import signal
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +16,15 @@ from pathlib import Path
 from nodeproof.errors import InputError
 
 __all__ = ["atomic_folder", "atomic_path"]
+
+# What others may do in a new folder is up to the user's mask, but for writing: never all.
+_PRIVATE, _FOLDER_MODE = 0o700, 0o775
+
+# What goes wrong with the place, not with the work; numpy gives no number where a disk is full.
+_NO_PLACE = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM),
+    *(errno.EIO, errno.ENAMETOOLONG, None),
+)
 
 
 @contextmanager
@@ -35,6 +47,11 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     pathlib.Path
         Where the block must write the file.
 
+    Raises
+    ------
+    InputError
+        If it cannot be written: there is no folder, no permission, or no room on the disk.
+
     Examples
     --------
     >>> import tempfile
@@ -46,23 +63,18 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     [found.name for found in Path(folder).iterdir()]
     ['labels.csv']
     """
-    final = Path(path).resolve()
+    final = _resolved(path)
     if final.is_dir():
         raise InputError(f"cannot write the file {path}: it is a folder; give a file name")
+    if final.exists() and not final.is_file():
+        raise InputError(f"cannot write the file {path}: it is a pipe or a device")
     temporary = _temporary_sibling(final)
-    try:
-        if final.exists():
-            # What is replaced may be for few eyes; so is what replaces it, from the first byte on.
-            temporary.mkdir(mode=0o700)
-            yield temporary / final.name
-            _replace(temporary / final.name, final)
-        else:
-            yield temporary
-            temporary.replace(final)
-    finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary, ignore_errors=True)
-        temporary.unlink(missing_ok=True)
+    file = temporary / final.name
+    with _naming(path), _removing(temporary):
+        temporary.mkdir(_PRIVATE)
+        yield file
+        _finish(file)
+        _replace(file, final)
 
 
 @contextmanager
@@ -94,19 +106,21 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     [found.name for found in Path(folder, "out").iterdir()]
     ['labels.csv']
     """
-    final = Path(path).resolve()
+    final = _resolved(path)
     if final.exists() and not final.is_dir():
         raise InputError(f"cannot write into the folder {path}: it is a file; give a folder")
-    temporary = _temporary_sibling(final)
-    temporary.mkdir(mode=0o700 if final.exists() else 0o777)
-    try:
+    # Inside a folder that is there: it may be a disk of its own, and others not for writing.
+    temporary = _temporary_sibling(final / final.name if final.exists() else final)
+    with _naming(path), _removing(temporary):
+        # What is replaced may be for few eyes; so is what replaces it, from the first byte on.
+        temporary.mkdir(_PRIVATE if final.exists() else _FOLDER_MODE)
         yield temporary
+        for file in _files(temporary):
+            _finish(file)
         if final.exists():
             _move_files(temporary, final)
         else:
             temporary.rename(final)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _temporary_sibling(final: Path) -> Path:
@@ -118,11 +132,30 @@ def _temporary_sibling(final: Path) -> Path:
     return final.with_name(f".{secrets.token_hex(6)}.{final.name}")
 
 
+def _resolved(path: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(path).resolve()
+    except (OSError, RuntimeError, ValueError):  # a loop of links; a name that cannot be one
+        raise InputError(f"cannot write {path}: there can be no such file") from None
+
+
+def _finish(path: Path) -> None:
+    """Wait until a file is on the disk: after a power cut a name without content is no use."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+    path.chmod(stat.S_IMODE(path.stat().st_mode) & ~stat.S_IWOTH)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(found for found in folder.rglob("*") if found.is_file())
+
+
 def _move_files(folder: Path, final: Path) -> None:
-    for file in sorted(found for found in folder.rglob("*") if found.is_file()):
-        place = final / file.relative_to(folder)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        _replace(file, place)
+    with _undisturbed():
+        for file in _files(folder):
+            place = final / file.relative_to(folder)
+            place.parent.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+            _replace(file, place)
 
 
 def _replace(file: Path, place: Path) -> None:
@@ -130,3 +163,40 @@ def _replace(file: Path, place: Path) -> None:
     if place.exists():
         file.chmod(stat.S_IMODE(place.stat().st_mode))
     file.replace(place)
+
+
+@contextmanager
+def _removing(temporary: Path) -> Iterator[None]:
+    """Remove a folder at the end, if it is still there; a second Ctrl-C waits for that."""
+    try:
+        yield
+    finally:
+        with _undisturbed():
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say in one line what could not be written, where the place is at fault."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_PLACE:
+            raise
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let Ctrl-C wait until a few renames are done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+        if came:
+            signal.raise_signal(signal.SIGINT)

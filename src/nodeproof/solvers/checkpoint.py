@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 import zlib
 from collections import defaultdict
@@ -181,7 +182,7 @@ class Checkpoint:
         try:
             self.folder.mkdir(exist_ok=True)
             for cut_off in self.folder.glob(f".*.{self.path.name}"):
-                cut_off.unlink()  # left by a process that was killed while it saved
+                shutil.rmtree(cut_off)  # left by a process that was killed while it saved
         except OSError as error:
             raise InputError(
                 f"checkpoints cannot be saved in the folder {self.folder}: {error.strerror}"
