@@ -20,6 +20,7 @@ from nodeproof.report import findings as findings_module
 from nodeproof.report.drawing import lay_out
 from nodeproof.report.page import render_report
 from nodeproof.report.reliability import reliability_of
+from nodeproof.tuning.held import Blind
 
 HOSTILE = '</script><script>alert("x")</script>'
 
@@ -118,18 +119,6 @@ def test_labels_held_back_judge_where_there_are_any():
     assert "held back" in render_report(clf)
 
 
-def test_probabilities_that_mean_what_they_say_are_reliable():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(0.5, 1.0, 20_000)
-    truth = (rng.uniform(size=len(p)) > p).astype(int)
-    found = reliability_of(truth, np.column_stack([p, 1 - p]))
-    assert found.error < 0.01
-    assert (found.low <= found.right).all()
-    assert (found.right <= found.high).all()
-    sure = reliability_of(truth, np.column_stack([np.sqrt(p), 1 - np.sqrt(p)]))
-    assert sure.error > 0.05
-
-
 def test_wrong_labels_do_not_count_against_the_probabilities():
     rng = np.random.default_rng(1)
     n, K, noise = 40_000, 4, 0.3
@@ -137,14 +126,16 @@ def test_wrong_labels_do_not_count_against_the_probabilities():
     proba = np.column_stack([p, *[(1 - p) / 3] * 3])
     truth = np.where(rng.uniform(size=n) < p, 0, rng.integers(1, K, n))
     told = np.where(rng.uniform(size=n) < noise, (truth + rng.integers(1, K, n)) % K, truth)
-    assert reliability_of(told, proba).error > 0.1
-    assert reliability_of(told, proba, noise).error < 0.02
+    nodes = np.arange(n)
+    assert reliability_of(Blind(nodes, told, proba, 0.0)).error > 0.1
+    assert reliability_of(Blind(nodes, told, proba, noise)).error < 0.02
 
 
 def test_few_labels_or_meaningless_ones_judge_nothing():
-    proba = np.tile([0.8, 0.2], (50, 1))
-    assert reliability_of(np.zeros(5, int), proba[:5]) is None
-    assert reliability_of(np.zeros(50, int), proba, noise=0.45) is None
+    proba, told = np.tile([0.8, 0.2], (50, 1)), np.zeros(50, int)
+    assert reliability_of(Blind(np.arange(5), told[:5], proba[:5], 0.0)) is None
+    assert reliability_of(Blind(np.arange(50), told, proba, 0.45)) is None
+    assert reliability_of(Blind(np.arange(50), told, proba, 0.35)) is not None
 
 
 def test_a_drawing_keeps_what_is_linked_together():

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nodeproof.metrics import ReliabilityCurve
 from nodeproof.node_map import map_nodes
-from nodeproof.report.reliability import Reliability
 
 if TYPE_CHECKING:
     from nodeproof.report.subject import Subject
@@ -153,7 +153,7 @@ def drawing(subject: Subject) -> dict[str, Any] | None:
     }
 
 
-def reliability(found: Reliability) -> dict[str, Any]:
+def reliability(found: ReliabilityCurve) -> dict[str, Any]:
     """Return the curve of confidence against the share that is right."""
     left, top, side = 46.0, 12.0, 240.0
 

@@ -64,7 +64,7 @@ def render_report(
     template = _template()
     subject = Subject.of(clf, certificate)
     truth = sections.judged_nodes(subject, y_true)
-    reliability = reliability_of(truth.codes, truth.proba, truth.noise)
+    reliability = reliability_of(truth)
     style, script = _file("page.css"), _file("page.js")
     return str(
         template.render(

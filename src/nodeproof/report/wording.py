@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nodeproof.io.files import count_of
-from nodeproof.report.reliability import FEWEST, Reliability
+from nodeproof.metrics import ReliabilityCurve
+from nodeproof.report.reliability import FEWEST
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
@@ -72,7 +73,7 @@ def summary(subject: Subject) -> str:
     return text
 
 
-def reliability(found: Reliability | None, judged: Blind, subject: Subject) -> str:
+def reliability(found: ReliabilityCurve | None, judged: Blind, subject: Subject) -> str:
     """Say how far the probabilities can be believed, and how that is known."""
     if subject.K == 1:
         return "There is one class only: nothing to be uncertain about."
@@ -99,11 +100,11 @@ def reliability(found: Reliability | None, judged: Blind, subject: Subject) -> s
     }[subject.judged_by]
     text = (
         f"{verdict}: confidence and share of right nodes lie {percent(found.error)} apart on "
-        f"average, judged {how} ({count_of(found.n_nodes, 'node')})."
+        f"average, judged {how} ({count_of(int(found.counts.sum()), 'node')})."
     )
-    if found.noise > 0.005:
+    if judged.noise > 0.005:
         text += (
-            f" About {percent(found.noise)} of these labels are taken to be wrong themselves, "
+            f" About {percent(judged.noise)} of these labels are taken to be wrong themselves, "
             "which is allowed for."
         )
     return text
