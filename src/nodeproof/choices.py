@@ -298,7 +298,7 @@ def choose_weights(
         why = "the density of the graph, which lies between those inside and across classes"
         choices["threshold"] = {"value": graph.density, "why": why}
         return weights, graph.density, trust
-    if not isinstance(threshold, Real) or not abs(threshold) <= LARGEST:
+    if not isinstance(threshold, Real) or not abs(float(threshold)) <= LARGEST:
         raise InputError(f"threshold must be 'auto' or a finite number, got {threshold!r}")
     return weights, float(threshold), trust
 

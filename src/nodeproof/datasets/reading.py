@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import scipy.io
-import scipy.sparse as sp
-
 from nodeproof.datasets.archives import read_archive
 from nodeproof.datasets.dataset import Dataset, assemble
 from nodeproof.datasets.formats import FORMATS, recognise
+from nodeproof.datasets.matrix_market import read_matrix_market
 from nodeproof.datasets.networks import read_network
 from nodeproof.datasets.parts import unless_positions
 from nodeproof.datasets.planetoid import read_planetoid
@@ -18,7 +16,6 @@ from nodeproof.datasets.published import read_ogb, read_reddit
 from nodeproof.errors import InputError
 from nodeproof.io.archives import check_matrix
 from nodeproof.io.columns import Column
-from nodeproof.io.files import reading
 from nodeproof.io.tables import read_tables
 
 __all__ = ["read_graph"]
@@ -124,7 +121,5 @@ def _read_table(
 
 
 def _read_mtx(path: Path) -> Dataset:
-    with reading(path):
-        matrix = sp.csr_array(scipy.io.mmread(path))
-    graph, notes = check_matrix(path, matrix)
+    graph, notes = check_matrix(path, read_matrix_market(path))
     return assemble(path, graph, notes=notes)
