@@ -15,6 +15,7 @@ from typing import Any
 import atheris
 import numpy as np
 import scipy.sparse as sp
+
 from harness import is_documented, run
 from nodeproof import NodeClassifier
 from nodeproof.certificate.result import Certificate

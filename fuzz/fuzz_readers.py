@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.io
 import scipy.sparse as sp
+
 from harness import is_documented, run
 from nodeproof.datasets import read_graph
 from nodeproof.io import read_tables
