@@ -293,10 +293,12 @@ def data_get(name: str, out: Path | None, as_json: bool) -> None:
 
 def check_folder(out: Path) -> None:
     """Fail before the work, not after it, where the results could not be written."""
+    from nodeproof.io.regular import resolved
+
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file; give a folder")
-    if not out.resolve().parent.is_dir():
-        raise InputError(f"--out {out}: the folder {out.resolve().parent} does not exist")
+    if not resolved(out).parent.is_dir():
+        raise InputError(f"--out {out}: the folder {resolved(out).parent} does not exist")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -15,6 +15,7 @@ from nodeproof.datasets.archives import write_archive
 from nodeproof.datasets.loading import load
 from nodeproof.datasets.registry import REGISTRY, find_source
 from nodeproof.errors import InputError
+from nodeproof.io.regular import resolved
 
 __all__ = ["run_get", "run_list"]
 
@@ -46,7 +47,7 @@ def run_get(name: str, out: Path | None, as_json: bool) -> None:
     """Load a data set, write it to one ``.npz`` file, and print what it holds."""
     source = find_source(name)
     path = out or Path(f"{source.name}.npz")
-    if path.is_dir() or not path.resolve().parent.is_dir():
+    if path.is_dir() or not resolved(path).parent.is_dir():
         what = "is a folder" if path.is_dir() else "lies in a folder that does not exist"
         raise InputError(f"--out {path} {what}; give the name of a file")
     notes: list[str] = []

@@ -20,6 +20,7 @@ from nodeproof.inductive import needs_features
 from nodeproof.io import atomic_path
 from nodeproof.io.files import count_of, unnamed
 from nodeproof.io.new_nodes import read_new_nodes
+from nodeproof.io.regular import resolved
 
 __all__ = ["run_predict"]
 
@@ -86,12 +87,12 @@ def _check_out(out: Path, model: Path) -> None:
     """Fail before the work, not after it, where the predictions could not be written."""
     if out.is_dir():
         raise InputError(f"--out {out} is a folder; give a file")
-    if not out.resolve().parent.is_dir():
-        raise InputError(f"--out {out}: the folder {out.resolve().parent} does not exist")
+    if not resolved(out).parent.is_dir():
+        raise InputError(f"--out {out}: the folder {resolved(out).parent} does not exist")
     written = [model.resolve()]
     if model.name == "model.npz":
         written.append(model.resolve().with_name("predictions.csv"))
-    if out.resolve() in written:
+    if resolved(out) in written:
         raise InputError(f"--out {out} would overwrite what the fit has written; give another name")
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nodeproof.errors import InputError
+from nodeproof.io.regular import resolved
 
 __all__ = ["atomic_folder", "atomic_path"]
 
@@ -63,7 +64,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     [found.name for found in Path(folder).iterdir()]
     ['labels.csv']
     """
-    final = _resolved(path)
+    final = resolved(path)
     if final.is_dir():
         raise InputError(f"cannot write the file {path}: it is a folder; give a file name")
     if final.exists() and not final.is_file():
@@ -106,7 +107,7 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     [found.name for found in Path(folder, "out").iterdir()]
     ['labels.csv']
     """
-    final = _resolved(path)
+    final = resolved(path)
     if final.exists() and not final.is_dir():
         raise InputError(f"cannot write into the folder {path}: it is a file; give a folder")
     # Inside a folder that is there: it may be a disk of its own, and others not for writing.
@@ -130,13 +131,6 @@ def _temporary_sibling(final: Path) -> Path:
         )
     # The suffix stays last: numpy.savez and others add theirs to a name that lacks it.
     return final.with_name(f".{secrets.token_hex(6)}.{final.name}")
-
-
-def _resolved(path: str | os.PathLike[str]) -> Path:
-    try:
-        return Path(path).resolve()
-    except (OSError, RuntimeError, ValueError):  # a loop of links; a name that cannot be one
-        raise InputError(f"cannot write {path}: there can be no such file") from None
 
 
 def _finish(path: Path) -> None:

@@ -23,6 +23,7 @@ from nodeproof.io.graph_header import write_header
 from nodeproof.io.link_files import LinkFiles, open_links
 from nodeproof.io.memory import available_memory, parse_size
 from nodeproof.io.placing import Placing, find_placing, placed_links
+from nodeproof.io.regular import resolved
 from nodeproof.io.row_files import RowFiles
 from nodeproof.io.work_folder import WorkFolder
 from nodeproof.threads import default_threads
@@ -137,7 +138,7 @@ def convert(
 
 def work_folder(out: PathLike) -> Path:
     """Return the folder of an unfinished conversion."""
-    path = Path(out).resolve()
+    path = resolved(out)
     return path.with_name(f"{path.name}.partial")
 
 

@@ -30,6 +30,7 @@ from nodeproof.io.files import reading
 from nodeproof.io.graph_header import FORMAT, index_type, is_count, read_header, write_header
 from nodeproof.io.growing import HEADER, GrowingArray, GrowingColumn, npy_header
 from nodeproof.io.names import as_integers, as_texts
+from nodeproof.io.regular import resolved
 
 __all__ = ["GraphFolder", "Progress", "is_graph_folder", "refuse_occupied", "write_graph_folder"]
 
@@ -329,9 +330,9 @@ def refuse_occupied(path: Path) -> None:
     """Refuse a place where a folder could only appear at the cost of something else."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise InputError(f"{path} exists already; give another name, or delete it")
-    if not path.resolve().parent.is_dir():
+    if not resolved(path).parent.is_dir():
         raise InputError(
-            f"cannot write {path}: the folder {path.resolve().parent} does not exist; create it"
+            f"cannot write {path}: the folder {resolved(path).parent} does not exist; create it"
         )
 
 

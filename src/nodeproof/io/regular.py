@@ -1,4 +1,4 @@
-"""Whether there is a file to read at a path."""
+"""Whether there is a file to read at a path, and where a file to write would be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nodeproof.errors import InputError
 
-__all__ = ["check_regular"]
+__all__ = ["check_regular", "resolved"]
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
@@ -31,3 +31,11 @@ def check_regular(path: str | os.PathLike[str]) -> None:
         raise InputError(f"{path} is a folder; give a file")
     if not stat.S_ISREG(mode):
         raise InputError(f"{path} is a pipe or a device; save what comes from it to a file first")
+
+
+def resolved(path: str | os.PathLike[str]) -> Path:
+    """Return where something is, or would be written, without links."""
+    try:
+        return Path(path).resolve()
+    except (OSError, RuntimeError, ValueError):  # a loop of links; a name that cannot be one
+        raise InputError(f"cannot write {path}: there can be no such file or folder") from None
