@@ -82,8 +82,7 @@ def _read_matrix(data: Any) -> sp.csr_array:
             "adj_t is a SparseTensor of torch_sparse; set data.edge_index, or pass "
             "graph=data.adj_t.to_scipy(layout='csr')"
         )
-    matrix = plain(held)
-    return sp.csr_array(matrix.T if sp.issparse(matrix) else np.asarray(matrix).T)
+    return sp.csr_array(plain(held))  # the other way round, which does not matter
 
 
 def _read_weights(data: Any, name: str | None) -> NDArray[np.float64] | None:

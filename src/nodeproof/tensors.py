@@ -29,7 +29,6 @@ def plain(value: Any) -> Any:
         return value
     if value.is_meta:
         raise InputError("a tensor on the device 'meta' has a shape but no numbers: fill it first")
-    value = value.detach()
     if value.is_floating_point() and value.element_size() < 4:
         value = value.float()
     if value.layout is torch.strided:
