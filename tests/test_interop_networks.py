@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
 
 from interop_helpers import KINDS, assert_same, fit, kinds, names, planted, reference
 from nodeproof import NodeClassifier
@@ -150,6 +151,8 @@ def test_vertices_of_an_igraph_graph_get_attributes():
 
 @pytest.mark.parametrize("write", [to_networkx, to_igraph])
 def test_a_graph_of_other_nodes_is_refused(write):
+    with pytest.raises(NotFittedError):
+        write(NodeClassifier(), network() if write is to_networkx else vertices())
     named = fit(y=planted().y, graph=network())
     turned = nx.Graph()
     turned.add_nodes_from(names()[::-1])

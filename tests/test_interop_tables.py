@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
 
 from interop_helpers import KINDS, assert_same, fit, kinds, names, planted, reference
 from nodeproof import NodeClassifier
@@ -361,9 +362,11 @@ def test_labels_that_are_numbers_stay_so():
     assert to_table(unlabelled)["given_label"].isna().all()
 
 
-def test_a_library_that_is_missing_is_named_with_the_command(monkeypatch):
+def test_what_cannot_be_made_a_table_of_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'nodeproof\[io\]'"):
         to_table(reference(), "polars")
     with pytest.raises(InputError, match="got 'excel'"):
         to_table(reference(), "excel")
+    with pytest.raises(NotFittedError):
+        to_table(NodeClassifier())

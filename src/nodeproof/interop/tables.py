@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.graph_readers import column_names, is_table, table_columns
@@ -129,6 +129,9 @@ def to_table(clf: NodeClassifier, kind: Literal["pandas", "polars", "arrow"] = "
     """
     if kind not in ("pandas", "polars", "arrow"):
         raise InputError(f"kind must be 'pandas', 'polars' or 'arrow', got {kind!r}")
+    import pyarrow as pa
+
+    check_is_fitted(clf)
     found = outcome_of(clf, len(clf.labels_), "the table")
     n = len(found.labels)
     given = np.full(n, -1) if clf._given is None else clf._given
