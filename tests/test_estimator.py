@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -250,7 +251,8 @@ def test_the_same_seed_gives_the_same_bits(data):
     np.testing.assert_array_equal(*runs)
 
 
-def test_verbose_goes_to_the_error_stream(data, capsys):
+def test_verbose_goes_to_the_error_stream(data, capsys, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("nodeproof"), "propagate", False)  # pytest listens
     NodeClassifier(verbose=True, n_init=1, random_state=0).fit(data.X, data.y)
     printed = capsys.readouterr()
     assert printed.out == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -142,7 +143,8 @@ def test_without_a_refit_there_is_nothing_to_predict():
         search.predict()
 
 
-def test_progress_is_printed_where_asked(capsys):
+def test_progress_is_printed_where_asked(capsys, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("nodeproof"), "propagate", False)  # pytest listens
     searched(verbose=True)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 3

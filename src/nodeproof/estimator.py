@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -52,6 +52,7 @@ from nodeproof.inputs import (
 )
 from nodeproof.interop.columns import check_columns
 from nodeproof.interop.unpacking import unpack
+from nodeproof.logs import logger, shown
 from nodeproof.merging import Family
 from nodeproof.node_names import keep_names
 from nodeproof.problem import Problem
@@ -122,7 +123,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
     random_state : int, RandomState or None
         Seed: the same one gives the same bits.
     verbose : bool or callable
-        Print progress to the standard error stream, or call this after every sweep with a
+        Print progress to the standard error stream (or, where logging is configured, leave it
+        to the logger ``nodeproof``); or call this after every sweep with a
         :class:`nodeproof.solvers.Progress`.
 
     Attributes
@@ -255,7 +257,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             On Ctrl-C, after what was done by then has been kept: the attributes are there.
         """
         check_settings(self)
-        with threads.using(self.n_jobs):
+        with threads.using(self.n_jobs), shown(self.verbose):
             self._fit(X, y, graph, validation, checkpoint)
         if self.status_ == Status.INTERRUPTED:
             raise KeyboardInterrupt
@@ -356,8 +358,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         needs.check()
         if hasattr(self.verbose, "announce"):
             self.verbose.announce(needs)
-        elif self.verbose and not callable(self.verbose):
-            print(f"{problem.n_nodes} nodes: {needs}", file=sys.stderr)
+        logger.log(_level(self.verbose), "%d nodes: %s", problem.n_nodes, needs)
 
     @property
     def lower_bound_(self) -> float | None:
@@ -680,12 +681,21 @@ def _reporter(verbose: Any) -> Callback | None:
     if callable(verbose):
         reporter: Callback = verbose
         return reporter
-    return _print_progress if verbose else None
+    level = _level(verbose)
+    # Whether anybody listens is asked once: telling takes time.
+    return partial(_log_progress, level) if logger.isEnabledFor(level) else None
 
 
-def _print_progress(progress: Progress) -> None:
-    print(
-        f"start {progress.run}/{progress.n_runs}  sweep {progress.iteration:3d}  "
-        f"change {progress.change:.2e}",
-        file=sys.stderr,
+def _level(verbose: Any) -> int:
+    return logging.INFO if verbose and not callable(verbose) else logging.DEBUG
+
+
+def _log_progress(level: int, progress: Progress) -> None:
+    logger.log(
+        level,
+        "start %d/%d  sweep %3d  change %.2e",
+        progress.run,
+        progress.n_runs,
+        progress.iteration,
+        progress.change,
     )

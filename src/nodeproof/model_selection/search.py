@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import closing
 from typing import Any, Self
 
@@ -14,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import ParameterGrid
 
 from nodeproof.errors import InputError
+from nodeproof.logs import logger, shown
 from nodeproof.model_selection.fits import Fit, Nodes, as_splits, run
 from nodeproof.model_selection.scores import Score, as_scores
 from nodeproof.model_selection.split import Split
@@ -48,7 +48,8 @@ class GridSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     random_state : int, RandomState or None
         Seed of the folds if `cv` is a number.
     verbose : bool
-        Print each combination that is finished to the standard error stream.
+        Print each combination that is finished to the standard error stream; or, where logging is
+        configured, leave it to the logger ``nodeproof``.
 
     Attributes
     ----------
@@ -140,7 +141,10 @@ class GridSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         seconds = np.full(values.shape, np.nan)
         left = np.full(len(candidates), len(splits))
         try:
-            with closing(run(fits, nodes, scores, n_jobs=self.n_jobs)) as outcomes:
+            with (
+                shown(self.verbose),
+                closing(run(fits, nodes, scores, n_jobs=self.n_jobs)) as outcomes,
+            ):
                 for number, outcome in outcomes:
                     values.flat[number], seconds.flat[number] = outcome.scores[0], outcome.seconds
                     place = number // len(splits)
@@ -225,8 +229,11 @@ def _listed(params: dict[str, Any]) -> str:
 def _report(
     done: str, score: Score, values: NDArray[np.float64], seconds: NDArray[np.float64]
 ) -> None:
-    print(
-        f"{done}  {score.name} {values.mean():.4f} ± {values.std():.4f}  "
-        f"{seconds.mean():.2g} s a fit",
-        file=sys.stderr,
+    logger.info(
+        "%s  %s %.4f ± %.4f  %.2g s a fit",
+        done,
+        score.name,
+        values.mean(),
+        values.std(),
+        seconds.mean(),
     )
