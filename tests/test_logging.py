@@ -11,9 +11,8 @@ from nodeproof import NodeClassifier
 from nodeproof.logs import logger, shown
 
 
-@pytest.fixture
-def unheard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a program that has not configured logging: pytest itself listens."""
+def let_nobody_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do as a program that has not configured logging: pytest itself listens to all tests."""
     monkeypatch.setattr(logger, "propagate", False)
 
 
@@ -22,14 +21,18 @@ def fit(planted, **settings: object) -> NodeClassifier:
     return clf.fit(planted.X, planted.y, graph=planted.graph)
 
 
-def test_the_library_is_silent_by_itself(planted, capsys, unheard):
+def test_the_library_is_silent_by_itself(planted, capsys, monkeypatch):
+    let_nobody_listen(monkeypatch)
     fit(planted)
     assert capsys.readouterr() == ("", "")
     assert [type(handler) for handler in logger.handlers] == [logging.NullHandler]
     assert logger.level == logging.NOTSET
 
 
-def test_verbose_prints_where_nobody_listens_and_leaves_nothing_behind(planted, capsys, unheard):
+def test_verbose_prints_where_nobody_listens_and_leaves_nothing_behind(
+    planted, capsys, monkeypatch
+):
+    let_nobody_listen(monkeypatch)
     fit(planted, verbose=True)
     out, err = capsys.readouterr()
     assert out == ""
@@ -63,7 +66,9 @@ def test_listening_changes_no_bit(planted, caplog):
         np.testing.assert_array_equal(fit(planted).proba_, quiet)
 
 
-def test_after_an_error_nothing_stays_attached(unheard):
+def test_after_an_error_nothing_stays_attached(monkeypatch):
+    let_nobody_listen(monkeypatch)
+
     def fail() -> None:
         with shown(True):
             assert len(logger.handlers) == 2
@@ -74,7 +79,8 @@ def test_after_an_error_nothing_stays_attached(unheard):
     assert [type(handler) for handler in logger.handlers] == [logging.NullHandler]
 
 
-def test_a_callback_is_told_by_itself(planted, capsys, unheard):
+def test_a_callback_is_told_by_itself(planted, capsys, monkeypatch):
+    let_nobody_listen(monkeypatch)
     seen = []
     fit(planted, verbose=seen.append)
     assert seen
