@@ -67,10 +67,10 @@ def read_folder_features(
     An ``.npy`` file has them in this order already, and is memory-mapped.
     """
     if path.suffix == ".npy":
-        header = _npy_header(path)
-        if len(header.shape) != 2 or header.shape[0] != folder.n_nodes:
+        shape = _npy_header(path).shape
+        if len(shape) != 2 or shape[0] != folder.n_nodes:
             raise InputError(
-                f"{path} has shape {header.shape}; the graph in {folder.path} has "
+                f"{path} has shape {shape}; the graph in {folder.path} has "
                 f"{folder.n_nodes} nodes"
             )
         X = np.load(path, mmap_mode="r", allow_pickle=False)
