@@ -126,7 +126,7 @@ def test_the_bound_holds_whatever_the_multipliers_are():
     assert np.linalg.norm(model.flows(), axis=1).max() <= problem.son
     rng = np.random.default_rng(0)
     for scale in (1e-4, 1e-2, 1.0):
-        for constraint in (model.ones, model.signs, model.cones):
+        for constraint in (model.ones, *model.signs, model.cones):
             for dual in constraint.dual_variables:
                 dual.save_value(dual.value + scale * rng.standard_normal(dual.shape))
         assert model.bound() < optimum

@@ -170,11 +170,12 @@ class _Model:
         diagonals = [cp.diag(block) for block in self.blocks]
         L = sum(self.blocks)
         self.ones = sum(diagonals) == 1
-        self.signs = L[self.pairs] >= 0
+        # A node alone has no pairs, and not every version of cvxpy knows empty expressions.
+        self.signs = [L[self.pairs] >= 0] if n > 1 else []
         objective = -cp.sum(cp.multiply(program.B, L)) + sum(
             costs[:, j] @ diagonal for j, diagonal in enumerate(diagonals)
         )
-        constraints = [self.ones, self.signs]
+        constraints = [self.ones, *self.signs]
         if self.son:
             theta = sum(
                 cp.reshape(diagonal, (n, 1), order="F") @ vertex[None]
@@ -230,7 +231,8 @@ class _Model:
     def bound(self) -> float:
         """Return the lower bound by the multipliers."""
         gamma = np.zeros((self.n, self.n))
-        gamma[self.pairs] = 0.5 * self.signs.dual_value
+        for constraint in self.signs:
+            gamma[self.pairs] = 0.5 * constraint.dual_value
         gamma += gamma.T
         costs = self.polytope.costs
         if self.son:
