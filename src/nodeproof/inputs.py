@@ -86,7 +86,8 @@ class Unit:
         spread = np.maximum(top - center, center - bottom)
         far = 1e-3 * np.abs(center) > spread
         odd = (spread > 0) & ((spread > 1e50) | (spread < 1e-50))
-        if not (far & (spread > 0)).any() and not odd.any():
+        beyond = far & ((spread > 0) | (np.abs(center) > 1e50))
+        if not beyond.any() and not odd.any():
             return None
         return cls(np.where(far, 4.0 * center, 0.0), np.where(odd, spread, 1.0))
 

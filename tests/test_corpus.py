@@ -1,0 +1,133 @@
+"""Past findings of the fuzzers, replayed: each is refused in a clear word, or works now.
+
+Files lie in ``corpus/files``; what was given to `fit` is written out below.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from nodeproof import NodeClassifier
+from nodeproof.datasets import read_graph
+from nodeproof.errors import InputError
+from nodeproof.io import read_tables
+from nodeproof.solvers import BlockCADO
+from nodeproof.terms import Covariance, Gaussian, Labels
+
+CORPUS = Path(__file__).parent / "corpus"
+
+# Nothing else is read by `read_tables`.
+TABLES = (".csv", ".tsv", ".txt", ".gz", ".parquet", ".npz")
+
+
+@pytest.mark.parametrize("path", sorted((CORPUS / "files").iterdir()), ids=lambda path: path.name)
+def test_files_are_read_or_refused(path):
+    for read in (read_graph, *([read_tables] if path.suffix in TABLES else [])):
+        try:
+            found = read(path)
+        except InputError as error:
+            said = str(error)
+        else:
+            said = str(path)
+            assert abs(found.graph - found.graph.T).nnz == 0
+        assert str(path) in said
+        assert "\n" not in said
+
+
+PAIR = np.array([[0.0, 1.0], [1.0, 0.0]])
+SPREAD = np.array([[5.8e179, 2.8e137], [2.9e179, 9.1e137], [-7.6e179, 1.6e138], [1.1e180, -4e137]])
+LARGEST = np.array([[2.0e307, -1.7e308], [-8.5e307, -8.2e307], [1.6e308, -1.1e307], [1.3e308, 0]])
+
+FITS = {
+    "links of another byte order": ({}, {"y": [0, 1], "graph": PAIR.astype(">f8")}, None),
+    "links that are next to nothing": (
+        {"n_classes": 2, "terms": []},
+        {"graph": 1e-300 * PAIR},
+        "give weights from",
+    ),
+    "links beyond float32": ({}, {"y": [0, 1], "graph": 1e300 * PAIR}, "give weights from"),
+    "sparse features whose squares overflow": (
+        {"weights": (1.0, 0.0, 1.0), "son": 10.0, "temperature": 0.0, "threshold": 0.0},
+        {"X": sp.csr_array(SPREAD), "y": ["a", "", "", ""]},
+        "too large to be squared",
+    ),
+    "shared covariances that overflow": (
+        {"weights": (1.0, 0.0, 1.0), "terms": [Gaussian("shared"), Labels()], "n_classes": 3},
+        {"X": SPREAD, "y": ["a", "", "", ""]},
+        "too large to be squared",
+    ),
+    "full covariances that overflow": (
+        {"solver": "cado", "terms": [Gaussian("full"), Labels()], "n_classes": 4},
+        {"X": LARGEST, "y": [True, False, False, False]},
+        "too large to be squared",
+    ),
+    "the largest floats": ({}, {"X": LARGEST, "y": [0, 1, 0, 1]}, None),
+    "the largest floats, constant": (
+        {
+            "terms": [Covariance(), Labels()],
+            "solver": BlockCADO(affinities="matrix", random_state=0),
+        },
+        {"X": np.full((9, 2), -7.7e307), "y": np.zeros(9, bool), "graph": np.eye(9, k=1)},
+        None,
+    ),
+    "weights whose products overflow": (
+        {"weights": (1e300, 1e300, 1e300), "son": 10.0, "threshold": 0.1, "n_classes": 2},
+        {"X": np.array([[1.0, 2, -2], [-1, 0, -1], [2, -2, -2]])},
+        "none above 1e\\+30",
+    ),
+    "features with indices of 64 bits": (
+        {"n_classes": 2},
+        {
+            "X": sp.csr_array(
+                (np.ones(4), np.array([0, 1, 0, 1], np.int64), np.arange(5, dtype=np.int64)),
+                shape=(4, 2),
+            )
+        },
+        None,
+    ),
+    "float32 whose squares overflow": (
+        {},
+        {
+            "X": np.array([[1e30, 0], [2e30, 1], [-1e30, 1], [-2e30, 0]], np.float32),
+            "y": [0, 0, 1, 1],
+        },
+        None,
+    ),
+    "columns that are constant but for rounding": (
+        {"random_state": 0},
+        {"X": np.full((12, 2), 0.1), "y": [0, 1, 2] * 2 + [-1] * 6},
+        None,
+    ),
+    "no columns": ({}, {"X": np.zeros((2, 0)), "y": [0, 1]}, r"0 feature\(s\)"),
+    "labels in a matrix": ({}, {"X": np.eye(2), "y": np.eye(2)}, "1d array"),
+}
+
+
+@pytest.mark.parametrize("case", FITS)
+def test_fits_end_well_or_are_refused(case):
+    settings, given, message = FITS[case]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", RuntimeWarning)
+        if message is not None:
+            with pytest.raises(InputError, match=message):
+                NodeClassifier(**settings).fit(**given)
+            return
+        clf = NodeClassifier(**settings).fit(**given)
+    assert np.isfinite(clf.proba_).all()
+    np.testing.assert_allclose(clf.proba_.sum(axis=1), 1.0, atol=1e-5)
+    assert np.isfinite(clf.objective_)
+
+
+def test_columns_that_are_constant_but_for_rounding_tell_nothing():
+    settings, given, _ = FITS["columns that are constant but for rounding"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        told = NodeClassifier(**settings).fit(**given)
+        silent = NodeClassifier(**settings).fit(y=given["y"])
+    np.testing.assert_allclose(told.proba_, silent.proba_, atol=1e-3)
