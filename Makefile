@@ -6,9 +6,11 @@ OUT    ?= demo
 PYTHON_LOWEST ?= $(or $(shell command -v python3.11),$(PYTHON))
 PEERS  := .venv-peers
 LOWEST := .venv-lowest
+FUZZ   := .venv-fuzz
+FUZZ_SECONDS ?= 600
 AUDIT  := .venv-audit
 
-.PHONY: venv demo test test-slow test-lowest lint audit bench bench-peers docs clean
+.PHONY: venv demo test test-slow test-lowest lint audit bench bench-peers fuzz docs clean
 
 venv: $(VENV)/.installed
 
@@ -80,9 +82,21 @@ $(PEERS)/.installed: pyproject.toml benchmarks/requirements-peers.txt
 	  --requirement benchmarks/requirements-peers.txt --editable '.[plot]'
 	@touch $@
 
+# FUZZ_SECONDS for each target; what is found lies in build/fuzz.
+fuzz: $(FUZZ)/.installed
+	for target in readers fit load; do $(FUZZ)/bin/python fuzz/fuzz_$$target.py \
+	  -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit 1; done
+
+$(FUZZ)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(FUZZ)
+	@echo '*' > $(FUZZ)/.gitignore
+	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  'atheris>=2.3' --editable '.[convex,io]'
+	@touch $@
+
 docs: venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(LOWEST) $(AUDIT) build dist site demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) $(LOWEST) $(FUZZ) $(AUDIT) build dist site demo .pytest_cache .mypy_cache .ruff_cache
