@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from nodeproof.bench.cells import Cell
 from nodeproof.bench.growth import Growth
 from nodeproof.bench.rows import OWN, in_units, power_of_ten
 from nodeproof.cli.console import LiveLine, errors, note, screen
+from nodeproof.cli.documents import print_document
 from nodeproof.errors import InputError
 
 __all__ = ["read_sizes", "run_bench"]
@@ -50,7 +50,7 @@ def run_bench(out: Path, as_json: bool, **settings: Any) -> None:
     for text in notes:
         note(text)
     if as_json:
-        print(json.dumps(report.as_dict(), indent=2))
+        print_document(report.as_dict())
     else:
         _show(report, written)
     if report.failed:

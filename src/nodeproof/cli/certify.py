@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ from rich.table import Table
 from nodeproof import NodeClassifier, __version__
 from nodeproof.certificate import Certificate, Stage
 from nodeproof.cli.console import LiveLine, note, screen
+from nodeproof.cli.documents import as_text, print_document
 from nodeproof.cli.models import find_model
 from nodeproof.errors import MissingExtraError
 from nodeproof.io import atomic_folder, atomic_path
@@ -48,7 +48,7 @@ def run_certify(
     summary = {"nodeproof": __version__, **proof.summary()}
     written = _write(clf, proof, summary, folder)
     if as_json:
-        print(json.dumps({**summary, "written": [str(path) for path in written]}, indent=2))
+        print_document({**summary, "written": [str(path) for path in written]})
     else:
         _show(proof, written)
     if proof.interrupted:
@@ -62,8 +62,7 @@ def _write(
     names = ["certificate.npz", "certificate.json", "certificate.csv"]
     with atomic_folder(folder) as temporary:
         proof.save(temporary / names[0])
-        text = json.dumps(summary, indent=2, ensure_ascii=False)
-        (temporary / names[1]).write_text(text + "\n", encoding="utf-8")
+        (temporary / names[1]).write_text(as_text(summary), encoding="utf-8")
         ids = getattr(clf, "node_ids_", np.arange(len(clf.labels_)))
         table = {
             "node": pa.array(ids),
@@ -110,7 +109,7 @@ def _verify(file: Path, as_json: bool) -> None:
         "seconds": round(time.perf_counter() - began, 3),
     }
     if as_json:
-        print(json.dumps(summary, indent=2))
+        print_document(summary)
     elif found.holds:
         screen.print(f"confirmed: {escape(proof.explain())}", soft_wrap=True)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from rich.table import Table
 
 from nodeproof import __version__
 from nodeproof.cli.console import StageLine, note, notes_from_warnings, screen
+from nodeproof.cli.documents import print_document
 from nodeproof.io.converting import convert, work_folder
 from nodeproof.io.files import count_of
 from nodeproof.io.graph_folder import GraphFolder
@@ -59,7 +59,7 @@ def run_convert(
         "notes": notes,
     }
     if as_json:
-        print(json.dumps(summary, indent=2, ensure_ascii=False))
+        print_document(summary)
         return
     for text in notes:
         note(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from rich.status import Status
 from rich.table import Table
 
 from nodeproof.cli.console import errors, note, notes_from_warnings, screen
+from nodeproof.cli.documents import print_document
 from nodeproof.datasets.archives import write_archive
 from nodeproof.datasets.loading import load
 from nodeproof.datasets.registry import REGISTRY, find_source
@@ -26,7 +26,7 @@ _PATIENCE = 2.0
 def run_list(as_json: bool) -> None:
     """Print the public data sets."""
     if as_json:
-        print(json.dumps([_entry(name) for name in REGISTRY], indent=2, ensure_ascii=False))
+        print_document([_entry(name) for name in REGISTRY])
         return
     table = Table("name", title="Public data sets")
     for column in ("nodes", "MB"):
@@ -66,7 +66,7 @@ def run_get(name: str, out: Path | None, as_json: bool) -> None:
         "file": str(path),
     }
     if as_json:
-        print(json.dumps(summary, indent=2, ensure_ascii=False))
+        print_document(summary)
         return
     for line in notes + data.notes:
         note(line)

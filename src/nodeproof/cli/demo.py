@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from rich.table import Table
 from nodeproof import NodeClassifier, __version__, baselines
 from nodeproof.certificate import Certificate
 from nodeproof.cli.console import note, screen
+from nodeproof.cli.documents import as_text, print_document
 from nodeproof.datasets import Planted, make_planted
 from nodeproof.errors import MissingExtraError
 from nodeproof.experiments.methods import SOURCES
@@ -49,15 +49,14 @@ def run_demo(out: Path, seed: int, as_json: bool) -> None:
     found = fits[default]["GFL"].map_labels_  # what is certified
     picture: Path | None = out / "demo.png"
     with atomic_folder(out) as temporary:
-        text = json.dumps(figures, indent=2) + "\n"
-        (temporary / "demo.json").write_text(text, encoding="utf-8")
+        (temporary / "demo.json").write_text(as_text(figures), encoding="utf-8")
         try:
             _draw(drawn[default], found, proofs[default], results, temporary / "demo.png")
         except MissingExtraError as missing:
             picture = None
             note(f"no picture: {missing}")
     if as_json:
-        print(json.dumps({**figures, "picture": str(picture) if picture else None}, indent=2))
+        print_document({**figures, "picture": str(picture) if picture else None})
         return
     for name, data in drawn.items():
         screen.print(_table(name, data, results[name]))

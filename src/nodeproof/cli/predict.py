@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from rich.table import Table
 
 from nodeproof import NodeClassifier, __version__
 from nodeproof.cli.console import note, notes_from_warnings, screen
+from nodeproof.cli.documents import print_document
 from nodeproof.cli.models import find_model
 from nodeproof.errors import InputError
 from nodeproof.inductive import needs_features
@@ -76,7 +76,7 @@ def run_predict(
         "seconds": round(time.perf_counter() - began, 3),
     }
     if as_json:
-        print(json.dumps(summary, indent=2))
+        print_document(summary)
         return
     for line in notes:
         note(line)

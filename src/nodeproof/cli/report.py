@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from nodeproof import NodeClassifier, __version__
 from nodeproof.certificate import Certificate
 from nodeproof.certificate.instance import Instance
 from nodeproof.cli.console import note, screen
+from nodeproof.cli.documents import print_document
 from nodeproof.cli.models import find_model
 
 __all__ = ["run_report"]
@@ -25,7 +25,7 @@ def run_report(model: Path, *, out: Path | None, title: str, as_json: bool) -> N
     clf.report(out, certificate=proof, title=title)
     if as_json:
         said = {"nodeproof": __version__, "report": str(out), "certificate": proof is not None}
-        print(json.dumps(said, indent=2))
+        print_document(said)
     else:
         screen.print(f"written: {out}", markup=False, soft_wrap=True)
 

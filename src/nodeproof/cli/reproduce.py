@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from rich.table import Table
 
 from nodeproof import __version__
 from nodeproof.cli.console import errors, note, screen
+from nodeproof.cli.documents import print_document
 from nodeproof.experiments.cells import Cell
 from nodeproof.experiments.claims import Verdict
 from nodeproof.experiments.claims.theorem import THEOREM
@@ -51,7 +51,7 @@ def run_reproduce(names: tuple[str, ...], out: Path, as_json: bool, **settings: 
             "figures": [str(path) for path in done.figures],
             "claims": [asdict(verdict) for verdict in done.verdicts],
         }
-        print(json.dumps(figures, indent=2))
+        print_document(figures)
         return
     judged = [verdict for verdict in done.verdicts if verdict.holds is not None]
     about_theorem = [verdict for verdict in judged if verdict.where.startswith(THEOREM)]

@@ -15,7 +15,7 @@ import numpy as np
 from nodeproof import __version__
 from nodeproof.errors import MissingExtraError
 from nodeproof.io.atomic import atomic_path
-from nodeproof.report import charts, sections, wording
+from nodeproof.report import charts, nodes, sections, wording
 from nodeproof.report.reliability import reliability_of
 from nodeproof.report.subject import Subject
 
@@ -80,8 +80,8 @@ def render_report(
             reliability=reliability and charts.reliability(reliability),
             confidence=charts.confidence(subject),
             reliable=wording.reliability(reliability, truth, subject),
-            sources=sections.sources(subject),
-            suspects=sections.suspects(subject),
+            sources=nodes.sources(subject),
+            suspects=nodes.suspects(subject),
             certificate=sections.verdict(certificate),
             history=charts.history(clf.history_.get("change", []), clf.tol),
             settings=sections.settings(subject),
@@ -94,7 +94,7 @@ def render_report(
             style=style,
             script=script,
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-            data=json.dumps(sections.node_data(subject), separators=(",", ":")).translate(_UNSAFE),
+            data=json.dumps(nodes.node_data(subject), separators=(",", ":")).translate(_UNSAFE),
         )
     )
 

@@ -1,0 +1,130 @@
+"""What `nodeproof fit` is given, read from files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof.cli.console import StageLine
+from nodeproof.datasets.tables import read_with_tables
+from nodeproof.errors import InputError
+from nodeproof.inputs import EncodedLabels, encode_names
+from nodeproof.io.converting import convert
+from nodeproof.io.files import count_of
+from nodeproof.io.folder_tables import read_folder_features, read_folder_labels
+from nodeproof.io.graph_folder import GraphFolder, is_graph_folder
+
+__all__ = ["Given", "read_given"]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a fit is made from, read from files."""
+
+    graph: Any
+    n_nodes: int
+    n_links: int
+    X: Any
+    feature_names: list[str] | None
+    labels: EncodedLabels | None
+    notes: list[str]
+    # None where nodes are called by their positions.
+    ids: NDArray[Any] | None
+
+    def names(self, lo: int, hi: int) -> NDArray[Any]:
+        """Return what the nodes lo…hi are called."""
+        return np.arange(lo, hi) if self.ids is None else self.ids[lo:hi]
+
+
+def read_given(
+    edges: Path,
+    features: Path | None,
+    labels: Path | None,
+    classes: int | None,
+    out: Path,
+    *,
+    source: str | None,
+    target: str | None,
+    weight: str | None,
+    strict: bool,
+    unknown: tuple[str, ...],
+    jobs: int | None,
+    show: bool,
+    **options: Any,
+) -> Given:
+    """Read a graph with its features and labels; convert links that are many files first."""
+    told: dict[str, Any] = {"unknown": unknown} if unknown else {}
+    notes: list[str] = []
+    if _is_partitioned(edges):
+        edges = _converted(edges, out, source, target, weight, jobs, show, notes)
+        source = target = weight = None
+    if not is_graph_folder(edges):
+        tables = read_with_tables(
+            edges, features, labels, source=source, target=target, weight=weight, strict=strict,
+            **options, **told,
+        )  # fmt: skip
+        encoded = None
+        if tables.y is not None:
+            names, codes = np.unique(tables.y, return_inverse=True)
+            if len(names) and names[0] == "":  # unknown, and first in the order
+                names, codes = names[1:], codes - 1
+            encoded = encode_names(names, codes.astype(np.int64), classes)
+        return Given(
+            tables.graph, len(tables.ids), tables.graph.nnz // 2, tables.X, tables.feature_names,
+            encoded, list(tables.notes), tables.ids,
+        )  # fmt: skip
+    if not source is target is weight is None:
+        raise InputError(f"{edges} has no columns: leave out source, target and weight")
+    folder = GraphFolder.open(edges)
+    encoded = None
+    isolated = int((folder.degrees == 0).sum())
+    if isolated and strict:
+        raise InputError(f"{count_of(isolated, 'node')} in {edges} without a link")
+    if isolated:
+        notes.append(f"{count_of(isolated, 'node')} without a link: isolated")
+    X, feature_names = None, None
+    if features is not None:
+        X, feature_names = read_folder_features(
+            folder, features, header=options["header"], node=options["node"]
+        )
+    if labels is not None:
+        found = read_folder_labels(folder, labels, **options, **told)
+        encoded = encode_names(*found, classes)
+        if not len(found[0]):
+            notes.append("no node has a known label")
+    return Given(
+        folder, folder.n_nodes, folder.n_entries // 2, X, feature_names, encoded, notes, folder.ids
+    )
+
+
+def _is_partitioned(edges: Path) -> bool:
+    """Tell whether this is a folder of Parquet files with links."""
+    return edges.is_dir() and not is_graph_folder(edges) and any(edges.glob("*.parquet"))
+
+
+def _converted(
+    edges: Path,
+    out: Path,
+    source: str | None,
+    target: str | None,
+    weight: str | None,
+    jobs: int | None,
+    show: bool,
+    notes: list[str],
+) -> Path:
+    """Return a graph folder beside OUT with the links of these files."""
+    folder = out.with_name(f"{out.name}-graph")
+    if is_graph_folder(folder):
+        raise InputError(
+            f"{edges} would be converted to {folder}, which is there already: give that folder "
+            "instead of the links, or remove it"
+        )
+    with StageLine(enabled=show) as line:
+        convert(edges, folder, source=source, target=target, weight=weight, threads=jobs,
+                progress=line)  # fmt: skip
+    notes.append(f"the links are in {folder} now; another fit can begin with it")
+    return folder
