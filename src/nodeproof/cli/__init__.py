@@ -304,6 +304,8 @@ def check_folder(out: Path) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with one line and exit code 2."""
     given = sys.argv[1:] if arguments is None else arguments
+    # With colours, numba would let a terminal's colours be reset at the end: behind the JSON.
+    os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
     try:
         status = cli.main(
             given, prog_name="nodeproof", standalone_mode=False, obj=join(["nodeproof", *given])
