@@ -57,6 +57,7 @@ def check_refused(code: int, out: str, err: str) -> None:
     assert err.startswith("nodeproof: "), err
     assert err.count("\n") == 1, err
     assert "Traceback" not in err
+    assert "\x1b" not in err
     assert len(err) < 1000
     assert out == ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,7 @@ fit_text("edges: an unknown suffix", GOOD, "edges.xlsx")
 fit_text("edges: no suffix", GOOD, "edges")
 fit_text("edges: a name with a line end", b"", "edges\nof two lines.csv")
 fit_text("edges: a name with an escape sequence", b"", "\x1b[31medges.csv")
+fit_text("edges: a name that is not UTF-8", b"", os.fsdecode(b"edges\xff.csv"))
 fit_text("edges: too many classes", GOOD, "edges.csv", "--classes", "999999")
 
 _GZ = gzip.compress(GOOD)

@@ -310,6 +310,7 @@ def main(arguments: list[str] | None = None) -> None:
         status = cli.main(
             given, prog_name="nodeproof", standalone_mode=False, obj=join(["nodeproof", *given])
         )
+        sys.stdout.flush()  # a full disk shows here, not after the end
     except click.exceptions.NoArgsIsHelpError as asked:
         click.echo(asked.ctx.get_help() if asked.ctx else "")
         sys.exit(2)
@@ -340,6 +341,10 @@ def _forget_output() -> None:
 
 
 def _fail(message: str, code: int = 2) -> None:
-    # One line, whatever the message holds: it may quote a file.
-    click.echo("nodeproof: " + " ".join(message.split()), err=True)
+    # One line that a terminal only shows, whatever the message holds: it may quote a file.
+    line = " ".join(message.split())
+    shown = "".join(
+        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line
+    )
+    click.echo(f"nodeproof: {shown}", err=True)
     sys.exit(code)
