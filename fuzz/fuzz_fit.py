@@ -225,11 +225,17 @@ def draw_settings(draw: Draw, n: int, X: Any, y: Any) -> dict[str, Any]:
     if draw.chance(35):
         settings["solver"] = draw.one_of(
             (
-                "block", "cado", CADO(step="line-search", max_iter=20), "admm", "cano",
-                BlockADMM(max_iter=50), CANO(max_iter=10), BlockCADO(affinities="matrix"),
-                BlockCADO(affinities="matrix", temperature=0.0),
+                "block",
+                "cado",
+                "admm",
+                "cano",
+                CADO(step="line-search", max_iter=20, random_state=0),
+                BlockADMM(max_iter=50, random_state=0),
+                CANO(max_iter=10, random_state=0),
+                BlockCADO(affinities="matrix", random_state=0),
+                BlockCADO(affinities="matrix", temperature=0.0, random_state=0),
             )
-        )  # fmt: skip
+        )
     if draw.chance(40):
         settings["terms"] = draw_terms(draw, X, y)
     return settings

@@ -45,6 +45,17 @@ LARGEST = np.array([[2.0e307, -1.7e308], [-8.5e307, -8.2e307], [1.6e308, -1.1e30
 
 FITS = {
     "links of another byte order": ({}, {"y": [0, 1], "graph": PAIR.astype(">f8")}, None),
+    "halves of another byte order": ({}, {"y": [0, 1], "graph": PAIR.astype(">f2")}, None),
+    "a fold without a label": (
+        {"n_init": 1, "random_state": 1},
+        {"y": [False, True, True, True], "graph": np.eye(4, k=1) + np.eye(4, k=-1)},
+        None,
+    ),
+    "nothing but a sum of norms": (
+        {"solver": "cado", "son": 1e12, "threshold": 0.0, "weights": (0, 0, 0), "max_iter": 5},
+        {"X": np.array([[-2.0, 0], [-2, -2], [1, 0], [-1, 1]]), "y": [0, 1, -1, -1]},
+        None,
+    ),
     "links that are next to nothing": (
         {"n_classes": 2, "terms": []},
         {"graph": 1e-300 * PAIR},

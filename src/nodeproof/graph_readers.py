@@ -85,7 +85,8 @@ def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
             "igraph graph, or a table with the columns source and target"
         )
     # scipy takes neither halves nor the byte order of another machine.
-    kind = np.float32 if array.dtype == np.float16 else array.dtype.newbyteorder("=")
+    kind = array.dtype.newbyteorder("=")
+    kind = np.dtype(np.float32) if kind == np.float16 else kind
     entries = np.count_nonzero(array)
     check_free(16.0 * entries, f"a sparse copy of {entries:,} links", "leave links out")
     return sp.csr_array(array.astype(kind, copy=False))

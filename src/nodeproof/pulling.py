@@ -157,7 +157,7 @@ class Pulled:
         left = self.slope(theta) + np.einsum("j,ijd->id", self.pi, y)
         inside = -_differences(left) / (same @ self.pi)[:, None, None]
         y = np.where(same[:, :, None], inside, y)
-        return y * np.minimum(1.0, self.gamma / np.maximum(_norms(y), 1e-300))[:, :, None]
+        return y * (self.gamma / np.maximum(_norms(y), max(self.gamma, 1e-300)))[:, :, None]
 
     def spread(self, rows: Array) -> float:
         """Return the root mean square length of some rows, classes by their size."""

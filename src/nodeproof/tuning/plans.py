@@ -250,8 +250,10 @@ def _race(
     for found in _blind_rows(nodes, held, solver, setting, starts):
         rows.append(found)
         losses = held.best_losses(held.collect(rows))
-        if len(rows) < len(held.y) and not held.is_better(losses, lowest, errors=0.0):
-            there = np.isfinite(losses)
+        there = np.isfinite(losses)
+        if len(rows) == len(held.y) or not there.any():
+            continue
+        if not held.is_better(losses, lowest, errors=0.0):
             best.losses[str(setting)] = float(losses[there].mean())
             return best
     other = _judge(setting, held, rows)
