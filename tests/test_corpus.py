@@ -56,6 +56,11 @@ FITS = {
         {"X": np.array([[-2.0, 0], [-2, -2], [1, 0], [-1, 1]]), "y": [0, 1, -1, -1]},
         None,
     ),
+    "covariances of columns of very different units": (
+        {"n_classes": 2, "n_init": 2, "max_iter": 1, "random_state": 1},
+        {"X": np.array([[2, -2e30, -2e30], [-1, 0, 0], [-1, 1e30, 0]]), "y": ["a", "a", "a"]},
+        None,
+    ),
     "links that are next to nothing": (
         {"n_classes": 2, "terms": []},
         {"graph": 1e-300 * PAIR},

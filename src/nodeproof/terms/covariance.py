@@ -200,9 +200,11 @@ class Covariance(SummableTerm):
 
     def penalty(self, models: Array) -> float:
         """Return ``κ/2 Σ_i (log det R_i + tr R_i⁻¹ R_pool)``, whose optimum is the shrinkage."""
-        _, log_dets = np.linalg.slogdet(models)
-        traces = np.trace(np.linalg.solve(models, self.pooled[None]), axis1=1, axis2=2)
-        return 0.5 * self.shrinkage * float((log_dets + traces).sum())
+        # By factors, which do not mind columns of very different units.
+        factors = np.linalg.cholesky(models)
+        half_log_dets = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum()
+        traces = sum(float(np.trace(cho_solve((f, True), self.pooled))) for f in factors)
+        return self.shrinkage * float(half_log_dets + 0.5 * traces)
 
     @cached_property
     def ridge(self) -> Array:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
 from scipy.sparse import csr_array
 
 from nodeproof import threads
@@ -251,10 +251,13 @@ class Gaussian(SummableTerm):
         if self.covariance == "diagonal":
             terms = np.log(models[:, 1]) + (self.pooled + shifts**2) / models[:, 1]
             return 0.5 * self._kappa * float(terms.sum())
-        _, log_dets = np.linalg.slogdet(models[:, 1:])
+        # By factors, which do not mind columns of very different units.
+        factors = np.linalg.cholesky(models[:, 1:])
+        half_log_dets = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum()
         scatter = self.pooled + shifts[:, :, None] * shifts[:, None, :]
-        traces = np.trace(np.linalg.solve(models[:, 1:], scatter), axis1=1, axis2=2)
-        return 0.5 * self._kappa * float((log_dets + traces).sum())
+        solved = (cho_solve((f, True), s) for f, s in zip(factors, scatter, strict=True))
+        traces = sum(float(np.trace(part)) for part in solved)
+        return self._kappa * float(half_log_dets + 0.5 * traces)
 
     @property
     def _kappa(self) -> float:
