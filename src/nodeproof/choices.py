@@ -23,7 +23,7 @@ from nodeproof.solvers import CADO, CANO, BlockADMM, BlockCADO, ExactSDP, Result
 from nodeproof.solvers.base import LARGEST, Callback, check_at_least
 from nodeproof.solvers.marginals import affordable, without_echo
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax, Term
-from nodeproof.terms.covariance import MOST_FEATURES
+from nodeproof.terms.covariance import MOST_FEATURES, repeated_share
 from nodeproof.tuning import HeldBack, Tuned, tune_links, tune_softmax
 
 __all__ = [
@@ -49,6 +49,9 @@ _P_VALUE = 1e-3
 
 # Means and spreads are taken over no more than so many nodes, evenly spaced.
 _MANY = 50_000
+
+# A column in which more nodes than this share have the same value is not normal in any class.
+_MOSTLY = 0.5
 
 _CENTRED = "features are centred: a covariance a class, as in the paper"
 
@@ -187,7 +190,12 @@ def _feature_term(nodes: NodeData, held: HeldBack | None) -> tuple[Term, str, tu
         return Gaussian(), "many features, few labels: a mean and spreads a class", ()
     intercept, reason = _means_matter(X, nodes.y, nodes.n_classes)
     term = Covariance(intercept=intercept)
-    if intercept and taught and nodes.graph is not None:
+    # A density does not describe values that most nodes share.
+    often = repeated_share(X)
+    lumpy = bool(((often > _MOSTLY) & (often < 1.0)).any())
+    if (intercept or lumpy) and taught and nodes.graph is not None:
+        if lumpy:
+            reason += "; values repeat"
         return Softmax(), f"{reason}, or a classifier on averages over links", (term,)
     return term, reason, ()
 
@@ -219,7 +227,8 @@ def _means_matter(X: NDArray[Any], y: NDArray[np.int64] | None, n_classes: int) 
     if y is not None:
         known = y >= 0
         if known.sum() > len(np.unique(y[known])) > 1:
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Features .* are constant")
                 _, p_values = f_classif(X[known][:, varying].astype(np.float64), y[known])
             if np.nanmin(p_values, initial=1.0) * varying.sum() < _P_VALUE:
                 return True, "class means of the labelled nodes differ: a mean a class"

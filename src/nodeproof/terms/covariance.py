@@ -17,12 +17,15 @@ from nodeproof.sets import SpectralBox
 from nodeproof.terms.base import Array, NodeData, SummableTerm, cut_rows
 from nodeproof.terms.class_loss import ClassLoss
 
-__all__ = ["Covariance"]
+__all__ = ["Covariance", "repeated_share"]
 
 #: beyond this, class covariances are neither affordable nor well determined
 MOST_FEATURES = 512
 
 _MOST_PRODUCTS = 2**16
+
+# So many rows, evenly spaced, tell how often a value repeats; up to this share it may.
+_SAMPLE, _BY_CHANCE = 2_000, 0.2
 
 
 class Covariance(SummableTerm):
@@ -211,14 +214,17 @@ class Covariance(SummableTerm):
         """What keeps columns that are constant or repeat from making R singular, shape (m,).
 
         It is small beside the variance of a column, and above the rounding of its moment, which
-        would be all that a column without a variance has to tell. The constant feature gets none:
-        it would be multiplied by the square of the means.
+        would be all that a column without a variance has to tell. Where many nodes have the very
+        same value it is not small: a class of such nodes would have a density without bound. The
+        constant feature gets none: it would be multiplied by the square of the means.
         """
         moment = np.diag(self.pooled)
         variance = moment.copy()
         if self.intercept:
             variance = np.maximum(moment - self.pooled[-1] ** 2, 0.0)
         ridge = np.maximum(1e-9 * variance, 1e-14 * moment)
+        often = repeated_share(self.X)
+        ridge[: len(often)] += np.maximum(often - _BY_CHANCE, 0.0) * variance[: len(often)]
         ridge = np.where(variance <= 1e-12 * moment, moment, ridge)
         ridge[ridge == 0.0] = 1.0
         if self.intercept:
@@ -257,6 +263,28 @@ class Covariance(SummableTerm):
         moments[:, self.upper[0], self.upper[1]] = folded
         moments[:, self.upper[1], self.upper[0]] = folded
         return moments
+
+
+def repeated_share(X: NDArray[Any]) -> Array:
+    """Return the share of rows that have the commonest value of each column, shape (m,).
+
+    The first row with a value does not count, so that values that never repeat give 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> repeated_share(np.array([[0.0, 1.5], [0.0, 2.5], [0.0, 3.5], [7.0, 4.5], [0.0, 5.5]]))
+    array([0.75, 0.  ])
+    """
+    rows = np.sort(X[:: -(-len(X) // _SAMPLE)], axis=0)
+    n, m = rows.shape
+    if n < 2:
+        return np.zeros(m)
+    repeats = rows[1:] == rows[:-1]
+    # Lengths of runs: counted up to here, less what had been counted when the run began.
+    counted = np.cumsum(repeats, axis=0)
+    before = np.maximum.accumulate(np.where(repeats, 0, counted), axis=0)
+    return np.asarray((counted - before).max(axis=0) / (n - 1))
 
 
 class MomentLoss(ClassLoss):
