@@ -147,3 +147,12 @@ def test_columns_that_are_constant_but_for_rounding_tell_nothing():
         told = NodeClassifier(**settings).fit(**given)
         silent = NodeClassifier(**settings).fit(y=given["y"])
     np.testing.assert_allclose(told.proba_, silent.proba_, atol=1e-3)
+
+
+def test_new_nodes_are_judged_at_any_temperature():
+    X = np.array([[0.0], [1.0], [10.0], [11.0]])
+    terms = [Gaussian(), Labels()]
+    clf = NodeClassifier(temperature=1e-300, terms=terms, random_state=0).fit(X, [0, 0, 1, 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        assert clf.predict_proba(X).tolist() == [[1, 0], [1, 0], [0, 1], [0, 1]]

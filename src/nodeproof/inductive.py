@@ -310,7 +310,9 @@ def _feature_costs(clf: NodeClassifier, X: Any, links: sp.csr_array) -> Array:
 def _probabilities(scores: Array, temperature: float, scale: float) -> Array:
     if temperature == 0:
         return np.eye(scores.shape[1])[scores.argmax(axis=1)]
-    rows = np.asarray(softmax(scores / temperature, axis=1))
+    with np.errstate(over="ignore"):  # to −∞, where a temperature is next to nothing
+        behind = (scores - scores.max(axis=1, keepdims=True)) / temperature
+    rows = np.asarray(softmax(behind, axis=1))
     if scale == 1.0:
         return rows
     return np.asarray(softmax(scale * np.log(np.maximum(rows, _LEAST_ROW)), axis=1))
