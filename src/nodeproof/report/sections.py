@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -141,20 +142,20 @@ def confusion(subject: Subject) -> dict[str, Any] | None:
     labelled = given >= 0
     counts = np.zeros((subject.K, subject.K), dtype=int)
     np.add.at(counts, (given[labelled], subject.codes[labelled]), 1)
-    shown = subject.shown_classes
-    table = counts[np.ix_(shown, shown)]
-    whole = np.maximum(table.sum(axis=1, keepdims=True), 1)
+    whole = np.maximum(counts.sum(axis=1), 1)
+
+    def cell(i: int, j: int) -> dict[str, Any]:
+        count = counts[i, j]
+        return {
+            "text": f"{count:,}" if count else "·",
+            "strength": round(100 * count / whole[i]),
+            "kind": "same" if i == j else "other",
+            "title": f"{count:,} of {whole[i]:,}",
+        }
+
     return {
-        "names": [subject.names[k] for k in shown],
-        "rows": [
-            [
-                {"count": int(c), "share": float(s), "same": i == j}
-                for j, (c, s) in enumerate(zip(row, shares, strict=True))
-            ]
-            for i, (row, shares) in enumerate(zip(table, table / whole, strict=True))
-        ],
+        **_matrix(subject, cell),
         "agree": float(np.trace(counts) / max(counts.sum(), 1)),
-        "left_out": subject.K - len(shown),
     }
 
 
@@ -163,13 +164,12 @@ def block_matrix(subject: Subject) -> dict[str, Any] | None:
     blocks, chance = subject.findings.blocks, subject.findings.chance
     if blocks is None or chance is None or subject.K == 1 or not blocks.sum():
         return None
-    shown = subject.shown_classes
     ratio = np.divide(blocks, chance, out=np.full_like(blocks, np.nan), where=chance > 0)
 
     def cell(i: int, j: int) -> dict[str, Any]:
         r = float(ratio[i, j])
         if not np.isfinite(r):
-            return {"text": "–", "strength": 0, "more": False, "count": 0}
+            return {"text": "–", "strength": 0, "kind": "more", "title": "no pairs"}
         # Eight times, or an eighth, is as strong as colours get.
         strength = min(abs(np.log2(max(r, 1e-9))) / 3.0, 1.0)
         count = blocks[i, j] / (2 if i == j else 1)
@@ -177,16 +177,23 @@ def block_matrix(subject: Subject) -> dict[str, Any] | None:
         return {
             "text": text if r else "0",
             "strength": round(100 * float(strength)),
-            "more": r >= 1,
-            "count": round(float(count), 3),
+            "kind": "more" if r >= 1 else "fewer",
+            "title": f"{count:,.10g} links",
         }
 
-    inside = float(np.trace(blocks) / blocks.sum())
+    return {
+        **_matrix(subject, cell),
+        "inside": float(np.trace(blocks) / blocks.sum()),
+        "expected": float(np.trace(chance) / chance.sum()) if chance.sum() else 0.0,
+    }
+
+
+def _matrix(subject: Subject, cell: Callable[[int, int], dict[str, Any]]) -> dict[str, Any]:
+    """Return a table of each two classes, or of the largest ones."""
+    shown = subject.shown_classes.tolist()
     return {
         "names": [subject.names[k] for k in shown],
         "rows": [[cell(i, j) for j in shown] for i in shown],
-        "inside": inside,
-        "expected": float(np.trace(chance) / chance.sum()) if chance.sum() else 0.0,
         "left_out": subject.K - len(shown),
     }
 
