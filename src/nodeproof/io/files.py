@@ -66,9 +66,9 @@ def file_kind(path: Path) -> str:
 
 
 #: what a reader may end with on a file that is damaged, or not what its name says; zipfile raises
-#: NotImplementedError for a compression that it does not know
+#: RuntimeErrors for a part that is encrypted, or compressed in a way that it does not know
 UNREADABLE = (
-    *(ValueError, KeyError, EOFError, NotImplementedError),
+    *(ValueError, KeyError, EOFError, RuntimeError),
     *(zipfile.BadZipFile, zlib.error, pa.ArrowException),
 )
 
