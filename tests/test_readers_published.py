@@ -155,7 +155,7 @@ def test_text_labels_and_names_are_kept(tmp_path: Path) -> None:
         ({**OURS, "test_mask": np.ones(4)}, "test_mask must be true or false"),
         ({**PLATONOV, "edges": np.array([[0, 9]])}, "a link names node 9, but nodes run from 0"),
         ({**PLATONOV, "edges": np.array([[0, -1]])}, "a link names node -1"),
-        ({**PLATONOV, "edges": np.array([[0.0, 1.0]])}, "pairs of node numbers"),
+        ({**PLATONOV, "edges": np.array([[0.0, 1.0]])}, "links must be node numbers"),
         ({**PLATONOV, "edges": np.arange(4)}, "shape (2, E) or (E, 2)"),
         ({"edges": np.empty((0, 2), int)}, "it has no nodes"),
     ],
