@@ -70,8 +70,7 @@ def read_folder_features(
         shape = _npy_header(path).shape
         if len(shape) != 2 or shape[0] != folder.n_nodes:
             raise InputError(
-                f"{path} has shape {shape}; the graph in {folder.path} has "
-                f"{folder.n_nodes} nodes"
+                f"{path} has shape {shape}; the graph in {folder.path} has {folder.n_nodes} nodes"
             )
         X = np.load(path, mmap_mode="r", allow_pickle=False)
         return X, None
