@@ -260,7 +260,7 @@ BAD = [
     (["links", "--edges", "new_edges.csv", "--out", "a/b.csv"], "does not exist"),
     (["links", "--edges", "new_edges.csv", "--out", "links/predictions.csv"], "overwrite"),
     (["links", "--edges", "new_edges.csv", "--out", "links/model.npz"], "overwrite"),
-    (["text.npz", "--edges", "new_edges.csv"], "text.npz: it does not begin like one; it is damaged"),
+    (["text.npz", "--edges", "new_edges.csv"], "does not begin like one; it is damaged"),
     ([], "DIR"),
 ]
 
