@@ -28,7 +28,7 @@ _COLOURS = (
 _GOLDEN = 0.618033988749895
 
 # Names beside the nodes of a drawing, and beside the corners of the map, are cut at this.
-_LONGEST = 22
+_LONGEST = 20
 
 # The map: half of its width, how far corners are from the middle, and how far a pile reaches.
 _HALF, _REACH, _PILE = 240.0, 165.0, 60.0
