@@ -85,6 +85,23 @@ def test_a_full_disk_is_one_line_and_what_was_there_stays(
 
 
 @pytest.mark.parametrize("name", ["fit", "predict", "certify"])
+def test_a_read_only_folder_is_told_before_the_work(
+    name: str, seeds: Seeds, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = command_of(name, tmp_path, seeds)
+    before = snapshot(tmp_path)
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: Path(path) != tmp_path or not mode & os.W_OK
+    )
+    for work in ("fit", "certify", "predict_proba"):
+        monkeypatch.delattr(NodeClassifier, work)
+    check_failed(
+        *run(capsys, *command), f"cannot write into the folder {tmp_path}: it is read-only"
+    )
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["fit", "predict", "certify"])
 def test_a_read_only_folder_is_one_line(
     name: str, seeds: Seeds, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,9 +130,12 @@ def test_a_folder_without_permission_is_one_line(
     before = snapshot(tmp_path)
     tmp_path.chmod(0o500)
     try:
-        check_failed(*run(capsys, *command), "Permission denied")
+        code, out, err = run(capsys, *command)
     finally:
         tmp_path.chmod(0o700)
+    assert (code, out) == (2, "")
+    assert "read-only" in err or "Permission denied" in err
+    assert err.count("\n") == 1
     assert snapshot(tmp_path) == before
 
 
@@ -168,7 +188,7 @@ def test_a_disk_that_is_really_read_only_is_one_line(
     name: str, seeds: Seeds, mount: Callable[..., Path], capsys
 ) -> None:
     disk = mount("size=64k", "ro")
-    check_failed(*run(capsys, *command_of(name, disk, seeds)), "Read-only file system")
+    check_failed(*run(capsys, *command_of(name, disk, seeds)), "it is read-only")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")

@@ -293,12 +293,13 @@ def data_get(name: str, out: Path | None, as_json: bool) -> None:
 
 def check_folder(out: Path) -> None:
     """Fail before the work, not after it, where the results could not be written."""
-    from nodeproof.io.regular import resolved
+    from nodeproof.io.regular import check_writable, resolved
 
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file; give a folder")
     if not resolved(out).parent.is_dir():
         raise InputError(f"--out {out}: the folder {resolved(out).parent} does not exist")
+    check_writable(out if out.exists() else resolved(out).parent)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -20,6 +20,7 @@ from nodeproof.cli.documents import as_text, print_document
 from nodeproof.cli.models import find_model
 from nodeproof.errors import MissingExtraError
 from nodeproof.io import atomic_folder, atomic_path
+from nodeproof.io.regular import check_writable
 
 __all__ = ["draw_certificate", "run_certify"]
 
@@ -34,6 +35,7 @@ def run_certify(
         _verify(file, as_json)
         return
     clf = NodeClassifier.load(find_model(model))
+    check_writable(folder)
     with LiveLine(enabled=not as_json) as line:
 
         def tell(stage: Stage) -> None:

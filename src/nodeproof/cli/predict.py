@@ -20,7 +20,7 @@ from nodeproof.inductive import needs_features
 from nodeproof.io import atomic_path
 from nodeproof.io.files import count_of, unnamed
 from nodeproof.io.new_nodes import read_new_nodes
-from nodeproof.io.regular import resolved
+from nodeproof.io.regular import check_writable, resolved
 
 __all__ = ["run_predict"]
 
@@ -89,6 +89,7 @@ def _check_out(out: Path, model: Path) -> None:
         raise InputError(f"--out {out} is a folder; give a file")
     if not resolved(out).parent.is_dir():
         raise InputError(f"--out {out}: the folder {resolved(out).parent} does not exist")
+    check_writable(resolved(out).parent)
     written = [model.resolve()]
     if model.name == "model.npz":
         written.append(model.resolve().with_name("predictions.csv"))

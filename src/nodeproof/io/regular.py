@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nodeproof.errors import InputError
 
-__all__ = ["check_regular", "resolved"]
+__all__ = ["check_regular", "check_writable", "resolved"]
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
@@ -39,3 +39,9 @@ def resolved(path: str | os.PathLike[str]) -> Path:
         return Path(path).resolve()
     except (OSError, RuntimeError, ValueError):  # a loop of links; a name that cannot be one
         raise InputError(f"cannot write {path}: there can be no such file or folder") from None
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that is not to be written to, before any work is done."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write into the folder {folder}: it is read-only")
