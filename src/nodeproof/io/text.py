@@ -29,11 +29,12 @@ __all__ = ["TextFile", "is_number"]
 _DELIMITERS = ("\t", ",", ";", " ")
 # How much the rules that look for a header may see.
 _HEAD_ROWS = 1000
+_MOST_COLUMNS = 1_000_000
 _HEAD_CELLS = 100_000
 _LEAST_BLOCK = 1 << 22
-# Bytes that are unpacked at a time.
 # What swells to more than this, beyond that many bytes, is a trap: text does not.
 _RATIO, _SWOLLEN = 200, 1 << 26
+# Bytes that are unpacked at a time.
 _PIECE = 1 << 24
 
 
@@ -66,7 +67,10 @@ class TextFile:
         data, self.comments = _without_comments(raw)
         if not data:
             raise InputError(f"{path} is empty: it holds no line but blank ones and comments")
-        self._delimiter = _sniff(next(BytesIO(data)))
+        first = next(BytesIO(data))
+        self._delimiter = _sniff(first)
+        if first.count(self._delimiter.encode()) >= _MOST_COLUMNS:
+            raise InputError(f"{path} has more than {_MOST_COLUMNS:,} columns; is it a table?")
         self._data = _squeeze(data) if self._delimiter == " " else data
         self._header_rows = 0
         lines = _lines(raw)
