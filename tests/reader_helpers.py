@@ -35,7 +35,7 @@ PLATONOV = {
 
 
 def npz(path: Path, **arrays: Any) -> Path:
-    np.savez(path, allow_pickle=True, **arrays)
+    np.savez(path, **arrays)
     return path
 
 

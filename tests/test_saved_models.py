@@ -359,7 +359,7 @@ def test_flipped_bytes_are_noticed(saved):
 
 def test_a_pickle_is_never_read(tmp_path):
     path = tmp_path / "m.npz"
-    np.savez(path, meta=np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    np.savez(path, meta=np.array([{"a": 1}], dtype=object))
     with pytest.raises(InputError, match="damaged"):
         NodeClassifier.load(path)
     plain = tmp_path / "m.npy"
