@@ -234,7 +234,8 @@ def test_saving_takes_a_tenth_of_the_time_at_most(tmp_path, monkeypatch):
     monkeypatch.setattr("nodeproof.solvers.checkpoint.time.monotonic", lambda: clock[0])
     checkpoint = Checkpoint(tmp_path, every=60.0)
     monkeypatch.setattr(
-        "nodeproof.solvers.checkpoint.np.savez", lambda *a, **k: clock.__setitem__(0, clock[0] + 20)
+        "nodeproof.solvers.checkpoint.write_npz",
+        lambda *a, **k: clock.__setitem__(0, clock[0] + 20),
     )
     checkpoint.load()
     for now, due in [(0, False), (59, False), (60, True)]:

@@ -84,8 +84,8 @@ def write_planted(
     >>> truth.shape, links.num_rows
     ((1000,), 10000)
     >>> inside = truth[links["source"].to_numpy()] == truth[links["target"].to_numpy()]
-    >>> inside.mean()
-    np.float64(0.5)
+    >>> float(inside.mean())
+    0.5
     """
     n = _check(n_links, n_clusters, degree, inside, label_ratio, random_state)
     given = {
