@@ -105,7 +105,8 @@ class _Bar:
         self.stop()
 
     def stop(self) -> None:
-        self.progress.stop()
+        if not self.progress.disable:  # older versions of rich would end a line all the same
+            self.progress.stop()
 
     def begin(self, missing: list[Cell], finished: int) -> None:
         self.total = sum(cell.work for cell in missing)
