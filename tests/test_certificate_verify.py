@@ -18,9 +18,11 @@ from certificate_helpers import (
     with_dual,
     with_instance,
 )
+from nodeproof import NodeClassifier
 from nodeproof.certificate.certifying import certify_instance
 from nodeproof.certificate.checking import _least, check_dual
 from nodeproof.certificate.instance import Instance
+from nodeproof.datasets import make_planted
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -350,3 +352,15 @@ def test_no_false_claim_survives_tampering():
                     refused(other)
     assert false > 60
     assert confirmed > 60
+
+
+@pytest.mark.parametrize(("p", "omega", "budget"), [(0.006, 0.5, 0.0), (0.01, 0.3, 2.0)])
+def test_a_bound_for_many_nodes_is_confirmed_though_it_leaves_a_gap(p, omega, budget):
+    """By Lanczos, of which the auditor must not do less than those who were audited."""
+    data = make_planted(2, 2100, p=p, q=0.004, omega=omega, label_ratio=0.05, random_state=0)
+    clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+    proof = clf.certify(time_budget=budget)
+    assert not proof.certified
+    assert proof.failure > 0
+    found = proof.verify()
+    assert found, found.reason

@@ -25,8 +25,10 @@ Labels = NDArray[np.int64]
 
 _UNIT = 2.0**-53
 _DENSE = 4001
-_STEPS = 112
 _FAILURE = 1e-9
+# Lanczos ends after so many steps where that proves the matrix semidefinite, else after so many,
+# more than it was judged by: of what is not semidefinite, every step counts.
+_LOOKS = (112, 320)
 
 
 @dataclass(frozen=True)
@@ -324,11 +326,11 @@ def _least_sparse(
     rng = np.random.default_rng([20240501, i])
     q = rng.standard_normal(n + 1)
     q -= V @ (V.T @ q)
-    most = min(_STEPS, n + 1 - V.shape[1])
+    most = min(_LOOKS[-1], n + 1 - V.shape[1])
     Q = np.empty((most + 1, n + 1))
     Q[0] = q / np.linalg.norm(q)
     T = np.zeros((most, most))
-    steps = 0
+    beyond = -math.inf
     for k in range(most):
         x = times(Q[k])
         for _ in range(2):
@@ -336,19 +338,31 @@ def _least_sparse(
             T[: k + 1, k] += coefficients
             x -= coefficients @ Q[: k + 1]
             x -= V @ (V.T @ x)
-        steps = k + 1
         length = float(np.linalg.norm(x))
-        if length <= 1e-12 * norm:
-            break
+        ended = length <= 1e-12 * norm
+        if k + 1 in _LOOKS or k + 1 == most or ended:
+            beyond = _beyond(T[: k + 1, : k + 1], n + 1, K)
+            if beyond > 0 or ended:
+                break
         Q[k + 1] = x / length
-    ritz = np.linalg.eigvalsh(np.triu(T[:steps, :steps]) + np.triu(T[:steps, :steps], 1).T)
-    ratio = math.sqrt(2.0 * (n + 1) / math.pi) * 2.0 * K / _FAILURE
-    eta = math.tanh(math.acosh(ratio) / (2 * steps - 1)) ** 2
-    if eta >= 0.5:
+    if not math.isfinite(beyond):
         return -math.inf
-    width = float(ritz[-1] - ritz[0]) / (1.0 - 2.0 * eta)
-    beyond = float(ritz[0]) - eta * width - 1e-10 * width
     half = 0.5 * (beyond + inner)
     if half > 0:
         return -inner - across**2 / (half + math.hypot(half, across))
     return 0.5 * (beyond - inner) - math.hypot(half, across)
+
+
+def _beyond(T: Array, size: int, K: int) -> float:
+    """Return what the spectrum begins with at least, given what Lanczos has made of the matrix.
+
+    Each end of it, in each class and at each look, has its share of the probability.
+    """
+    steps = len(T)
+    ritz = np.linalg.eigvalsh(np.triu(T) + np.triu(T, 1).T)
+    ratio = math.sqrt(2.0 * size / math.pi) * 2.0 * K * len(_LOOKS) / _FAILURE
+    eta = math.tanh(math.acosh(ratio) / (2 * steps - 1)) ** 2
+    if eta >= 0.5:
+        return -math.inf
+    width = float(ritz[-1] - ritz[0]) / (1.0 - 2.0 * eta)
+    return float(ritz[0]) - eta * width - 1e-10 * width
