@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tracemalloc
 
 import numpy as np
@@ -144,7 +145,9 @@ def test_only_block_cado_is_checked(easy, monkeypatch):
 # What is said. --------------------------------------------------------------------------
 
 
-def test_it_is_said_once(easy, capsys):
+def test_it_is_said_once(easy, capsys, monkeypatch):
+    # Where somebody listens, as pytest does, nothing is printed.
+    monkeypatch.setattr(logging.getLogger("nodeproof"), "propagate", False)
     terms = [Covariance(), Labels()]
     clf = NodeClassifier(terms=terms, n_init=2, random_state=0)
     clf.set_params(verbose=True).fit(easy.X, easy.y, graph=easy.graph)
