@@ -144,7 +144,10 @@ def choose_plan(
     losses = "; ".join(f"{name}: {loss:.3f}" for name, loss in tuned.losses.items())
     judged = f"log-loss of {len(tuned.held.nodes)} labels held back: {losses}"
     choices["trust"] = {"value": tuned.setting.trust, "why": judged}
-    choices["affinities"] = {"value": tuned.setting.affinities, "why": judged}
+    choices["affinities"] = {
+        "value": tuned.setting.affinities,
+        "why": "one contrast of links for all classes, or one for each two, by the same labels",
+    }
     return Plan(bound, tuned.setting.trust, tuned)
 
 
@@ -195,7 +198,7 @@ def _feature_term(nodes: NodeData, held: HeldBack | None) -> tuple[Term, str, tu
     lumpy = bool(((often > _MOSTLY) & (often < 1.0)).any())
     if (intercept or lumpy) and taught and nodes.graph is not None:
         if lumpy:
-            reason += "; values repeat"
+            reason = f"many nodes share values, and {reason}"
         return Softmax(), f"{reason}, or a classifier on averages over links", (term,)
     return term, reason, ()
 

@@ -451,13 +451,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         check_parts(self, X, graph)
         if X is not None:
             X = self._check_features(X, reset=False)
-            if graph is None and self.fitted_on_graph_ and X.shape[0] == len(self.labels_):
-                warnings.warn(
-                    "predict(X) judges new nodes by their features alone; the fitted nodes, links "
-                    "and all, are in predict() without X",
-                    UserWarning,
-                    stacklevel=2,
-                )
+            if graph is None and self.fitted_on_graph_:
+                self._warn_unlinked(len(X))
         return judge_new_nodes(self, X, graph)
 
     def query(
@@ -633,6 +628,22 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self.fitted_on_graph_ = problem.graph is not None
         self._kept = Kept.of_fit(problem, result.models, proba, tuned.scale if tuned else 1.0)
         self._warn(result, np.bincount(codes, minlength=problem.n_classes))
+
+    def _warn_unlinked(self, n_new: int) -> None:
+        """Say what is missing where new nodes come without links."""
+        text = ""
+        if n_new == len(self.labels_):
+            text = (
+                "predict(X) judges new nodes by their features alone; the fitted nodes, links and "
+                "all, are in predict() without X"
+            )
+        elif any(softmax.hops for softmax in self._kept.softmax.values()):
+            text = (
+                "the fit has averaged features over links, and these nodes come without: they are "
+                "surer of their class than they should be; give their links to fitted nodes"
+            )
+        if text:
+            warnings.warn(text, UserWarning, stacklevel=4)
 
     def _warn(self, result: Result, sizes: NDArray[np.int64]) -> None:
         if result.status is Status.MAX_ITER:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nodeproof import __version__
+from nodeproof.certificate.verifying import percent as rounded_up
 from nodeproof.errors import InputError
 from nodeproof.inputs import encode_labels
 from nodeproof.report.subject import Subject
@@ -125,7 +126,6 @@ def class_rows(subject: Subject) -> list[dict[str, Any]]:
             "name": subject.names[k],
             "size": int(sizes[k]),
             "share": sizes[k] / subject.n,
-            "width": 100.0 * sizes[k] / sizes.max(),
             "confidence": confidence[k] / sizes[k] if sizes[k] else None,
             "given": int(given[k]),
             "suspects": int(doubted[k]),
@@ -210,17 +210,13 @@ def verdict(proof: Certificate | None) -> dict[str, Any] | None:
         "status": proof.status,
         "objective": f"{proof.objective:,.6g}",
         "bound": f"{proof.lower_bound:,.6g}",
-        "gap": percent(proof.gap)
-        if np.isfinite(proof.gap) and proof.gap > 0
-        else "0 %"
-        if proof.certified
-        else "–",
+        "gap": rounded_up(proof.gap) if np.isfinite(proof.gap) else "–",
+        "certified": proof.certified,
         "sure": sure,
         "n": n,
         "width": 100.0 * sure / max(n, 1),
         "moved": len(proof.moved),
         "seconds": f"{proof.seconds:.1f}",
-        "method": proof.method,
     }
 
 

@@ -24,7 +24,7 @@ class Status(StrEnum):
 
     CONVERGED = "converged"
     MAX_ITER = "reached max_iter"
-    STOPPED = "stopped by the callback"
+    STOPPED = "stopped early"
     INTERRUPTED = "interrupted"
 
 
