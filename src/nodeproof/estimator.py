@@ -452,7 +452,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         if X is not None:
             X = self._check_features(X, reset=False)
             if graph is None and self.fitted_on_graph_:
-                self._warn_unlinked(len(X))
+                self._warn_unlinked(X.shape[0])
         return judge_new_nodes(self, X, graph)
 
     def query(
