@@ -29,6 +29,7 @@ from nodeproof.cli.results import summarise, write_predictions, write_query
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.io import atomic_folder
 from nodeproof.io.graph_folder import GraphFolder
+from nodeproof.kernels.compiled import is_compiled
 from nodeproof.report.page import check_jinja
 from nodeproof.solvers import Status
 
@@ -81,6 +82,8 @@ def run_fit(
         show=not as_json,
     )  # fmt: skip
     notes = given.notes
+    if not as_json and not is_compiled():
+        note("the first fit compiles its loops, once, which takes some ten seconds")
     with (
         ProgressLine(enabled=not as_json, budget=time_budget) as progress,
         notes_from_warnings(notes),
