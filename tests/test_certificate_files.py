@@ -206,12 +206,25 @@ def test_numbers_changed_in_a_file_are_refused_by_verify(saved, costs_proof):
         {"meta": {"objective": costs_proof.objective - 1.0}},
         {"meta": {"objective": np.nan}},
         {"meta": {"lower_bound": costs_proof.lower_bound + 100.0}},
-        {"scales": np.array([np.nan, 0.0])},
         {"gamma": np.full((len(z), len(z)), -1.0)},
     ):
         costs_proof.save(saved)
         rewrite(saved, **change)
         refused(Certificate.load(saved))
+
+
+def test_links_and_costs_that_are_no_numbers_are_refused(saved, costs_proof):
+    n, K = costs_proof.instance.costs.shape
+    for change in (
+        {"scales": np.array([np.nan, 0.0])},
+        {"eta": np.full(n, 1e300)},
+        {"eta": np.full(n, -1.0)},
+        {"costs": np.full((n, K), np.inf)},
+    ):
+        costs_proof.save(saved)
+        rewrite(saved, **change)
+        with pytest.raises(InputError, match="its links"):
+            Certificate.load(saved)
 
 
 def test_a_file_is_written_whole_or_not_at_all(costs_proof, tmp_path):

@@ -27,6 +27,9 @@ Labels = NDArray[np.int64]
 _GAIN = 1e-12
 _SWEEPS = 1000
 
+# What is read from a file may be no larger: sums of squares are taken of it.
+_LARGEST = 1e120
+
 
 @dataclass(frozen=True)
 class Instance:
@@ -110,6 +113,11 @@ class Instance:
             raise ValueError("its links and their weights do not fit together")
         A = sp.csr_array((weights, indices, indptr), shape=(n, n))
         A.check_format(full_check=True)
+        if not ((arrays["eta"] >= 0).all() and (weights > 0).all()):
+            raise ValueError("its links are none")
+        for part in (weights, arrays["eta"], arrays["scales"], arrays["costs"]):
+            if not float(np.abs(part).max(initial=0.0)) <= _LARGEST:
+                raise ValueError("its links or costs are no numbers, or beyond all measure")
         w, wt = (float(x) for x in arrays["scales"])
         return cls(A, arrays["eta"], w, wt, arrays["costs"])
 

@@ -180,9 +180,14 @@ class GraphFolder:
         """Read the links once; refuse what would make a loop over them read beyond the arrays."""
         if not self._checked:
             self._check_order()
-            for name in ("indices.npy", "weights.npy", "degrees.npy"):
+            totals = dict.fromkeys(("indices.npy", "weights.npy", "degrees.npy"), 0.0)
+            for name in totals:
                 for block in self._blocks(name):
                     self._check_values(name, block)
+                    totals[name] += float(block.sum(dtype=np.float64))
+            links = totals["weights.npy"] if len(self.weights) else float(self.n_entries)
+            if abs(totals["degrees.npy"] - links) > 1e-4 * links:
+                raise self._damaged("degrees.npy", "does not add up to the links")
             self._checked = True
 
     def _check_order(self) -> None:
@@ -202,7 +207,8 @@ class GraphFolder:
             raise self._damaged(
                 name, f"holds a weight that is not from {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
             )
-        if name == "degrees.npy" and not (block.min() >= 0 and block.max() < np.inf):
+        most = LARGEST_WEIGHT * self.n_nodes
+        if name == "degrees.npy" and not (block.min() >= 0 and block.max() <= most):
             raise self._damaged(name, "holds a degree that is negative or not finite")
 
     def _blocks(self, name: str) -> Iterator[NDArray[Any]]:

@@ -139,6 +139,7 @@ class Checkpoint:
             "begin": _pack_affinity("begin", session.now.begin, arrays),
             "history": session.now.history,
         }
+        header["checksum"] = _checksum(header, arrays)
         text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         with atomic_path(self.path) as temporary, Path(temporary).open("wb") as file:
             write_npz(file, {"header": text, **arrays})
@@ -173,6 +174,8 @@ class Checkpoint:
             check_layout(read.headers(), _LAYOUT)
             arrays = {name: read[name] for name in read}
         header = parse_object(arrays.pop("header").tobytes(), _LARGEST_HEADER)
+        if header.pop("checksum") != _checksum(header, arrays):
+            raise ValueError("its checksum is wrong")
         for name, array in arrays.items():
             if name.endswith("W") and not ((array >= 0) & (array <= 1 + 1e-3)).all():
                 raise ValueError(f"{name} holds no probabilities")
@@ -193,6 +196,15 @@ class Checkpoint:
     def remove(self) -> None:
         """Forget the state: the solve is done."""
         self.path.unlink(missing_ok=True)
+
+
+def _checksum(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> int:
+    """Return a number that tells a state from what became of it."""
+    found = zlib.crc32(json.dumps(header).encode())
+    for name in sorted(arrays):
+        flat = np.ascontiguousarray(arrays[name]).reshape(-1)
+        found = zlib.crc32(flat.view(np.uint8).data, found)
+    return found
 
 
 def fingerprint(problem: Problem) -> str:
