@@ -16,8 +16,10 @@ from nodeproof import NodeClassifier
 from nodeproof.datasets import read_graph
 from nodeproof.errors import InputError
 from nodeproof.io import read_tables
+from nodeproof.io.graph_folder import write_graph_folder
 from nodeproof.solvers import BlockCADO
-from nodeproof.terms import Covariance, Gaussian, Labels
+from nodeproof.solvers.checkpoint import Checkpoint
+from nodeproof.terms import Covariance, Gaussian, Labels, Softmax
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -156,3 +158,53 @@ def test_new_nodes_are_judged_at_any_temperature():
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         assert clf.predict_proba(X).tolist() == [[1, 0], [1, 0], [0, 1], [0, 1]]
+
+
+def test_sparse_new_nodes_are_judged_by_features_alone():
+    X = sp.csr_array(np.array([[3.0, 0], [2, 0], [0, 3], [0, 2]]))
+    links = np.kron(np.eye(2), PAIR)
+    clf = NodeClassifier(terms=[Softmax(hops=1), Labels()], random_state=0)
+    clf.fit(X, [0, 0, 1, 1], graph=links)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert clf.predict(X).tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("degree", [1e300, 1e20, 2.0, np.nan])
+@pytest.mark.parametrize("weight", [1.0, 0.5])
+def test_degrees_that_do_not_add_up_are_refused(tmp_path, weight, degree):
+    write_graph_folder(tmp_path / "graph", weight * PAIR)
+    path = tmp_path / "graph" / "degrees.npy"
+    content = path.read_bytes()
+    path.write_bytes(content[:-8] + np.float64(degree).tobytes())
+    with pytest.raises(InputError, match=r"degrees\.npy"):
+        NodeClassifier().fit(y=[0, 1], graph=tmp_path / "graph")
+
+
+class EverySweep(Checkpoint):
+    def due(self):
+        return True
+
+
+@pytest.mark.parametrize("part", ["W", "now.0", "now.log_prior", "header"])
+def test_states_that_were_changed_are_refused(tmp_path, part):
+    def stop(progress):
+        if progress.iteration == 3:
+            raise KeyboardInterrupt
+
+    clf = NodeClassifier(terms=[Labels()], weights="calibrated", tol=0.0, random_state=0)
+    given = {"y": [0, 1, -1, -1], "graph": np.kron(np.eye(2), PAIR)}
+    with pytest.raises(KeyboardInterrupt):
+        clf.set_params(verbose=stop).fit(**given, checkpoint=EverySweep(tmp_path))
+    with np.load(tmp_path / "state.npz") as state:
+        arrays = dict(state)
+    if part == "header":
+        text = arrays[part].tobytes().replace(b'"iteration": ', b'"iteration": 1')
+        arrays[part] = np.frombuffer(text, np.uint8)
+    else:
+        arrays[part] = arrays[part][::-1] + np.arange(len(arrays[part])).reshape(
+            -1, *[1] * (arrays[part].ndim - 1)
+        ).astype(arrays[part].dtype)
+    np.savez(tmp_path / "state.npz", **arrays)
+    with pytest.raises(InputError, match="not a checkpoint that can be read"):
+        clf.set_params(verbose=False).fit(**given, checkpoint=EverySweep(tmp_path))
