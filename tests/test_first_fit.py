@@ -1,0 +1,25 @@
+"""The first fit on a machine compiles, and the command says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cli_helpers import run, write
+from nodeproof.kernels.compiled import is_compiled
+
+
+def test_a_folder_without_compiled_loops_is_told_apart(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert not is_compiled()
+    kept = tmp_path / "kernels_0a1b" / "rows.sweep_batches-1.py311.nbi"
+    kept.parent.mkdir()
+    kept.touch()
+    assert is_compiled()
+
+
+def test_it_is_said_but_not_beside_json(tmp_path: Path, capsys, monkeypatch):
+    monkeypatch.setattr("nodeproof.cli.fit.is_compiled", lambda: False)
+    links = write(tmp_path / "edges.csv", [["a", "b"], ["x", "y"], ["y", "z"], ["z", "x"]])
+    arguments = ("fit", links, "--classes", 1, "--out", tmp_path / "out")
+    assert "first fit compiles" in run(capsys, *arguments)[2]
+    assert run(capsys, *arguments, "--json")[2] == ""
