@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from importlib import import_module
 
 import numpy as np
 import pyarrow as pa
@@ -131,7 +132,7 @@ def test_strangers_among_labels_are_named(capsys, files, tmp_path):
 def test_what_cannot_be_used_is_said_in_one_line(
     capsys, monkeypatch, files, tmp_path, options, what
 ):
-    monkeypatch.setattr("nodeproof.cli.fit._PATIENCE", 1)
+    monkeypatch.setattr(import_module("nodeproof.cli.fit"), "_PATIENCE", 1)
     np.save(tmp_path / "short.npy", np.zeros((3, 2)))
     options = [tmp_path / word if word == "short.npy" else word for word in options]
     status, _, err = run(capsys, "fit", files / "graph", *options, "--out", tmp_path / "out")

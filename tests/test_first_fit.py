@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 from cli_helpers import run, write
@@ -18,7 +19,8 @@ def test_a_folder_without_compiled_loops_is_told_apart(tmp_path, monkeypatch):
 
 
 def test_it_is_said_but_not_beside_json(tmp_path: Path, capsys, monkeypatch):
-    monkeypatch.setattr("nodeproof.cli.fit.is_compiled", lambda: False)
+    # By its name in the package, `fit` is the command.
+    monkeypatch.setattr(import_module("nodeproof.cli.fit"), "is_compiled", lambda: False)
     links = write(tmp_path / "edges.csv", [["a", "b"], ["x", "y"], ["y", "z"], ["z", "x"]])
     arguments = ("fit", links, "--classes", 1, "--out", tmp_path / "out")
     assert "first fit compiles" in run(capsys, *arguments)[2]
