@@ -129,3 +129,16 @@ def test_fresh_names_fit_beside_small_integers():
         clf = NodeClassifier(n_classes=200, n_init=1, max_iter=2, random_state=0)
         clf.fit(np.random.default_rng(0).standard_normal((300, 2)), y)
     assert clf.classes_.tolist() == list(range(200))
+
+
+def test_a_name_that_occurs_once_and_is_almost_another_is_asked_about():
+    y = ["family"] * 5 + ["student"] * 5 + ["familly"] + ["pensioner"]
+    X = np.random.default_rng(0).standard_normal((12, 2))
+    with pytest.warns(UserWarning, match=r"the class 'familly'; was 'family' meant"):
+        NodeClassifier(random_state=0).fit(X, y)
+
+
+def test_names_that_differ_by_their_number_are_no_typos(recwarn):
+    X = np.random.default_rng(0).standard_normal((15, 2))
+    NodeClassifier(random_state=0).fit(X, ["group 1"] * 5 + ["group 2"] * 5 + ["group 3"] * 5)
+    assert not any("meant" in str(warning.message) for warning in recwarn)

@@ -48,6 +48,7 @@ from nodeproof.inputs import (
     check_sizes,
     check_validation,
     encode_labels,
+    warn_of_typos,
     with_short_indices,
 )
 from nodeproof.interop.columns import check_columns
@@ -272,6 +273,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         n = X.shape[0] if X is not None else labels.n_nodes
         network = None if graph is None else Graph(graph, self.null_model, n)
         check_sizes(X, labels, network)
+        warn_of_typos(labels)
 
         choices: Choices = {}
         weights, threshold, trust = choose_weights(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +34,7 @@ __all__ = [
     "check_validation",
     "encode_labels",
     "encode_names",
+    "warn_of_typos",
     "with_short_indices",
 ]
 
@@ -40,6 +43,9 @@ _SAMPLE = 10_000
 
 # Squares of larger features, divided by a small variance, would not be floats.
 _REACH = 1e100
+
+# So many names are compared with the others.
+_MOST_TYPOS = 20
 
 _UNKNOWN_STRINGS = ("", "-1", "nan", "None")
 
@@ -282,6 +288,21 @@ def check_settings(clf: NodeClassifier) -> None:
     check_at_least("tol", clf.tol, 0.0)
     if clf.n_jobs == 0:
         raise InputError("n_jobs must not be 0: give a number of threads, or None")
+
+
+def warn_of_typos(labels: EncodedLabels) -> None:
+    """Warn of classes that a single label names, almost as another class is called."""
+    if labels.codes is None or labels.classes.dtype.kind != "U" or len(labels.classes) < 3:
+        return
+    counts = np.bincount(labels.codes[labels.codes >= 0], minlength=len(labels.classes))
+    often = labels.classes[counts > 1].tolist()
+    for name in labels.classes[counts == 1].tolist()[:_MOST_TYPOS]:
+        if meant := get_close_matches(name, often, 1, cutoff=0.85):
+            warnings.warn(
+                f"a single label names the class {name!r}; was {meant[0]!r} meant?",
+                UserWarning,
+                stacklevel=4,
+            )
 
 
 def check_sizes(X: NDArray[Any] | None, labels: EncodedLabels, graph: Graph | None) -> None:
