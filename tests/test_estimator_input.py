@@ -140,5 +140,7 @@ def test_a_name_that_occurs_once_and_is_almost_another_is_asked_about():
 
 def test_names_that_differ_by_their_number_are_no_typos(recwarn):
     X = np.random.default_rng(0).standard_normal((15, 2))
-    NodeClassifier(random_state=0).fit(X, ["group 1"] * 5 + ["group 2"] * 5 + ["group 3"] * 5)
+    NodeClassifier(random_state=0).fit(
+        X, ["group 1"] * 5 + ["group 2"] * 5 + ["group 3"] * 4 + ["group 4"]
+    )
     assert not any("meant" in str(warning.message) for warning in recwarn)

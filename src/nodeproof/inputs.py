@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -297,12 +298,18 @@ def warn_of_typos(labels: EncodedLabels) -> None:
     counts = np.bincount(labels.codes[labels.codes >= 0], minlength=len(labels.classes))
     often = labels.classes[counts > 1].tolist()
     for name in labels.classes[counts == 1].tolist()[:_MOST_TYPOS]:
-        if meant := get_close_matches(name, often, 1, cutoff=0.85):
+        # Names that differ by their number are meant to.
+        others = [other for other in often if _letters(other) != _letters(name)]
+        if meant := get_close_matches(name, others, 1, cutoff=0.85):
             warnings.warn(
                 f"a single label names the class {name!r}; was {meant[0]!r} meant?",
                 UserWarning,
                 stacklevel=4,
             )
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"\d+", "", name)
 
 
 def check_sizes(X: NDArray[Any] | None, labels: EncodedLabels, graph: Graph | None) -> None:
