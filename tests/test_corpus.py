@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 from nodeproof import NodeClassifier
+from nodeproof.certificate.instance import Instance
 from nodeproof.datasets import read_graph
 from nodeproof.errors import InputError
 from nodeproof.io import read_tables
@@ -208,3 +209,22 @@ def test_states_that_were_changed_are_refused(tmp_path, part):
     np.savez(tmp_path / "state.npz", **arrays)
     with pytest.raises(InputError, match="not a checkpoint that can be read"):
         clf.set_params(verbose=False).fit(**given, checkpoint=EverySweep(tmp_path))
+
+
+def test_rows_of_no_entries_are_looked_at_all_the_same(tmp_path):
+    """scipy would read beyond the arrays: three entries in the first row, none in all."""
+    nothing, indptr = np.zeros(0), np.array([0, 3, 0, 0])
+    parts = {"data": nothing, "indices": np.zeros(0, np.int32), "indptr": indptr}
+    archives = {
+        "ours": {f"adj_{name}": part for name, part in parts.items()},
+        "scipy's": {**parts, "shape": np.array([3, 3]), "format": np.array(b"csr")},
+    }
+    for arrays in archives.values():
+        np.savez(tmp_path / "graph.npz", **arrays)
+        for read in (read_graph, read_tables):
+            with pytest.raises(InputError, match=r"graph\.npz"):
+                read(tmp_path / "graph.npz")
+    pair = Instance(sp.csr_array(PAIR), np.ones(2), 1.0, 0.5, np.eye(2)).to_arrays()
+    forged = {"indptr": np.array([0, 2, 0]), "indices": pair["indices"][:0]}
+    with pytest.raises(ValueError, match="its indptr does not lead through its rows"):
+        Instance.from_arrays({**pair, **forged})

@@ -13,7 +13,7 @@ from nodeproof import kernels
 from nodeproof.errors import InputError
 from nodeproof.room import check_free
 
-__all__ = ["LARGEST_WEIGHT", "LEAST_WEIGHT", "from_edges", "warn_directed"]
+__all__ = ["LARGEST_WEIGHT", "LEAST_WEIGHT", "check_csr", "from_edges", "warn_directed"]
 
 #: weights that a graph may have: those of some thousand links still add up in float32
 LEAST_WEIGHT, LARGEST_WEIGHT = 1e-30, 1e30
@@ -76,6 +76,21 @@ def from_edges(
     matrix = sp.csr_array(sp.coo_array((np.concatenate([data, data]), both_ways), shape=(n, n)))
     matrix.sort_indices()
     return matrix
+
+
+def check_csr(matrix: Any) -> None:
+    """Refuse a matrix of a file whose parts do not fit together: loops would read beyond them.
+
+    Raises
+    ------
+    ValueError
+        If they do not.
+    """
+    # scipy does not look at the rows of a matrix that says it has no entries.
+    indptr = matrix.indptr
+    if indptr[0] != 0 or (np.diff(indptr) < 0).any() or indptr[-1] > len(matrix.indices):
+        raise ValueError("its indptr does not lead through its rows")
+    matrix.check_format(full_check=True)
 
 
 def warn_directed() -> None:

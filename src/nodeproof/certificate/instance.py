@@ -15,6 +15,7 @@ from scipy.optimize import linear_sum_assignment
 
 from nodeproof import kernels, threads
 from nodeproof.certificate.rounding import dot_exact, relative_error, total_down, total_up
+from nodeproof.edges import check_csr
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
 
@@ -112,7 +113,7 @@ class Instance:
         if not indices.shape == weights.shape == (indptr[-1],):
             raise ValueError("its links and their weights do not fit together")
         A = sp.csr_array((weights, indices, indptr), shape=(n, n))
-        A.check_format(full_check=True)
+        check_csr(A)
         if not ((arrays["eta"] >= 0).all() and (weights > 0).all()):
             raise ValueError("its links are none")
         for part in (weights, arrays["eta"], arrays["scales"], arrays["costs"]):

@@ -11,6 +11,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from nodeproof.edges import check_csr
 from nodeproof.errors import InputError
 from nodeproof.io.archives import check_numbers
 from nodeproof.io.files import count_of
@@ -89,7 +90,7 @@ def as_features(path: Path, X: Any) -> Any:
     if sp.issparse(X):
         if X.dtype.kind not in "biuf":
             raise InputError(f"{path}: features must be numbers, got {X.dtype}")
-        X.check_format(full_check=True)
+        check_csr(X)
         finite = np.isfinite(X.data)
         if not finite.all():
             bad = int(np.argmin(finite))

@@ -22,6 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from nodeproof.edges import check_csr
 from nodeproof.errors import InputError
 from nodeproof.io.files import reading
 
@@ -128,7 +129,7 @@ class _CSR(_StandIn):
         if len(shape) != 2 or len(kinds) != 3 or not kinds[0] or kinds[1:] != ["i", "i"]:
             raise _RefusedError("a malformed scipy.sparse.csr_matrix")
         matrix = sp.csr_array(tuple(arrays), shape=shape)
-        matrix.check_format(full_check=True)
+        check_csr(matrix)
         return matrix
 
 

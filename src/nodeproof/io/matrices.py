@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from nodeproof.edges import check_csr
 from nodeproof.errors import InputError
 from nodeproof.io.memory import available_memory, size_text
 
@@ -67,7 +68,7 @@ def csr_of_parts(
     if indptr.shape != (shape[0] + 1,) or (len(indptr) and indptr[-1] != len(data)):
         raise ValueError(f"its indptr does not lead through {shape[0]:,} rows")
     matrix = sp.csr_array((data, _integers(indices), _integers(indptr)), shape=shape)
-    matrix.check_format(full_check=True)
+    check_csr(matrix)
     return matrix
 
 
