@@ -128,7 +128,7 @@ def test_the_client_made_last_is_found_and_workers_read_a_folder(
 
 def wait_until(holds) -> None:
     """Wait for what takes the scheduler a moment."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.1)
