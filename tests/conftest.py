@@ -1,5 +1,6 @@
 """Small data and numerical derivatives that several test files share."""
 
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -73,3 +74,9 @@ def easy():
 def hard():
     """Planted data with few labels, weak links and weak features."""
     return make_planted(cluster_size=60, p=0.15, omega=0.4, label_ratio=0.05, random_state=1)
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl-C also where tests run in the background, whose children would not."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
