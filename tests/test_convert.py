@@ -27,7 +27,7 @@ from nodeproof.io.converting import convert, work_folder
 from nodeproof.io.duck import connect, in_background
 from nodeproof.io.file_tables import find_files
 from nodeproof.io.graph_folder import GraphFolder, write_graph_folder
-from nodeproof.io.memory import available_memory, parse_size
+from nodeproof.memory import available_memory, parse_size
 
 pytest.importorskip("duckdb")
 

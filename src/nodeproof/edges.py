@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nodeproof import kernels
 from nodeproof.errors import InputError
-from nodeproof.room import check_free
+from nodeproof.memory import check_free
 
 __all__ = ["LARGEST_WEIGHT", "LEAST_WEIGHT", "check_csr", "from_edges", "warn_directed"]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -14,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -33,6 +30,7 @@ from nodeproof.choices import (
     choose_solver,
     choose_weights,
 )
+from nodeproof.concerns import warn_of_missing_links, warn_of_outcome
 from nodeproof.counting import FEWEST
 from nodeproof.errors import InputError
 from nodeproof.evidence import find_suspects, source_shares
@@ -53,17 +51,16 @@ from nodeproof.inputs import (
 )
 from nodeproof.interop.columns import check_columns
 from nodeproof.interop.unpacking import unpack
-from nodeproof.logs import logger, shown
+from nodeproof.logs import level_of, logger, reporter, shown
 from nodeproof.merging import Family
 from nodeproof.node_names import keep_names
 from nodeproof.problem import Problem
 from nodeproof.querying import most_telling, most_uncertain
 from nodeproof.resources import check_rows, needs_of
 from nodeproof.smoothing import Smoothing
-from nodeproof.solvers import BlockCADO, ConvexResult, Progress, Result, Status
+from nodeproof.solvers import BlockCADO, ConvexResult, Result, Status
 from nodeproof.solvers.align import align_with_labels
-from nodeproof.solvers.base import Callback, check_count
-from nodeproof.solvers.block import says_nothing
+from nodeproof.solvers.base import check_count
 from nodeproof.solvers.checkpoint import Checkpoint, fingerprint
 from nodeproof.tensors import plain
 from nodeproof.terms import NodeData
@@ -318,7 +315,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
                 "validation has nothing to choose here: terms or weights are given, or every "
                 "choice was clear; leave it out"
             )
-        report = _reporter(self.verbose)
+        report = reporter(self.verbose)
         for name, asked in (("checkpoint", checkpoint), ("engine", self.engine)):
             if asked is not None and not (K and isinstance(solver, BlockCADO)):
                 raise InputError(f"{name} needs the solver 'block', and labels or n_classes")
@@ -360,7 +357,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         needs.check()
         if hasattr(self.verbose, "announce"):
             self.verbose.announce(needs)
-        logger.log(_level(self.verbose), "%d nodes: %s", problem.n_nodes, needs)
+        logger.log(level_of(self.verbose), "%d nodes: %s", problem.n_nodes, needs)
 
     @property
     def lower_bound_(self) -> float | None:
@@ -432,7 +429,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n or n_new,)
         """
-        codes = self.predict_proba(X, graph=graph).argmax(axis=1)
+        codes = self._judge(X, graph).argmax(axis=1)
         return np.asarray(self.classes_[codes])
 
     def predict_proba(self, X: Any = None, *, graph: Any = None) -> NDArray[Any]:
@@ -447,6 +444,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n or n_new, K)
         """
+        return self._judge(X, graph)
+
+    def _judge(self, X: Any, graph: Any) -> NDArray[Any]:
         check_is_fitted(self)
         if X is None and graph is None:
             return self.proba_.copy()
@@ -454,7 +454,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         if X is not None:
             X = self._check_features(X, reset=False)
             if graph is None and self.fitted_on_graph_:
-                self._warn_unlinked(X.shape[0])
+                warn_of_missing_links(self, X.shape[0])
         return judge_new_nodes(self, X, graph)
 
     def query(
@@ -629,48 +629,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self._held_back = None if tuned is None else tuned.blind()
         self.fitted_on_graph_ = problem.graph is not None
         self._kept = Kept.of_fit(problem, result.models, proba, tuned.scale if tuned else 1.0)
-        self._warn(result, np.bincount(codes, minlength=problem.n_classes))
-
-    def _warn_unlinked(self, n_new: int) -> None:
-        """Say what is missing where new nodes come without links."""
-        text = ""
-        if n_new == len(self.labels_):
-            text = (
-                "predict(X) judges new nodes by their features alone; the fitted nodes, links and "
-                "all, are in predict() without X"
-            )
-        elif any(softmax.hops for softmax in self._kept.softmax.values()):
-            text = (
-                "the fit has averaged features over links, and these nodes come without: they are "
-                "surer of their class than they should be; give their links to fitted nodes"
-            )
-        if text:
-            warnings.warn(text, UserWarning, stacklevel=4)
-
-    def _warn(self, result: Result, sizes: NDArray[np.int64]) -> None:
-        if result.status is Status.MAX_ITER:
-            warnings.warn(
-                f"the fit {result.status} after {result.n_iter} sweeps without settling; raise "
-                "max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-        if says_nothing(self.proba_, result.models, self._given):
-            warnings.warn(
-                "what was given does not tell the classes apart: the nodes without a label get "
-                "little more than the proportions of the classes; more labels or features may help",
-                UserWarning,
-                stacklevel=5,
-            )
-            return
-        empty = self.classes_[sizes == 0]
-        if len(empty):
-            warnings.warn(
-                f"no node was assigned to {len(empty)} of {len(sizes)} classes: "
-                + ", ".join(map(str, empty[:5])),
-                UserWarning,
-                stacklevel=5,
-            )
+        warn_of_outcome(self, result)
 
 
 def _seed(random_state: Any) -> int | None:
@@ -688,27 +647,3 @@ def _checkpoint(
     settings = replace(solver, engine=None, n_jobs=None, checkpoint=None)
     checkpoint.purpose = f"{settings} of {fingerprint(problem)}"
     return checkpoint
-
-
-def _reporter(verbose: Any) -> Callback | None:
-    if callable(verbose):
-        reporter: Callback = verbose
-        return reporter
-    level = _level(verbose)
-    # Whether anybody listens is asked once: telling takes time.
-    return partial(_log_progress, level) if logger.isEnabledFor(level) else None
-
-
-def _level(verbose: Any) -> int:
-    return logging.INFO if verbose and not callable(verbose) else logging.DEBUG
-
-
-def _log_progress(level: int, progress: Progress) -> None:
-    logger.log(
-        level,
-        "start %d/%d  sweep %3d  change %.2e",
-        progress.run,
-        progress.n_runs,
-        progress.iteration,
-        progress.change,
-    )

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from nodeproof.edges import from_edges, warn_directed
 from nodeproof.errors import InputError
+from nodeproof.memory import check_free
 from nodeproof.pyg_data import is_pyg_data, read_links, refuse_other_kinds
-from nodeproof.room import check_free
 from nodeproof.tensors import plain
 
 __all__ = [

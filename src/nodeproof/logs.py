@@ -6,9 +6,14 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["logger", "shown"]
+if TYPE_CHECKING:
+    from nodeproof.solvers import Progress
+    from nodeproof.solvers.base import Callback
+
+__all__ = ["level_of", "logger", "reporter", "shown"]
 
 #: silent until somebody listens
 logger = logging.getLogger("nodeproof")
@@ -39,6 +44,32 @@ def shown(verbose: Any) -> Iterator[None]:
     finally:
         logger.setLevel(level)
         logger.removeHandler(handler)
+
+
+def reporter(verbose: Any) -> Callback | None:
+    """Return what a solver shall call after every sweep: what was given, or one that logs."""
+    if callable(verbose):
+        given: Callback = verbose
+        return given
+    level = level_of(verbose)
+    # Whether anybody listens is asked once: telling takes time.
+    return partial(_log_progress, level) if logger.isEnabledFor(level) else None
+
+
+def level_of(verbose: Any) -> int:
+    """Return the level at which progress is logged."""
+    return logging.INFO if verbose and not callable(verbose) else logging.DEBUG
+
+
+def _log_progress(level: int, progress: Progress) -> None:
+    logger.log(
+        level,
+        "start %d/%d  sweep %3d  change %.2e",
+        progress.run,
+        progress.n_runs,
+        progress.iteration,
+        progress.change,
+    )
 
 
 def _configured() -> bool:

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nodeproof.errors import InputError
+from nodeproof.memory import check_free
 from nodeproof.problem import PAPER_WEIGHTS, Models, Problem
-from nodeproof.room import check_free
 from nodeproof.sets import Product, Similarities
 from nodeproof.son import sum_of_norms
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from nodeproof import threads
 from nodeproof.errors import InputError
-from nodeproof.io.memory import available_memory, size_text
+from nodeproof.memory import available_memory, size_text
 from nodeproof.problem import Problem
 from nodeproof.solvers.starts import choose_starts
 

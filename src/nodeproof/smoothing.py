@@ -16,7 +16,7 @@ from sklearn.utils.extmath import randomized_svd
 
 from nodeproof import kernels, threads
 from nodeproof.graph import Graph
-from nodeproof.room import check_free
+from nodeproof.memory import check_free
 
 __all__ = ["Reduction", "Smoothing", "dense_rows"]
 

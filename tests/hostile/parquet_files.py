@@ -21,7 +21,7 @@ PARQUET = {
     "text": GOOD,
     "cut at its end": _PQ[:-10],
     "cut in its middle": _PQ[: len(_PQ) // 2],
-    "another beginning and end": b"XXXX" + _PQ[4:-4] + b"XXXX",
+    "another beginning and end": b"ORC1" + _PQ[4:-4] + b"ORC1",
     "a footer that is too long": _PQ[:-8] + struct.pack("<I", 2**31 - 1) + b"PAR1",
     "a footer of no length": _PQ[:-8] + struct.pack("<I", 0) + b"PAR1",
     "a footer of zeros": _PQ[: -8 - 400] + bytes(400) + _PQ[-8:],

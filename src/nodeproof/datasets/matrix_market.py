@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nodeproof.errors import InputError
 from nodeproof.io.files import reading
 from nodeproof.io.matrices import check_node_count
-from nodeproof.room import check_free
+from nodeproof.memory import check_free
 
 __all__ = ["read_matrix_market"]
 

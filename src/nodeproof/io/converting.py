@@ -21,11 +21,11 @@ from nodeproof.io.duck import batches, connect, in_background, readable
 from nodeproof.io.graph_folder import GraphFolder, Progress, is_graph_folder, refuse_occupied
 from nodeproof.io.graph_header import write_header
 from nodeproof.io.link_files import LinkFiles, open_links
-from nodeproof.io.memory import available_memory, parse_size
 from nodeproof.io.placing import Placing, find_placing, placed_links
 from nodeproof.io.regular import resolved
 from nodeproof.io.row_files import RowFiles
 from nodeproof.io.work_folder import WorkFolder
+from nodeproof.memory import available_memory, parse_size
 from nodeproof.threads import default_threads
 
 __all__ = ["convert", "work_folder"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
+from nodeproof.io.npz import BROKEN
 
 __all__ = [
     "UNREADABLE",
@@ -65,12 +64,8 @@ def file_kind(path: Path) -> str:
     )
 
 
-#: what a reader may end with on a file that is damaged, or not what its name says; zipfile raises
-#: RuntimeErrors for a part that is encrypted, or compressed in a way that it does not know
-UNREADABLE = (
-    *(ValueError, KeyError, EOFError, RuntimeError),
-    *(zipfile.BadZipFile, zlib.error, pa.ArrowException),
-)
+#: what a reader may end with on a file that is damaged, or not what its name says
+UNREADABLE = (ValueError, KeyError, pa.ArrowException, *BROKEN)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nodeproof.edges import check_csr
 from nodeproof.errors import InputError
-from nodeproof.io.memory import available_memory, size_text
+from nodeproof.memory import available_memory, size_text
 
 __all__ = ["check_node_count", "csr_of_parts", "is_matrix", "matrix_of_archive"]
 

@@ -23,12 +23,13 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
-from nodeproof.io.memory import available_memory, size_text
 from nodeproof.io.regular import check_regular
+from nodeproof.memory import available_memory, size_text
 
 __all__ = ["BROKEN", "Archive", "Header", "open_npz", "read_npy_header"]
 
-#: how a damaged archive may end, beside ValueError
+#: how a damaged archive may end, beside ValueError; zipfile raises NotImplementedError for a
+#: compression that it does not know
 BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 
 _SUFFIX = ".npy"

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
 from nodeproof.io.files import bad_number, finite_matrix, reading, unnamed
-from nodeproof.io.memory import available_memory
 from nodeproof.io.regular import check_regular
+from nodeproof.memory import available_memory
 
 __all__ = ["TextFile", "is_number"]
 

@@ -13,8 +13,8 @@ from scipy.optimize import minimize_scalar
 
 from nodeproof import threads
 from nodeproof.errors import InputError
+from nodeproof.memory import check_free
 from nodeproof.problem import Models, Problem
-from nodeproof.room import check_free
 from nodeproof.sets import Simplex
 from nodeproof.solvers.base import (
     Callback,

@@ -1,4 +1,4 @@
-"""How much memory there is, and sizes as people write them."""
+"""How much memory there is, whether it suffices, and sizes as people write them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nodeproof.errors import InputError
 
-__all__ = ["available_memory", "parse_size", "size_text"]
+__all__ = ["available_memory", "check_free", "parse_size", "size_text"]
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]*)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 # Where the system does not say how much there is.
@@ -56,6 +56,24 @@ def available_memory() -> int:
     if limit is not None and used is not None:
         free = min(free, max(limit - used, 0))
     return free
+
+
+def check_free(n_bytes: float, what: str, advice: str) -> None:
+    """Refuse what would take more memory than there is, before any of it is taken.
+
+    Parameters
+    ----------
+    n_bytes : float
+        How much it would take.
+    what, advice : str
+        What takes it, and what to do instead.
+    """
+    free = available_memory()
+    if n_bytes > free:
+        raise InputError(
+            f"{what} would take about {size_text(n_bytes)} of memory, and {size_text(free)} are "
+            f"free: {advice}"
+        )
 
 
 def _free_of_system() -> int:

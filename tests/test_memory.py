@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from nodeproof import NodeClassifier, Problem
+from nodeproof import NodeClassifier, Problem, memory
 from nodeproof.adjacency import check_adjacency
 from nodeproof.baselines import spectral_clustering
 from nodeproof.clustering import cluster_graph
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.io import memory
-from nodeproof.room import check_free
+from nodeproof.memory import check_free
 from nodeproof.smoothing import dense_rows
 from nodeproof.solvers import CADO
 from nodeproof.terms import Covariance, Gaussian, Labels, NodeData

@@ -1,4 +1,4 @@
-"""Check what a user gives to `fit`, once, and turn it into arrays that the rest can trust."""
+"""Labels of any kind as class numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import warnings
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,35 +15,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from nodeproof.errors import InputError
-from nodeproof.graph import Graph
-from nodeproof.room import check_free
-from nodeproof.solvers.base import LARGEST, check_at_least, check_count
-from nodeproof.solvers.rows import check_engine
+from nodeproof.memory import check_free
 from nodeproof.tensors import plain
 
-if TYPE_CHECKING:
-    from nodeproof.estimator import NodeClassifier
-
-__all__ = [
-    "EncodedLabels",
-    "Unit",
-    "check_candidates",
-    "check_features",
-    "check_reach",
-    "check_settings",
-    "check_sizes",
-    "check_validation",
-    "encode_labels",
-    "encode_names",
-    "warn_of_typos",
-    "with_short_indices",
-]
-
-# So many rows, evenly spaced, tell where the middle of a feature lies.
-_SAMPLE = 10_000
-
-# Squares of larger features, divided by a small variance, would not be floats.
-_REACH = 1e100
+__all__ = ["EncodedLabels", "check_validation", "encode_labels", "encode_names", "warn_of_typos"]
 
 # So many names are compared with the others.
 _MOST_TYPOS = 20
@@ -69,85 +44,6 @@ class EncodedLabels:
     classes: NDArray[Any]
     codes: NDArray[np.int64] | None
     n_nodes: int | None
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A shift and a scale of each feature that keep its squares well within float64.
-
-    Attributes
-    ----------
-    shift, scale : ndarray of shape (m,)
-        Features are taken as ``(X − shift) / scale``.
-    """
-
-    shift: NDArray[np.float64]
-    scale: NDArray[np.float64]
-
-    @classmethod
-    def needed(cls, X: NDArray[Any]) -> Unit | None:
-        """Return the unit of extreme features (far from zero, huge or tiny), else None."""
-        # Quarters: the distance between the largest floats is beyond them.
-        center = np.median(0.25 * X[:: -(-len(X) // _SAMPLE)], axis=0).astype(np.float64)
-        top, bottom = 0.25 * X.max(axis=0).astype(np.float64), 0.25 * X.min(axis=0)
-        spread = np.maximum(top - center, center - bottom)
-        far = 1e-3 * np.abs(center) > spread
-        odd = (spread > 0) & ((spread > 1e50) | (spread < 1e-50))
-        beyond = far & ((spread > 0) | (np.abs(center) > 1e50))
-        if not beyond.any() and not odd.any():
-            return None
-        return cls(np.where(far, 4.0 * center, 0.0), np.where(odd, spread, 1.0))
-
-    def apply(self, X: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the features in this unit, shape (n, m)."""
-        with np.errstate(over="ignore"):  # of new nodes; `check_reach` names them
-            return np.asarray((X.astype(np.float64) - self.shift) / self.scale)
-
-
-def check_reach(X: Any) -> None:
-    """Raise an error that names the first entry whose square is out of the range of floats."""
-    entries = X.data if sp.issparse(X) else X
-    if entries.dtype == np.float32 or not entries.size:
-        return
-    if max(entries.max(), -entries.min()) <= _REACH:
-        return
-    beyond = np.abs(entries) > _REACH
-    if sp.issparse(X):
-        listed = sp.coo_array(X)
-        row, column = listed.row[beyond.argmax()], listed.col[beyond.argmax()]
-    else:
-        row, column = np.argwhere(beyond)[0]
-    raise InputError(
-        f"X is {X[row, column]:g} at row {row}, column {column}, too large to be squared; give "
-        "features in a larger unit"
-    )
-
-
-def check_features(X: Any, names: NDArray[Any] | None = None) -> None:
-    """Raise an error that names the first entry that is not finite."""
-    finite = np.isfinite(X.data if sp.issparse(X) else X)
-    if finite.all():
-        return
-    if sp.issparse(X):
-        entry = int((~finite).argmax())
-        row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
-        column = int(X.indices[entry])
-    else:
-        row, column = np.argwhere(~finite)[0]
-    name = f"{column} ({names[column]!r})" if names is not None else str(column)
-    what = "NaN" if np.isnan(X[row, column]) else "infinity"
-    raise InputError(
-        f"Input X contains {what} at row {row}, column {name}; fill missing features in or drop "
-        "them first"
-    )
-
-
-def with_short_indices(X: sp.csr_array) -> sp.csr_array:
-    """Return the same matrix with indices of 32 bits, as scikit-learn needs them, if they fit."""
-    if X.indices.dtype == np.int32 or max(X.nnz, *X.shape) > np.iinfo(np.int32).max:
-        return X
-    parts = X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)
-    return sp.csr_array(parts, shape=X.shape)
 
 
 def encode_labels(y: Any, n_classes: int | None) -> EncodedLabels:
@@ -258,39 +154,6 @@ def check_validation(
     return nodes, np.array([position[name] for name in values.tolist()], dtype=np.int64)
 
 
-def check_candidates(
-    candidates: Any, n_nodes: int, labelled: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the nodes that may be asked for: distinct, and without a label."""
-    known = np.zeros(n_nodes, dtype=bool)
-    known[labelled] = True
-    if candidates is None:
-        return np.flatnonzero(~known)
-    nodes = np.asarray(candidates)
-    if nodes.dtype == bool and nodes.shape == (n_nodes,):
-        nodes = np.flatnonzero(nodes)
-    if nodes.ndim != 1 or (len(nodes) and nodes.dtype.kind not in "iu"):
-        raise InputError("candidates must be positions of nodes (integers) or a mask")
-    outside = nodes[(nodes < 0) | (nodes >= n_nodes)]
-    if len(outside):
-        raise InputError(f"candidates name node {outside[0]}, but there are {n_nodes} nodes")
-    nodes = np.unique(nodes).astype(np.int64)
-    return np.asarray(nodes[~known[nodes]])
-
-
-def check_settings(clf: NodeClassifier) -> None:
-    """Raise an error that names the first setting of a classifier that cannot be used."""
-    check_at_least("son", clf.son, 0.0, LARGEST)
-    check_engine(clf.engine)
-    check_count("max_iter", clf.max_iter)
-    if clf.n_init != "auto":
-        check_count("n_init", clf.n_init)
-    check_at_least("temperature", clf.temperature, 0.0)
-    check_at_least("tol", clf.tol, 0.0)
-    if clf.n_jobs == 0:
-        raise InputError("n_jobs must not be 0: give a number of threads, or None")
-
-
 def warn_of_typos(labels: EncodedLabels) -> None:
     """Warn of classes that a single label names, almost as another class is called."""
     if labels.codes is None or labels.classes.dtype.kind != "U" or len(labels.classes) < 3:
@@ -310,28 +173,6 @@ def warn_of_typos(labels: EncodedLabels) -> None:
 
 def _letters(name: str) -> str:
     return re.sub(r"\d+", "", name)
-
-
-def check_sizes(X: NDArray[Any] | None, labels: EncodedLabels, graph: Graph | None) -> None:
-    """Raise an error where nodes are missing, or the parts do not fit together."""
-    K = len(labels.classes)
-    if X is None and graph is None and labels.codes is None:
-        raise InputError("y holds no label, and there are neither features nor a graph")
-    parts = {
-        "X": None if X is None else X.shape[0],
-        "y": labels.n_nodes,
-        "graph": None if graph is None else graph.n_nodes,
-    }
-    sizes = {name: size for name, size in parts.items() if size is not None}
-    n = next(iter(sizes.values()))
-    if set(sizes.values()) != {n}:
-        listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
-        raise InputError(
-            f"X, y and graph must speak of the same nodes, but {listed}; y needs one entry a node, "
-            "-1 where unknown"
-        )
-    if n < K:
-        raise InputError(f"n_classes={K} is more than the {n} nodes: a class would be empty")
 
 
 def _as_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:

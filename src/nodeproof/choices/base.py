@@ -1,0 +1,8 @@
+"""How choices are told."""
+
+from typing import Any
+
+__all__ = ["Choices"]
+
+#: by what was chosen: its value and why
+Choices = dict[str, dict[str, Any]]

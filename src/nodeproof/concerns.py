@@ -1,0 +1,65 @@
+"""What a classifier warns of, because the user would want to know."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from nodeproof.solvers import Result, Status
+from nodeproof.solvers.block import says_nothing
+
+if TYPE_CHECKING:
+    from nodeproof.estimator import NodeClassifier
+
+__all__ = ["warn_of_missing_links", "warn_of_outcome"]
+
+# Warnings point to the line that called the method of the classifier.
+_PREDICT, _FIT = 4, 5
+
+
+def warn_of_missing_links(clf: NodeClassifier, n_new: int) -> None:
+    """Say what is missing where new nodes come without links."""
+    text = ""
+    if n_new == len(clf.labels_):
+        text = (
+            "predict(X) judges new nodes by their features alone; the fitted nodes, links and "
+            "all, are in predict() without X"
+        )
+    elif any(softmax.hops for softmax in clf._kept.softmax.values()):
+        text = (
+            "the fit has averaged features over links, and these nodes come without: they are "
+            "surer of their class than they should be; give their links to fitted nodes"
+        )
+    if text:
+        warnings.warn(text, UserWarning, stacklevel=_PREDICT)
+
+
+def warn_of_outcome(clf: NodeClassifier, result: Result) -> None:
+    """Say so where a fit has not settled, tells nothing, or has left classes empty."""
+    if result.status is Status.MAX_ITER:
+        warnings.warn(
+            f"the fit {result.status} after {result.n_iter} sweeps without settling; raise "
+            "max_iter or tol",
+            ConvergenceWarning,
+            stacklevel=_FIT,
+        )
+    if says_nothing(clf.proba_, result.models, clf._given):
+        warnings.warn(
+            "what was given does not tell the classes apart: the nodes without a label get "
+            "little more than the proportions of the classes; more labels or features may help",
+            UserWarning,
+            stacklevel=_FIT,
+        )
+        return
+    sizes = np.bincount(clf.proba_.argmax(axis=1), minlength=len(clf.classes_))
+    empty = clf.classes_[sizes == 0]
+    if len(empty):
+        warnings.warn(
+            f"no node was assigned to {len(empty)} of {len(sizes)} classes: "
+            + ", ".join(map(str, empty[:5])),
+            UserWarning,
+            stacklevel=_FIT,
+        )

@@ -1,0 +1,74 @@
+"""Whether settings can be used, and whether what is given fits together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof.errors import InputError
+from nodeproof.graph import Graph
+from nodeproof.inputs.labels import EncodedLabels
+from nodeproof.solvers.base import LARGEST, check_at_least, check_count
+from nodeproof.solvers.rows import check_engine
+
+if TYPE_CHECKING:
+    from nodeproof.estimator import NodeClassifier
+
+__all__ = ["check_candidates", "check_settings", "check_sizes"]
+
+
+def check_settings(clf: NodeClassifier) -> None:
+    """Raise an error that names the first setting of a classifier that cannot be used."""
+    check_at_least("son", clf.son, 0.0, LARGEST)
+    check_engine(clf.engine)
+    check_count("max_iter", clf.max_iter)
+    if clf.n_init != "auto":
+        check_count("n_init", clf.n_init)
+    check_at_least("temperature", clf.temperature, 0.0)
+    check_at_least("tol", clf.tol, 0.0)
+    if clf.n_jobs == 0:
+        raise InputError("n_jobs must not be 0: give a number of threads, or None")
+
+
+def check_sizes(X: NDArray[Any] | None, labels: EncodedLabels, graph: Graph | None) -> None:
+    """Raise an error where nodes are missing, or the parts do not fit together."""
+    K = len(labels.classes)
+    if X is None and graph is None and labels.codes is None:
+        raise InputError("y holds no label, and there are neither features nor a graph")
+    parts = {
+        "X": None if X is None else X.shape[0],
+        "y": labels.n_nodes,
+        "graph": None if graph is None else graph.n_nodes,
+    }
+    sizes = {name: size for name, size in parts.items() if size is not None}
+    n = next(iter(sizes.values()))
+    if set(sizes.values()) != {n}:
+        listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
+        raise InputError(
+            f"X, y and graph must speak of the same nodes, but {listed}; y needs one entry a node, "
+            "-1 where unknown"
+        )
+    if n < K:
+        raise InputError(f"n_classes={K} is more than the {n} nodes: a class would be empty")
+
+
+def check_candidates(
+    candidates: Any, n_nodes: int, labelled: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the nodes that may be asked for: distinct, and without a label."""
+    known = np.zeros(n_nodes, dtype=bool)
+    known[labelled] = True
+    if candidates is None:
+        return np.flatnonzero(~known)
+    nodes = np.asarray(candidates)
+    if nodes.dtype == bool and nodes.shape == (n_nodes,):
+        nodes = np.flatnonzero(nodes)
+    if nodes.ndim != 1 or (len(nodes) and nodes.dtype.kind not in "iu"):
+        raise InputError("candidates must be positions of nodes (integers) or a mask")
+    outside = nodes[(nodes < 0) | (nodes >= n_nodes)]
+    if len(outside):
+        raise InputError(f"candidates name node {outside[0]}, but there are {n_nodes} nodes")
+    nodes = np.unique(nodes).astype(np.int64)
+    return np.asarray(nodes[~known[nodes]])
