@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 from browser_helpers import browser, browser_page  # noqa: F401 (fixtures)
 from nodeproof import threads
 from nodeproof.datasets import Planted, make_planted
+from nodeproof.experiments import PANELS, Panel
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +36,13 @@ def one_thread() -> Iterator[None]:
     """Keep BLAS to one thread, as in a fit: on small matrices more are slower."""
     with threads.using(1):
         yield
+
+
+@pytest.fixture
+def registry() -> Iterator[dict[str, Panel]]:
+    """Forget, after a test, the experiments that it registered."""
+    with mock.patch.dict(PANELS):
+        yield PANELS
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ def example_files(tmp_path_factory):
 
 
 @pytest.fixture
-def workplace(tmp_path, monkeypatch, example_files):
+def workplace(tmp_path, monkeypatch, example_files, registry):
     """Go to a folder of its own with the files that pages speak of."""
     for path in example_files.rglob("*"):
         copy = tmp_path / path.relative_to(example_files)

@@ -34,15 +34,6 @@ from nodeproof.experiments.runner import JOURNAL
 SMALL = {"cluster_size": 30, "p": 0.4, "q": 0.05}
 
 
-@pytest.fixture
-def registry(monkeypatch):
-    """A copy of the registry that a test may add to."""
-    copy = dict(PANELS)
-    monkeypatch.setattr("nodeproof.experiments.panels.PANELS", copy)
-    monkeypatch.setattr("nodeproof.experiments.reproduction.PANELS", copy)
-    return copy
-
-
 def small_panel(name: str = "small", **settings) -> Panel:
     return Panel(
         name,

@@ -11,7 +11,7 @@ import pytest
 mpl = pytest.importorskip("matplotlib")
 
 from nodeproof.errors import MissingExtraError  # noqa: E402
-from nodeproof.experiments import PANELS, Axis, Curve, Panel, Results, register, select  # noqa: E402
+from nodeproof.experiments import Axis, Curve, Panel, Results, register, select  # noqa: E402
 from nodeproof.experiments.figures import compose, draw, settings  # noqa: E402
 
 X = Axis("noise, $\\omega$  (of the features)", (0.0, 0.1, 1.0), (0.0, 1.0), scale="sqrt")
@@ -91,10 +91,8 @@ def test_settings_of_the_user_are_left_alone_and_change_nothing(tmp_path: Path) 
         assert (mpl.rcParams["font.size"], mpl.rcParams["axes.facecolor"]) == (20, "red")
 
 
-def test_a_new_entry_of_the_registry_is_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("nodeproof.experiments.panels.PANELS", dict(PANELS))
+@pytest.mark.usefixtures("registry")
+def test_a_new_entry_of_the_registry_is_drawn(tmp_path: Path) -> None:
     register(curves("mine"))
     results = made_up(*select(["mine"]))
     assert [path.name for path in draw(results, tmp_path)] == ["fig.png", "fig.svg", "fig.pdf"]
