@@ -80,7 +80,7 @@ def test_a_fit_takes_no_more_memory_than_it_said(planted, sources, temperature, 
     problem = Problem(nodes.graph if "G" in sources else None, bound, 10)
     solver = BlockCADO(temperature, n_init, max_iter=2, random_state=0, n_jobs=1)
     said = needs_of(problem, n_init, hard=temperature == 0).memory
-    solver.solve(make_problem())  # what is compiled or imported on the way is not the fit's
+    solver.solve(problem)  # what is compiled or imported on the way is not the fit's
     tracemalloc.start()
     solver.solve(problem)
     _, peak = tracemalloc.get_traced_memory()

@@ -5,9 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
+from sklearn.preprocessing import StandardScaler
 
 from citation_helpers import draw_citations
-from nodeproof import Problem
+from nodeproof import NodeClassifier, Problem
+from nodeproof.datasets import make_planted
 from nodeproof.graph import Graph
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import BlockCADO
@@ -263,6 +265,17 @@ def test_weak_features_are_averaged_over_links_that_stay_in_the_class():
     assert tuned.setting.term.hops > 0
     chosen = accuracy_with(nodes, texts, tuned.setting)
     assert chosen > accuracy_with(nodes, texts, Setting(Softmax(hops=0), 0.0)) + 0.2
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_standardised_features_are_still_told_by_their_covariances(seed):
+    """One unlucky fold of eighteen labels, some of them wrong, does not end the race."""
+    data = make_planted(
+        *(3, 300), p=0.02, q=0.01, omega=0.3, label_ratio=0.1, label_accuracy=0.8, random_state=seed
+    )
+    X = StandardScaler().fit_transform(data.X)
+    clf = NodeClassifier(random_state=0).fit(X, data.y, graph=data.graph)
+    assert (clf.predict() == data.y_true).mean() > 0.85
 
 
 def test_without_a_graph_there_are_no_links_to_trust():

@@ -28,9 +28,9 @@ from nodeproof.memory import available_memory, size_text
 
 __all__ = ["BROKEN", "Archive", "Header", "open_npz", "read_npy_header"]
 
-#: how a damaged archive may end, beside ValueError; zipfile raises NotImplementedError for a
-#: compression that it does not know
-BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
+#: how a damaged archive may end, beside ValueError; zipfile raises RuntimeErrors for a part that
+#: is encrypted, or compressed in a way that it does not know
+BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
 
 _SUFFIX = ".npy"
 # The list of what is in the archive: some thousand arrays.

@@ -242,7 +242,7 @@ def _race(
 ) -> Tuned:
     """Return the better of what is best so far and another setting.
 
-    The other gives up after the first fold where it is no better there.
+    The other gives up where it is worse by two standard errors on the folds so far.
     """
     held = best.held
     lowest = held.best_losses(best.logs)
@@ -253,7 +253,7 @@ def _race(
         there = np.isfinite(losses)
         if len(rows) == len(held.y) or not there.any():
             continue
-        if not held.is_better(losses, lowest, errors=0.0):
+        if held.is_better(lowest, losses, errors=2.0):
             best.losses[str(setting)] = float(losses[there].mean())
             return best
     other = _judge(setting, held, rows)
