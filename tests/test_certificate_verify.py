@@ -103,11 +103,13 @@ def test_changed_factors_are_refused(graph_proof):
         replace(f, a=changed(f.a, (0, other), f.a[0, other] + 3.0)),
         replace(f, a=changed(f.a, (0, other), np.nan)),
         replace(f, a=changed(f.a, (0, other), np.inf)),
+        replace(f, a=1e200 * f.a),
         replace(f, a=f.a[1:]),
         replace(f, a=3.0 * f.a),
         replace(f, g=changed(f.g, (0, 1), 0.0)),
         replace(f, g=-f.g),
         replace(f, g=2.0 * f.g),
+        replace(f, g=1e300 * f.g),
         replace(f, g=f.g + 0.1 * np.eye(3)),
         replace(f, g=np.full_like(f.g, np.nan)),
         replace(f, g=f.g[:2, :2]),
@@ -141,6 +143,7 @@ def test_changed_matrices_of_signs_are_refused():
         gamma[:, 1:],
         np.zeros((2, 2)),
         np.full_like(gamma, np.inf),
+        1e300 * gamma,
     ):
         refused(with_dual(proof, gamma=bad))
 

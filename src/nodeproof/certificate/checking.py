@@ -24,6 +24,10 @@ Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 _UNIT = 2.0**-53
+
+# The squares of larger numbers would not be finite, summed up.
+_LARGEST = 1e140
+
 _DENSE = 4001
 _FAILURE = 1e-9
 # Lanczos ends after so many steps where that proves the matrix semidefinite, else after so many,
@@ -105,8 +109,8 @@ def _malformed(A: sp.csr_array, instance: Instance, labels: Labels, dual: Dual) 
     n, K = instance.costs.shape
     scales = [instance.w, instance.wt]
     arrays = (instance.eta, instance.costs, scales, dual.nu, dual.r, dual.sigma, A.data)
-    if any(not np.isfinite(np.asarray(x, dtype=np.float64)).all() for x in arrays):
-        return "some numbers are not finite"
+    if not all((np.abs(np.asarray(x, dtype=np.float64)) <= _LARGEST).all() for x in arrays):
+        return "some numbers are too large to check, or not finite"
     shapes = (A.shape, labels.shape, dual.nu.shape, dual.r.shape, dual.sigma.shape)
     if shapes != ((n, n), (n,), (n,), (K, n), (K,)) or instance.eta.shape != (n,):
         return "shapes do not fit together"
@@ -131,16 +135,16 @@ def _malformed_signs(gamma: Factors | Array | None, n: int, K: int) -> str:
             return "the prices of signs have wrong shapes"
         if not ((gamma.labels >= 0) & (gamma.labels < K)).all():
             return "the prices of signs name a class that there is not"
-        if not ((a >= 0).all() and (g >= 0).all() and np.isfinite(a.sum()) and g.sum() < np.inf):
-            return "the prices of signs are negative somewhere"
+        if not all(((x >= 0) & (x <= _LARGEST ** (1 / 3))).all() for x in (a, g)):
+            return "the prices of signs are negative somewhere, or too large to check"
         if not (np.array_equal(g, g.T) and not np.diagonal(g).any()):
             return "the prices of signs are not symmetric"
         return ""
     if gamma.shape not in ((n, n), (K, n, n)):
         return "the prices of signs have wrong shapes"
     for block in gamma.reshape(-1, n, n):
-        if not (block >= 0).all() or not np.isfinite(block).all():
-            return "the prices of signs are negative somewhere"
+        if not ((block >= 0) & (block <= _LARGEST)).all():
+            return "the prices of signs are negative somewhere, or too large to check"
         if not np.array_equal(block, block.T) or np.diagonal(block).any():
             return "the prices of signs are not symmetric"
     return ""
