@@ -22,6 +22,8 @@ from peers.cells import Cell, judge, measure
 from peers.registry import Data, Split
 from peers.report import markdown, mean_interval, paired, summarise, write_report
 
+pytestmark = pytest.mark.filterwarnings("ignore:stopped after")
+
 PEER_NAMES = [
     name
     for name, peer in PEERS.items()

@@ -22,6 +22,8 @@ from nodeproof.metrics import expected_calibration_error, matched_accuracy
 from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Covariance, Labels, covariance
 
+pytestmark = pytest.mark.filterwarnings("ignore:what was given does not tell")
+
 EXPECTED_FAILURES = {
     "check_classifiers_classes": (
         "trains on the classes −1 and 1, but −1 means unknown here; scikit-learn exempts its own "

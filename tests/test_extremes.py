@@ -17,6 +17,12 @@ from nodeproof.errors import InputError
 from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Covariance, Gaussian, Labels, Softmax
 
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the fit has averaged features"),
+    pytest.mark.filterwarnings("ignore:predict.X. judges new nodes"),
+    pytest.mark.filterwarnings("ignore:what was given does not tell"),
+]
+
 SOURCES = ["".join(part) for k in (1, 2, 3) for part in itertools.combinations("GXY", k)]
 
 

@@ -18,6 +18,8 @@ from nodeproof.io.model import FORMAT_VERSION
 from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, Softmax
 
+pytestmark = pytest.mark.filterwarnings("ignore:the fit has averaged features")
+
 
 @pytest.fixture(scope="module")
 def data():
