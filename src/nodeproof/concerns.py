@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from nodeproof.callers import warn_caller
 from nodeproof.solvers import Result, Status
 from nodeproof.solvers.block import says_nothing
 
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
 
 __all__ = ["warn_of_missing_links", "warn_of_outcome"]
-
-# Warnings point to the line that called the method of the classifier.
-_PREDICT, _FIT = 4, 5
 
 
 def warn_of_missing_links(clf: NodeClassifier, n_new: int) -> None:
@@ -34,32 +31,27 @@ def warn_of_missing_links(clf: NodeClassifier, n_new: int) -> None:
             "surer of their class than they should be; give their links to fitted nodes"
         )
     if text:
-        warnings.warn(text, UserWarning, stacklevel=_PREDICT)
+        warn_caller(text)
 
 
 def warn_of_outcome(clf: NodeClassifier, result: Result) -> None:
     """Say so where a fit has not settled, tells nothing, or has left classes empty."""
     if result.status is Status.MAX_ITER:
-        warnings.warn(
+        warn_caller(
             f"the fit {result.status} after {result.n_iter} sweeps without settling; raise "
             "max_iter or tol",
             ConvergenceWarning,
-            stacklevel=_FIT,
         )
     if says_nothing(clf.proba_, result.models, clf._given):
-        warnings.warn(
+        warn_caller(
             "what was given does not tell the classes apart: the nodes without a label get "
-            "little more than the proportions of the classes; more labels or features may help",
-            UserWarning,
-            stacklevel=_FIT,
+            "little more than the proportions of the classes; more labels or features may help"
         )
         return
     sizes = np.bincount(clf.proba_.argmax(axis=1), minlength=len(clf.classes_))
     empty = clf.classes_[sizes == 0]
     if len(empty):
-        warnings.warn(
+        warn_caller(
             f"no node was assigned to {len(empty)} of {len(sizes)} classes: "
-            + ", ".join(map(str, empty[:5])),
-            UserWarning,
-            stacklevel=_FIT,
+            + ", ".join(map(str, empty[:5]))
         )

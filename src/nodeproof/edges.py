@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof import kernels
+from nodeproof.callers import warn_caller
 from nodeproof.errors import InputError
 from nodeproof.memory import check_free
 
@@ -95,9 +95,7 @@ def check_csr(matrix: Any) -> None:
 
 def warn_directed() -> None:
     """Say that links go one way only, and what is made of it."""
-    warnings.warn(
+    warn_caller(
         "the graph is directed; it is made symmetric: a link either way counts, weights by their "
-        "maximum",
-        UserWarning,
-        stacklevel=4,
+        "maximum"
     )

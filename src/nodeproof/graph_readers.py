@@ -54,7 +54,7 @@ class NamedGraph:
 
 
 def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
-    """Return the graph as a CSR array, as it stands; see :func:`~nodeproof.adjacency`."""
+    """Return the graph as a CSR array, as it stands; see :mod:`nodeproof.adjacency`."""
     graph = plain(graph.matrix if isinstance(graph, NamedGraph) else graph)
     if sp.issparse(graph):
         if graph.ndim != 2:

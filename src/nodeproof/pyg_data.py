@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from nodeproof.callers import warn_caller
 from nodeproof.edges import from_edges
 from nodeproof.errors import InputError
 from nodeproof.tensors import plain
@@ -94,11 +94,9 @@ def _read_weights(data: Any, name: str | None) -> NDArray[np.float64] | None:
     if held is None:
         held = getattr(data, "edge_attr", None)
         if held is not None and np.ndim(held) == 2 and held.shape[1] != 1:
-            warnings.warn(
+            warn_caller(
                 f"edge_attr has {held.shape[1]} columns, which no weight can be told from: every "
-                "link counts one; put weights into data.edge_weight",
-                UserWarning,
-                stacklevel=2,
+                "link counts one; put weights into data.edge_weight"
             )
             return None
     if held is None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
+from nodeproof.callers import warn_caller
 from nodeproof.choices.base import Choices
 from nodeproof.choices.settings import is_convex
 from nodeproof.counting import Counted, count_classes
@@ -69,4 +69,4 @@ def _check_threshold(family: Family, counted: Counted) -> None:
     if 2 * K > counted.surplus > 1:
         raise InputError(f"at the threshold {t:g} classes fall apart, into {K} and more: {advice}")
     if K == 1 and t < graph.density:
-        warnings.warn(f"at the threshold {t:g} all is one class: {advice}", stacklevel=6)
+        warn_caller(f"at the threshold {t:g} all is one class: {advice}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
+from nodeproof.callers import warn_caller
 from nodeproof.datasets.dataset import Dataset
 from nodeproof.datasets.fetching import cache_folder, fetch, forget, record_of
 from nodeproof.datasets.formats import recognise
@@ -120,10 +120,8 @@ def _from_cache(source: Source, split: int | str | None, progress: Any) -> Datas
             raise InputError(f"what {source.home} sent cannot be read: {error}") from None
         raise
     for path in trusted:
-        warnings.warn(
+        warn_caller(
             f"no checksum of {source.home}/{path.name} is known: this first download is trusted, "
-            f"and its sha256 kept in {record_of(path)}",
-            UserWarning,
-            stacklevel=3,
+            f"and its sha256 kept in {record_of(path)}"
         )
     return data

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import warnings
 from pathlib import Path
 from typing import IO, Any, Self
 
+from nodeproof.callers import warn_caller
 from nodeproof.errors import InputError
 from nodeproof.io.atomic import atomic_path
 
@@ -90,11 +90,7 @@ class WorkFolder:
             state = None
         if isinstance(state, dict) and state.get("signature") == self.signature:
             return state
-        warnings.warn(
-            f"{self.path} was begun with another input or other options: starting afresh",
-            UserWarning,
-            stacklevel=4,
-        )
+        warn_caller(f"{self.path} was begun with another input or other options: starting afresh")
         return {}
 
     def _open_lock(self) -> IO[bytes]:

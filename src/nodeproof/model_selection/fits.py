@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
 from nodeproof import threads
+from nodeproof.callers import warn_caller
 from nodeproof.errors import InputError
 from nodeproof.inputs import encode_labels
 from nodeproof.model_selection.scores import Score, positions
@@ -179,7 +180,7 @@ def run(
             for text, category in outcome.warned:
                 if (text, category) not in warned:
                     warned.add((text, category))
-                    warnings.warn(text, category, stacklevel=3)
+                    warn_caller(text, category)
             yield number, outcome
 
 
