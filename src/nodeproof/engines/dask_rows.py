@@ -99,9 +99,7 @@ class DaskRows:
             raise InputError("a sum of norms is not worked on by a cluster: leave engine at None")
         if totals is None:
             totals = self.sums().totals
-        found = self._surely(lambda: self._sweep(models, temperature, totals))
-        self._note(lambda: self._sweep(models, temperature, totals))
-        return found
+        return self._change(DaskRows._sweep, models, temperature, totals)
 
     def agreement(self, labels: NDArray[np.int64]) -> Array:
         """Return how much of each label each class holds, shape (K, K)."""
@@ -112,8 +110,7 @@ class DaskRows:
 
     def reorder(self, order: NDArray[np.int64]) -> None:
         """Let column i be what was column order[i]."""
-        self._surely(lambda: self._all("reorder", order))
-        self._note(lambda: self._all("reorder", order))
+        self._change(DaskRows._all, "reorder", order)
 
     def energy(self, models: Models, temperature: float) -> float:
         """Return what rows and terms add to the free energy, without the links."""
@@ -189,8 +186,8 @@ class DaskRows:
             self._states.append(done)
             told.append(engine._submit(home, attrgetter("piece"), done))
         self._tell(dict(enumerate(told)))
-        for again in self._since:
-            again()
+        for work, arguments in self._since:
+            work(self, *arguments)
 
     def _tell(self, pieces: dict[int, Any]) -> None:
         for p, piece in pieces.items():
@@ -272,11 +269,14 @@ class DaskRows:
             change += kernels.take_cells(len(changes), moved, mass, changes, totals, links)
         return change / layout.n_nodes, links
 
-    def _note(self, work: Callable[[], Any]) -> None:
-        """Keep in mind what was done, or fetch the rows if the last time is long ago."""
-        self._since.append(work)
+    def _change(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Let the parts change rows, and keep it in mind or fetch them, if that is long ago."""
+        found = self._surely(lambda: work(self, *arguments))
+        # Methods that are not bound: a cycle would keep the rows on the workers for longer.
+        self._since.append((work, arguments))
         if time.monotonic() - self._anchored > _ANCHOR_EVERY:
             self.fetch()
+        return found
 
 
 def _term_costs(problem: Problem, models: Models, others: list[int], lo: int, hi: int) -> Array:
