@@ -285,3 +285,23 @@ def test_a_packed_file_that_memory_cannot_hold_is_refused(
 def test_a_broken_gz_is_an_error(write: Write, broken: Callable[[bytes], bytes]) -> None:
     edges = write("e.csv.gz", broken(gzip.compress(b"a,b\nb,c\n" * 100)))
     assert refusal(edges).startswith(f"cannot read {edges}")
+
+
+@pytest.mark.parametrize("found", ["1,20", "-1.234,50", ",5"])
+def test_a_decimal_comma_is_recognised(write: Write, found: str) -> None:
+    edges = write("e.csv", f"source;target;amount\na;b;1\nb;c;{found}\n")
+    message = refusal(edges, weight="amount")
+    assert message.endswith(f"got {found!r}; if this is a decimal comma, write a point instead")
+    assert f"{edges}, line 3, column 'amount'" in message
+    features = write("f.csv", f"node;x\na;1\nb;{found}\nc;2\n")
+    message = refusal(write("e2.csv", "a,b\nb,c\n"), features)
+    assert message.endswith("; if this is a decimal comma, write a point instead")
+
+
+def test_a_weight_that_is_a_word_is_no_name_of_a_node(write: Write) -> None:
+    message = refusal(write("e.csv", "source,target,weight\na,b,1\nb,c,much\n"))
+    assert message.endswith("got 'much'")
+    features = write("f.csv", "node,x\na,1\nb,much\nc,2\n")
+    message = refusal(write("e2.csv", "a,b\nb,c\n"), features)
+    assert message.endswith("got 'much'; if this column names the nodes, say so with --node, "
+                            "else take it out")  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from nodeproof.io.npz import BROKEN
 
 __all__ = [
     "UNREADABLE",
+    "BadNumber",
     "TableFile",
     "bad_number",
     "count_of",
@@ -26,6 +28,8 @@ __all__ = [
 ]
 
 _TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".edges")
+# 1,20 and 1.234,50
+_DECIMAL_COMMA = re.compile(r"[+-]?([0-9]*|[0-9]{1,3}(\.[0-9]{3})+),[0-9]+")
 
 
 class TableFile(Protocol):
@@ -112,18 +116,31 @@ def finite_matrix(
     return matrix
 
 
-def bad_number(file: TableFile, row: int, column: int) -> InputError:
+class BadNumber(InputError):
+    """A cell that should hold a finite number and does not.
+
+    Attributes
+    ----------
+    unexplained : bool
+        Whether it holds something, and the message has no hint what that may be.
+    """
+
+    def __init__(self, problem: str, found: str, hint: str) -> None:
+        shown = repr(found) if found else "nothing"
+        super().__init__(f"{problem}, got {shown}" + (f"; {hint}" if hint else ""))
+        self.unexplained = bool(found) and not hint
+
+
+def bad_number(file: TableFile, row: int, column: int) -> BadNumber:
     """Return the error for a cell that should hold a finite number and does not."""
     found = file.cell(row, column)
     hint = ""
-    if row == 0 and file.names[column] == unnamed(column):
-        hint = "; if this line names the columns, use --header"
-    elif found:
-        hint = "; if this column names the nodes, say so with --node, else take it out"
-    return InputError(
-        f"{file.place(row)}, column {file.names[column]!r}: expected a finite number, "
-        f"got {repr(found) if found else 'nothing'}{hint}"
-    )
+    if _DECIMAL_COMMA.fullmatch(found):
+        hint = "if this is a decimal comma, write a point instead"
+    elif row == 0 and file.names[column] == unnamed(column):
+        hint = "if this line names the columns, use --header"
+    place = f"{file.place(row)}, column {file.names[column]!r}"
+    return BadNumber(f"{place}: expected a finite number", found, hint)
 
 
 def unnamed(column: int) -> str:

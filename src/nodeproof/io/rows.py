@@ -22,7 +22,7 @@ from nodeproof.io.columns import (
     labels_have_header,
     position,
 )
-from nodeproof.io.files import TableFile, count_of, unnamed
+from nodeproof.io.files import BadNumber, TableFile, count_of, unnamed
 from nodeproof.io.keys import Keys
 from nodeproof.io.links import notes_on_text
 from nodeproof.io.text import TextFile
@@ -191,7 +191,14 @@ def read_features(file: TableFile, links: Keys, header: bool | None, node: Colum
             file.use_header()
     id_column = find_column(file, node, NODES)
     others = [i for i in range(len(file.names)) if i != id_column]
-    (ids,), X = file.read([id_column], others)
+    try:
+        (ids,), X = file.read([id_column], others)
+    except BadNumber as error:
+        if not error.unexplained:
+            raise
+        raise InputError(
+            f"{error}; if this column names the nodes, say so with --node, else take it out"
+        ) from None
     keys = Keys.of_texts(file.path, ids, file.place)
     _refuse_repeats(keys)
     used = range(len(file.names))
