@@ -258,3 +258,12 @@ def test_broken_archives_are_errors(write: Write, tmp_path: Path) -> None:
     np.save(tmp_path / "one.npy", np.eye(3))
     edges = (tmp_path / "one.npy").rename(tmp_path / "one.npz")
     assert refusal(edges).startswith(f"cannot read {edges}")
+
+
+def test_a_third_column_of_numbers_in_parquet_may_be_the_weight(tmp_path: Path) -> None:
+    columns = {"from": ["a", "b"], "to": ["b", "c"]}
+    pq.write_table(pa.table(columns | {"amount": [1.5, 2.0]}), tmp_path / "e.parquet")
+    (note,) = read_tables(tmp_path / "e.parquet").notes
+    assert note == "not used of e.parquet: amount; if it is the weight, use --weight amount"
+    pq.write_table(pa.table(columns | {"kind": ["x", "y"]}), tmp_path / "e.parquet")
+    assert read_tables(tmp_path / "e.parquet").notes == ["not used of e.parquet: kind"]

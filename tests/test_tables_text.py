@@ -305,3 +305,30 @@ def test_a_weight_that_is_a_word_is_no_name_of_a_node(write: Write) -> None:
     message = refusal(write("e2.csv", "a,b\nb,c\n"), features)
     assert message.endswith("got 'much'; if this column names the nodes, say so with --node, "
                             "else take it out")  # fmt: skip
+
+
+def test_a_header_that_was_taken_for_a_link_explains_missing_features(write: Write) -> None:
+    edges = write("e.csv", "Von;Nach;Betrag\na;b;1,2\nb;c;2,1\n")
+    message = refusal(edges, write("f.csv", "Kunde;x\na;1\nb;2\nc;3\n"))
+    assert message.startswith("2 nodes without a row in")
+    assert message.endswith("; if the first line of e.csv names the columns, use --header")
+    # Not where other nodes are missing, nor where the user has said that it is a link.
+    assert "--header" not in refusal(edges, write("f.csv", "node;x\nVon;1\nNach;2\na;3\n"))
+    assert "--header" not in refusal(edges, write("f.csv", "a;1\nb;2\nc;3\n"), header=False)
+    edges = write("e.csv", "a,b\nb,c\n")
+    assert "--header" not in refusal(edges, write("f.csv", "node,x\nc,3\n"))
+
+
+def test_a_third_column_of_numbers_under_a_name_may_be_the_weight(write: Write) -> None:
+    edges = write("e.csv", "from_customer,to_customer,net amount\na,b,1.5\nb,c,2\n")
+    (note,) = read_tables(edges).notes
+    assert note == "not used of e.csv: net amount; if it is the weight, use --weight 'net amount'"
+    assert read_tables(edges, weight="net amount").notes == []
+    for content in (
+        "from,to,kind\na,b,likes\nb,c,knows\n",
+        "from,to,amount,year\na,b,1.5,1999\nb,c,2,2000\n",
+        "from,to,amount,weight\na,b,1.5,1\nb,c,2,3\n",
+    ):
+        (note,) = read_tables(write("e.csv", content)).notes
+        assert note.startswith("not used of e.csv: ")
+        assert "--weight" not in note

@@ -17,7 +17,7 @@ from nodeproof.io.npz import BROKEN
 
 __all__ = [
     "UNREADABLE",
-    "BadNumber",
+    "BadNumberError",
     "TableFile",
     "bad_number",
     "count_of",
@@ -116,7 +116,7 @@ def finite_matrix(
     return matrix
 
 
-class BadNumber(InputError):
+class BadNumberError(InputError):
     """A cell that should hold a finite number and does not.
 
     Attributes
@@ -131,7 +131,7 @@ class BadNumber(InputError):
         self.unexplained = bool(found) and not hint
 
 
-def bad_number(file: TableFile, row: int, column: int) -> BadNumber:
+def bad_number(file: TableFile, row: int, column: int) -> BadNumberError:
     """Return the error for a cell that should hold a finite number and does not."""
     found = file.cell(row, column)
     hint = ""
@@ -140,7 +140,7 @@ def bad_number(file: TableFile, row: int, column: int) -> BadNumber:
     elif row == 0 and file.names[column] == unnamed(column):
         hint = "if this line names the columns, use --header"
     place = f"{file.place(row)}, column {file.names[column]!r}"
-    return BadNumber(f"{place}: expected a finite number", found, hint)
+    return BadNumberError(f"{place}: expected a finite number", found, hint)
 
 
 def unnamed(column: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from nodeproof.io.columns import (
     labels_have_header,
     position,
 )
-from nodeproof.io.files import BadNumber, TableFile, count_of, unnamed
+from nodeproof.io.files import BadNumberError, TableFile, count_of, unnamed
 from nodeproof.io.keys import Keys
 from nodeproof.io.links import notes_on_text
 from nodeproof.io.text import TextFile
@@ -56,7 +56,12 @@ class FeatureRows:
         """Make rows from a matrix whose columns have no names."""
         return cls(keys, X, [unnamed(column) for column in range(X.shape[1])], [])
 
-    def placed(self, nodes: NDArray[Any], ids: NDArray[Any]) -> NDArray[Any] | sp.csr_array:
+    def placed(
+        self,
+        nodes: NDArray[Any],
+        ids: NDArray[Any],
+        why_missing: Callable[[NDArray[np.bool_]], str] | None = None,
+    ) -> NDArray[Any] | sp.csr_array:
         """Return the features in the order of the ids; each must have one row.
 
         Parameters
@@ -65,6 +70,8 @@ class FeatureRows:
             The node of each row.
         ids : ndarray of shape (n,)
             All nodes.
+        why_missing : callable, optional
+            Returns what the message on missing rows should add, given which nodes have none.
 
         Returns
         -------
@@ -73,10 +80,11 @@ class FeatureRows:
         missing = np.ones(len(ids), dtype=bool)
         missing[nodes] = False
         if missing.any():
+            why = "" if why_missing is None else why_missing(missing)
             raise InputError(
                 f"{count_of(missing.sum(), 'node')} without a row in {self.keys.path}: "
                 f"{some(ids[missing])}; features cannot be guessed: add the rows, or remove "
-                "these nodes from the other files"
+                f"these nodes from the other files{why}"
             )
         if sp.issparse(self.X):
             return self.X[np.argsort(nodes)]
@@ -193,7 +201,7 @@ def read_features(file: TableFile, links: Keys, header: bool | None, node: Colum
     others = [i for i in range(len(file.names)) if i != id_column]
     try:
         (ids,), X = file.read([id_column], others)
-    except BadNumber as error:
+    except BadNumberError as error:
         if not error.unexplained:
             raise
         raise InputError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +172,8 @@ def read_tables(
         notes += graph_notes + _isolated(files, nodes, ids, strict)
     tables = Tables(ids, graph, notes=notes)
     if feature_rows is not None:
-        X = feature_rows.placed(nodes[1], ids)
+        why = partial(links.why_missing, nodes[0]) if isinstance(links, Links) else None
+        X = feature_rows.placed(nodes[1], ids, why)
         tables = replace(tables, X=X, feature_names=feature_rows.names)
     if label_rows is not None:
         y = label_rows.placed(nodes[-1], len(ids), known_as_unknown)
