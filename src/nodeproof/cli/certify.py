@@ -17,12 +17,15 @@ from nodeproof import NodeClassifier, __version__
 from nodeproof.certificate import Certificate, Stage
 from nodeproof.cli.console import LiveLine, note, screen
 from nodeproof.cli.documents import as_text, print_document
+from nodeproof.cli.earlier import is_about
 from nodeproof.cli.models import find_model
 from nodeproof.errors import MissingExtraError
 from nodeproof.io import atomic_folder, atomic_path
 from nodeproof.io.regular import check_writable
 
 __all__ = ["draw_certificate", "run_certify"]
+
+_OTHER_FIT = "{file} is about another fit than {model}; `nodeproof certify` makes a new one"
 
 
 def run_certify(
@@ -32,7 +35,7 @@ def run_certify(
     folder = model if model.is_dir() else model.parent
     if verify:
         file = folder / "certificate.npz" if model.is_dir() else model
-        _verify(file, as_json)
+        _verify(file, folder / "model.npz" if model.is_dir() else None, as_json)
         return
     clf = NodeClassifier.load(find_model(model))
     check_writable(folder)
@@ -97,26 +100,31 @@ def draw_certificate(proof: Certificate, path: Path) -> Path:
     return path
 
 
-def _verify(file: Path, as_json: bool) -> None:
+def _verify(file: Path, model: Path | None, as_json: bool) -> None:
+    """Say whether a certificate holds, and is about the model beside it if there is one."""
     began = time.perf_counter()
     proof = Certificate.load(file)
     found = proof.verify()
+    holds, reason = found.holds, found.reason
+    if holds and model is not None and model.is_file():
+        holds = is_about(proof, NodeClassifier.load(model))
+        reason = "" if holds else _OTHER_FIT.format(file=file, model=model)
     summary = {
         "nodeproof": __version__,
         "status": proof.status,
-        "confirmed": found.holds,
-        "reason": found.reason,
+        "confirmed": holds,
+        "reason": reason,
         "objective": proof.objective,
         "lower_bound": found.lower_bound,
         "seconds": round(time.perf_counter() - began, 3),
     }
     if as_json:
         print_document(summary)
-    elif found.holds:
+    elif holds:
         screen.print(f"confirmed: {escape(proof.explain())}", soft_wrap=True)
     else:
-        screen.print(f"refused: {escape(found.reason)}", soft_wrap=True)
-    if not found.holds:
+        screen.print(f"refused: {escape(reason)}", soft_wrap=True)
+    if not holds:
         sys.exit(1)
 
 

@@ -24,6 +24,7 @@ from nodeproof.cli.console import (
     screen,
 )
 from nodeproof.cli.documents import as_text, print_document
+from nodeproof.cli.earlier import outdated_files
 from nodeproof.cli.given import read_given
 from nodeproof.cli.results import summarise, write_predictions, write_query
 from nodeproof.errors import InputError, MissingExtraError
@@ -72,7 +73,7 @@ def run_fit(
     as_json: bool,
     command: str,
 ) -> None:
-    """Read the files, fit, and write three files, or a page too, to the folder ``out``."""
+    """Read the files, fit, and write what was found to the folder ``out``."""
     began = time.perf_counter()
     if report:
         check_jinja()
@@ -116,21 +117,23 @@ def run_fit(
         clf.feature_names_in_ = np.array(given.feature_names, dtype=object)
     if progress.spent:
         notes.append(f"the time budget of {time_budget:g} s is spent: the fit was stopped early")
+    on_disk = isinstance(given.graph, GraphFolder)
+    proven = report and proof_budget and not on_disk and clf.status_ != Status.INTERRUPTED
+    written = ["predictions.csv", "summary.json", "model.npz"]
+    written += ["query.csv"] if query else []
+    written += ["report.html"] if report else []
+    written += ["certificate.npz"] if proven else []
+    outdated = outdated_files(out, written, (edges, features, labels))
+    if outdated:
+        notes.append(f"removed from {out}, as an earlier fit's: {', '.join(outdated)}")
     summary = summarise(clf, given, notes, seed, time.perf_counter() - began)
     asked = clf._query(query, "informative") if query else None
     if asked is not None:
         summary["query"] = [str(given.names(node, node + 1)[0]) for node in asked[0]]
-    written = ["predictions.csv", "summary.json", "model.npz"]
-    on_disk = isinstance(given.graph, GraphFolder)
-    proof = None
-    if report:
-        written.append("report.html")
-        if proof_budget and not on_disk and clf.status_ != Status.INTERRUPTED:
-            proof = _look_for_proof(clf, proof_budget, show=not as_json)
-            written.append("certificate.npz")
+    proof = _look_for_proof(clf, proof_budget, show=not as_json) if proven else None
     if report or not on_disk:
         clf._findings = replace(clf._find(), command=command, notes=notes)
-    with atomic_folder(out) as temporary:
+    with atomic_folder(out, without=outdated) as temporary:
         if report:
             clf.report(temporary / "report.html")
         if proof is not None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from nodeproof import NodeClassifier, __version__
 from nodeproof.certificate import Certificate
-from nodeproof.certificate.instance import Instance
 from nodeproof.cli.console import note, screen
 from nodeproof.cli.documents import print_document
+from nodeproof.cli.earlier import is_about
 from nodeproof.cli.models import find_model
 
 __all__ = ["run_report"]
@@ -34,10 +32,8 @@ def _certificate_of(clf: NodeClassifier, file: Path) -> Certificate | None:
     """Return the certificate beside a model, unless it is that of another one."""
     if not file.is_file():
         return None
-    proof, problem = Certificate.load(file), clf._saved_problem
-    if not isinstance(problem, Instance) or proof.instance is None:
-        return proof
-    if not np.array_equal(proof.instance.costs, problem.costs):
+    proof = Certificate.load(file)
+    if not is_about(proof, clf):
         note(f"{file} is about another fit and is left out; `nodeproof certify` makes a new one")
         return None
     return proof

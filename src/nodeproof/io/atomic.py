@@ -9,7 +9,7 @@ import shutil
 import signal
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -72,24 +72,26 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = _temporary_sibling(final)
     file = temporary / final.name
     with _naming(path), _removing(temporary):
-        temporary.mkdir(_PRIVATE)
+        _make(temporary, _PRIVATE, path)
         yield file
         _finish(file)
         _replace(file, final)
 
 
 @contextmanager
-def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_folder(path: str | os.PathLike[str], without: Iterable[str] = ()) -> Iterator[Path]:
     """Yield a temporary folder whose files move into ``path`` once the block has succeeded.
 
     No file appears before all of them are complete. A new folder appears in one step; into one
     that exists already the files are moved one by one, with the permissions of those that they
-    replace, and its other files stay.
+    replace, and its other files stay, but for those named.
 
     Parameters
     ----------
     path : str or path
         The folder; it is made if it is not there, but its parent must exist.
+    without : iterable of str
+        Names of files there that go when the others come.
 
     Yields
     ------
@@ -114,12 +116,12 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = _temporary_sibling(final / final.name if final.exists() else final)
     with _naming(path), _removing(temporary):
         # What is replaced may be for few eyes; so is what replaces it, from the first byte on.
-        temporary.mkdir(_PRIVATE if final.exists() else _FOLDER_MODE)
+        _make(temporary, _PRIVATE if final.exists() else _FOLDER_MODE, path)
         yield temporary
         for file in _files(temporary):
             _finish(file)
         if final.exists():
-            _move_files(temporary, final)
+            _move_files(temporary, final, without)
         else:
             temporary.rename(final)
 
@@ -133,6 +135,14 @@ def _temporary_sibling(final: Path) -> Path:
     return final.with_name(f".{secrets.token_hex(6)}.{final.name}")
 
 
+def _make(temporary: Path, mode: int, path: str | os.PathLike[str]) -> None:
+    """Make a temporary folder; where there can be none, name what was to be written."""
+    try:
+        temporary.mkdir(mode)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+
+
 def _finish(path: Path) -> None:
     """Wait until a file is on the disk: after a power cut a name without content is no use."""
     with path.open("rb+") as file:
@@ -144,8 +154,11 @@ def _files(folder: Path) -> list[Path]:
     return sorted(found for found in folder.rglob("*") if found.is_file())
 
 
-def _move_files(folder: Path, final: Path) -> None:
+def _move_files(folder: Path, final: Path, without: Iterable[str]) -> None:
     with _undisturbed():
+        # These first: beside what is new they would be taken for a part of it.
+        for name in without:
+            (final / name).unlink(missing_ok=True)
         for file in _files(folder):
             place = final / file.relative_to(folder)
             place.parent.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
