@@ -238,6 +238,52 @@ def test_ids_may_be_numbers_beside_names_and_links_may_have_weights(capsys, data
     assert "20 new nodes without a link" in err
 
 
+@pytest.fixture(scope="module")
+def weighted(parts, folder):
+    """A model of weighted links."""
+    rows = [[*ends, 1.5 + i % 2] for i, ends in enumerate(parts["edges"])]
+    write(folder / "weighted.csv", [["source", "target", "amount"], *rows])
+    arguments = ["--weight", "amount", "--labels", folder / "labels.csv"]
+    with pytest.raises(SystemExit) as ended:
+        main(["fit", *map(str, [folder / "weighted.csv", *arguments, "--out", folder / "w"])])
+    assert not ended.value.code
+    return folder / "w"
+
+
+def notes_of(capsys, *arguments) -> list[str]:
+    code, out, err = run(capsys, "predict", *arguments, "--json")
+    assert code == 0, err
+    return json.loads(out)["notes"]
+
+
+def test_weights_are_asked_for_if_the_model_was_fitted_to_weights(
+    capsys, parts, folder, weighted, tmp_path
+):
+    rows = [[*ends, 2.5] for ends in parts["new edges"]]
+    edges = write(tmp_path / "e.csv", [["source", "target", "amount"], *rows])
+    given = ["--edges", edges, "--out", tmp_path / "p.csv"]
+    assert notes_of(capsys, weighted, *given) == [
+        "not used of e.csv: amount; if it is the weight, use --weight amount",
+        "the model was fitted to weighted links; if a column has the weights, use --weight",
+    ]
+    assert notes_of(capsys, weighted, *given, "--weight", "amount") == []
+    # To a model without weights, amounts mean nothing.
+    assert notes_of(capsys, folder / "links", *given) == ["not used of e.csv: amount"]
+
+
+def test_links_without_weights_count_as_mean_ones_and_that_is_said(
+    capsys, folder, weighted, tmp_path
+):
+    (note,) = notes_of(
+        capsys, weighted, "--edges", folder / "new_edges.csv", "--out", tmp_path / "p.csv"
+    )
+    assert note.startswith(
+        "the model was fitted to weighted links; those of new_edges.csv have no weights, so each "
+        "counts as the mean, "
+    )
+    assert float(note.rpartition(" ")[2]) == pytest.approx(2, abs=0.01)
+
+
 BAD = [
     (["nowhere"], "there is no model nowhere"),
     ([".", "--edges", "new_edges.csv"], "there is no model model.npz"),
@@ -256,6 +302,10 @@ BAD = [
     (["model", "--features", "short.csv", "--no-header"], "short.csv has 2 features"),
     (["model", "--features", "holes.csv"], "holes.csv, line 2"),
     (["model", "--features", "one.csv", "--edges", "new_edges.csv"], "without a row in one.csv"),
+    (
+        ["model", "--features", "new_features.csv", "--edges", "header.csv"],
+        "if the first line of header.csv names the columns, use --header",
+    ),
     (["links", "--edges", "new_edges.csv", "--out", "model"], "is a folder"),
     (["links", "--edges", "new_edges.csv", "--out", "a/b.csv"], "does not exist"),
     (["links", "--edges", "new_edges.csv", "--out", "links/predictions.csv"], "overwrite"),
@@ -273,6 +323,7 @@ def test_bad_input_gives_one_line_and_exit_code_two(
         (tmp_path / name).symlink_to(folder / name)
     write(tmp_path / "strangers.csv", [["source", "target"], ["ann", "bob"], ["bob", "eve"]])
     write(tmp_path / "negative.csv", [[*"uvw"], ["new", "user 001", 1], ["new", "user 002", -1]])
+    write(tmp_path / "header.csv", [["Von", "Nach"], *parts["new edges"]])
     write(tmp_path / "lacking.csv", [["node", *"abcde"], ["new", *"12345"]])
     write(tmp_path / "twice.csv", [["node", *"abcdefa"], ["new", *"1234567"]])
     write(tmp_path / "short.csv", [["new", "1", "2"]])

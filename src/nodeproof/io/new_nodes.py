@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,13 +81,14 @@ def read_new_nodes(
     names : list of m str, optional
         The columns that the model was fitted to; without any, the features are not looked at.
     unit : float
-        Weight of links that come without one.
+        Weight of links that come without one: 1, or the mean of the links fitted to where those
+        have weights.
     header, source, target, weight, node
         As in `nodeproof.io.read_tables`.
     """
     links = None
     if edges is not None:
-        links = read_links(_open(edges), header, source, target, weight)
+        links = _read_links(_open(edges), header, source, target, weight, unit)
     rows = None
     if features is not None:
         known = links.keys if links is not None else _no_keys(Path(features))
@@ -112,7 +115,8 @@ def read_new_nodes(
             notes.append(f"{count_of(alone, 'new node')} without a link to a fitted node")
     X = None
     if rows is not None and names is not None:
-        X = _place_features(rows, nodes[-1], ids, fresh, place, names, notes)
+        why = None if links is None else partial(links.why_missing, nodes[0])
+        X = _place_features(rows, nodes[-1], ids, fresh, place, names, notes, why)
     return NewNodes(ids[fresh], X, matrix, notes)
 
 
@@ -123,6 +127,25 @@ def _open(path: PathLike) -> TableFile:
     if file_kind(file) == "npz":
         raise InputError(f"{file} has no ids of nodes: new nodes need a table, such as .csv")
     return open_table(file)
+
+
+def _read_links(
+    file: TableFile,
+    header: bool | None,
+    source: Column,
+    target: Column,
+    weight: Column,
+    unit: float,
+) -> Links:
+    """Read the links, and say so where the model was fitted to weights and they have none."""
+    weighted = unit != 1.0
+    links = read_links(file, header, source, target, weight, suggest_weight=weighted)
+    if weighted and links.weight is None:
+        hint = f"those of {file.path.name} have no weights, so each counts as the mean, {unit:g}"
+        if len(file.names) > 2:
+            hint = "if a column has the weights, use --weight"
+        links.notes.append(f"the model was fitted to weighted links; {hint}")
+    return links
 
 
 def _no_keys(path: Path) -> Keys:
@@ -184,6 +207,7 @@ def _place_features(
     place: NDArray[np.int64],
     names: list[str],
     notes: list[str],
+    why_missing: Callable[[NDArray[np.bool_]], str] | None,
 ) -> NDArray[Any]:
     """Return the features of the new nodes in the order of the model's columns, (n_new, m)."""
     columns = _match_columns(rows, names, notes)
@@ -194,10 +218,11 @@ def _place_features(
     missing = fresh.copy()
     missing[nodes] = False
     if missing.any():
+        why = "" if why_missing is None else why_missing(missing)
         raise InputError(
             f"{count_of(int(missing.sum()), 'new node')} without a row in {rows.keys.path}: "
             f"{some(ids[missing])}; features cannot be guessed: add the rows, or remove these "
-            "nodes from the links"
+            f"nodes from the links{why}"
         )
     X = np.empty((int(fresh.sum()), len(columns)))
     X[place[nodes[about_new]]] = rows.X[about_new][:, columns]
