@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -191,10 +190,29 @@ def _wilson(
     return centre - half, centre + half
 
 
-def _check_rows(y_true: ArrayLike, proba: ArrayLike) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def _check_rows(
+    y_true: ArrayLike, proba: ArrayLike
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return true classes as integers and probabilities as numbers, of the same nodes."""
     truth, probabilities = np.asarray(y_true), np.asarray(proba, dtype=np.float64)
+    if truth.ndim != 1:
+        raise InputError(f"y_true must have one entry a node: got shape {truth.shape}")
     if probabilities.ndim != 2 or len(truth) != len(probabilities):
         raise InputError(
             f"proba must have one row a node: got shape {probabilities.shape} for {len(truth)}"
         )
-    return truth, probabilities
+    K = probabilities.shape[1]
+    numbers = truth
+    if truth.dtype.kind not in "biuf":
+        # Numbers are objects where pandas lets them be missing.
+        held = [value if isinstance(value, int | float) else np.nan for value in truth.tolist()]
+        numbers = np.array(held, dtype=np.float64)
+    fits = (numbers >= 0) & (numbers < K) & (numbers == np.floor(numbers))
+    if not fits.all():
+        row = int(fits.argmin())
+        raise InputError(
+            f"y_true must be column numbers of proba, 0 to {K - 1}, but entry {row} is "
+            f"{truth[row : row + 1].tolist()[0]!r}: give the positions of names among the classes, "
+            "and leave out nodes whose class is unknown"
+        )
+    return numbers.astype(np.int64), probabilities
