@@ -20,6 +20,9 @@ from nodeproof.report import findings as findings_module
 from nodeproof.report.drawing import lay_out
 from nodeproof.report.page import render_report
 from nodeproof.report.reliability import reliability_of
+from nodeproof.report.sections import judged_nodes
+from nodeproof.report.subject import Subject
+from nodeproof.terms import Gaussian
 from nodeproof.tuning.held import Blind
 
 HOSTILE = '</script><script>alert("x")</script>'
@@ -217,6 +220,60 @@ def test_true_labels_judge_nodes_that_had_none(clf, data):
     assert f"true labels of nodes that had none ({unlabelled} nodes)" in page
     with pytest.raises(InputError, match="3 entries for 180 nodes"):
         render_report(clf, y_true=[0, 1, 2])
+
+
+def on_probabilities(page: str) -> str:
+    """Return what a page says of the probabilities."""
+    return re.search(r"How far to believe the probabilities</h2>\s*<p>(.*?)</p>", page)[1]
+
+
+@pytest.fixture(scope="module")
+def lettered(data):
+    y = np.where(data.y >= 0, np.array(["a", "b", "c"])[data.y], "")
+    return NodeClassifier(random_state=0).fit(data.X, y, graph=data.graph)
+
+
+def test_nodes_of_classes_that_were_not_fitted_count_as_wrong(lettered, data):
+    truth = np.array(["a", "b", "c"])[data.y_true].astype("<U2")
+    assert "at their word" in on_probabilities(render_report(lettered, y_true=truth))
+    truth[::3] = "zz"
+    said = on_probabilities(render_report(lettered, y_true=truth))
+    hidden = data.y < 0
+    strange = int((truth[hidden] == "zz").sum())
+    assert "too sure" in said
+    assert f"true class of {strange} nodes of {hidden.sum()} is none of the fitted ones" in said
+    curve = reliability_of(judged_nodes(Subject.of(lettered, None), truth))
+    right = (lettered.labels_ == truth)[hidden].mean()
+    assert curve.right @ curve.counts / curve.counts.sum() == pytest.approx(right)
+    sure = lettered.proba_[hidden].max(axis=1).mean()
+    assert curve.error >= sure - right - 1e-6
+
+
+def test_the_only_class_can_be_wrong(data):
+    clf = NodeClassifier(random_state=0).fit(data.X, np.where(data.y == 0, 0, -1), graph=data.graph)
+    truth = np.where(np.arange(180) % 2, 0, 7)
+    said = on_probabilities(render_report(clf, y_true=truth))
+    assert "too sure" in said
+    assert "none of the fitted ones" in said
+    assert "one class only" in on_probabilities(render_report(clf, y_true=np.zeros(180, int)))
+
+
+def test_true_labels_by_other_names_are_refused(lettered, clf, data):
+    with pytest.raises(InputError, match=r"y_true is one .* has 0, 1, 2, .* are 'a', 'b', 'c'$"):
+        render_report(lettered, y_true=data.y_true)
+    with pytest.raises(InputError, match=r"has '0', '1', '2', the classes are 0, 1, 2$"):
+        render_report(clf, y_true=data.y_true.astype(str))
+
+
+def test_a_page_that_cannot_judge_says_the_true_reason(clf, data):
+    for truth in (data.y, np.full(180, -1)):
+        said = on_probabilities(render_report(clf, y_true=truth))
+        assert said.startswith("No true label was given for a node that had none")
+    deaf = NodeClassifier(terms=[Gaussian()], random_state=0).fit(data.X, data.y, graph=data.graph)
+    said = on_probabilities(render_report(deaf))
+    assert said.startswith("The fit was asked to leave the given labels out")
+    bare = NodeClassifier(3, random_state=0).fit(data.X, graph=data.graph)
+    assert on_probabilities(render_report(bare)).startswith("No labels were given")
 
 
 def test_the_last_certificate_is_shown_without_being_given(tmp_path):

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nodeproof import __version__
 from nodeproof.certificate.verifying import percent as rounded_up
@@ -38,7 +39,11 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
 
 def judged_nodes(subject: Subject, y_true: Any) -> Blind:
-    """Return the nodes that probabilities are judged by: of those with known truth, or blind."""
+    """Return the nodes that probabilities are judged by: of those with known truth, or blind.
+
+    A true class that is none of the fitted ones has the number K, and a column of zeros: whatever
+    such a node is taken for is wrong.
+    """
     clf, findings = subject.clf, subject.findings
     if y_true is None:
         return Blind(findings.judged, findings.told, findings.blind, findings.noise)
@@ -49,12 +54,25 @@ def judged_nodes(subject: Subject, y_true: Any) -> Blind:
     names = {name: code for code, name in enumerate(clf.classes_.tolist())}
     codes = np.full(subject.n, -1)
     if truth.codes is not None:
-        known = np.array([names.get(name, -1) for name in truth.classes.tolist()] + [-1])
+        known = np.array([names.get(name, subject.K) for name in truth.classes.tolist()] + [-1])
+        if (known[:-1] == subject.K).all():
+            raise InputError(
+                f"no label of y_true is one of the classes: it has {_examples(truth.classes)}, "
+                f"the classes are {_examples(clf.classes_)}"
+            )
         codes = known[truth.codes]
     if clf._given is not None:
         codes[clf._given >= 0] = -1
     nodes = np.flatnonzero(codes >= 0)
-    return Blind(nodes, codes[nodes], clf.proba_[nodes], 0.0)
+    proba = clf.proba_[nodes]
+    if (codes == subject.K).any():
+        proba = np.pad(proba, ((0, 0), (0, 1)))
+    return Blind(nodes, codes[nodes], proba, 0.0)
+
+
+def _examples(names: NDArray[Any], most: int = 3) -> str:
+    shown = ", ".join(map(repr, names[:most].tolist()))
+    return shown + (", …" if len(names) > most else "")
 
 
 def tiles(subject: Subject, certificate: Certificate | None) -> list[dict[str, str]]:

@@ -75,14 +75,24 @@ def summary(subject: Subject) -> str:
 
 def reliability(found: ReliabilityCurve | None, judged: Blind, subject: Subject) -> str:
     """Say how far the probabilities can be believed, and how that is known."""
-    if subject.K == 1:
+    text = _verdict(found, judged, subject)
+    if strangers := int((judged.codes == subject.K).sum()):
+        text += (
+            f" The true class of {count_of(strangers, 'node')} of {len(judged.nodes):,} is none of "
+            "the fitted ones: whatever was found there counts as wrong."
+        )
+    return text
+
+
+def _verdict(found: ReliabilityCurve | None, judged: Blind, subject: Subject) -> str:
+    if subject.K == 1 and found is None:
         return "There is one class only: nothing to be uncertain about."
     if subject.clf.temperature == 0:
         return "The fit was asked for hard assignments (temperature 0), not for probabilities."
     if found is None:
         count = len(judged.nodes)
         if count == 0:
-            return "No labels were given, so nothing here can check the probabilities."
+            return f"{_why_unjudged(subject)}, so nothing here can check the probabilities."
         if count < FEWEST:
             return f"{count_of(count, 'label')} are too few to check the probabilities by."
         return "So many labels are wrong that the probabilities cannot be checked by them."
@@ -108,6 +118,14 @@ def reliability(found: ReliabilityCurve | None, judged: Blind, subject: Subject)
             "which is allowed for."
         )
     return text
+
+
+def _why_unjudged(subject: Subject) -> str:
+    if subject.judged_by == "truth":
+        return "No true label was given for a node that had none"
+    if subject.n_labels:
+        return "The fit was asked to leave the given labels out"
+    return "No labels were given"
 
 
 def python_call(clf: NodeClassifier) -> str:
