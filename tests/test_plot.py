@@ -4,7 +4,9 @@ import io
 import sys
 import warnings
 
+import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 
 mpl = pytest.importorskip("matplotlib")
@@ -18,7 +20,9 @@ from nodeproof import NodeClassifier, plot  # noqa: E402
 from nodeproof.datasets import make_planted  # noqa: E402
 from nodeproof.errors import InputError, MissingExtraError  # noqa: E402
 from nodeproof.experiments import Axis, Curve, Panel, Series  # noqa: E402
+from nodeproof.interop import from_tables  # noqa: E402
 from nodeproof.metrics import expected_calibration_error, reliability_curve  # noqa: E402
+from nodeproof.terms import Gaussian  # noqa: E402
 
 NAMES = np.array(["a $tall$ name that goes on and on", "b", "<c>"])
 CURVES = {"ours": ([1, 2, 3], [[0.8, 0.84], [0.9, 0.9], [0.95, 0.97]])}
@@ -95,6 +99,29 @@ def test_the_map_has_every_node_every_name_and_rings_the_suspects(clf, ax):
     assert "3 of 180" in few.get_title()
 
 
+def test_the_map_takes_positions_in_any_order_a_mask_or_no_node(clf):
+    def offsets(nodes):
+        ax = plot.node_map(clf, nodes=nodes, suspects=False, ax=Figure().subplots())
+        return ax.collections[0].get_offsets().tolist(), ax.get_title()
+
+    mask = np.isin(np.arange(180), [3, 70, 150])
+    assert offsets(mask) == offsets([3, 70, 150]) == offsets(np.array([150, 3, 70, 3]))
+    assert offsets([]) == ([], "0 of 180 nodes by the probabilities of their classes")
+    ax = plot.node_map(clf, nodes=[], ax=Figure().subplots())
+    top = max(text.get_position()[1] for text in ax.texts)
+    assert 1.0 < top < ax.get_ylim()[1]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [([0, 180], "node 180, but there are 180"), ([-1], "node -1"), ([0.5], "integers"),
+     (["a"], "integers"), ([[0, 1]], "integers"), (np.ones(7, bool), "mask")],
+)  # fmt: skip
+def test_the_map_refuses_nodes_that_there_are_not(clf, ax, nodes, words):
+    with pytest.raises(InputError, match=f"cannot be drawn: .*{words}"):
+        plot.node_map(clf, nodes=nodes, ax=ax)
+
+
 @pytest.mark.parametrize("K", [1, 2, 14, 45])
 def test_maps_and_matrices_of_few_and_many_classes(K):
     rng = np.random.default_rng(0)
@@ -133,6 +160,75 @@ def test_a_classifier_without_links_has_no_matrix(data, ax):
     assert plot.block_matrix(clf, graph=data.graph, ax=ax) is ax
 
 
+@pytest.fixture(scope="module")
+def named():
+    """Return a graph with names, a fit to it and what its matrix shows."""
+    parts = make_planted(2, 30, p=0.4, q=0.05, random_state=0)
+    graph = nx.from_scipy_sparse_array(parts.graph, edge_attribute=None)
+    graph = nx.relabel_nodes(graph, {v: f"n{(7 * v) % 60:02}" for v in graph})
+    clf = NodeClassifier(random_state=0).fit(parts.X, parts.y, graph=graph)
+    return graph, clf, shown_matrix(clf)
+
+
+def shown_matrix(clf, graph=None):
+    ax = plot.block_matrix(clf, graph=graph, ax=Figure().subplots())
+    return np.asarray(ax.images[0].get_array())
+
+
+def test_a_graph_of_the_same_nodes_in_another_order_has_no_matrix(named):
+    graph, clf, expected = named
+    np.testing.assert_allclose(shown_matrix(clf, graph), expected)
+    turned = nx.Graph()
+    turned.add_nodes_from(sorted(graph))
+    turned.add_edges_from(graph.edges)
+    table = nx.to_pandas_adjacency(turned)
+    for other in (turned, table):
+        with pytest.raises(InputError, match="the fit and graph list the same nodes in another"):
+            shown_matrix(clf, other)
+    np.testing.assert_allclose(shown_matrix(clf, table.loc[list(graph), list(graph)]), expected)
+    # Without names it is the order that counts.
+    np.testing.assert_allclose(shown_matrix(clf, nx.to_numpy_array(graph)), expected)
+
+
+def test_a_graph_of_positions_in_another_order_has_no_matrix(named):
+    clf = named[1]
+    unnamed = NodeClassifier(random_state=0).fit(y=clf.labels_, graph=nx.to_numpy_array(named[0]))
+    graph = nx.convert_node_labels_to_integers(named[0])
+    np.testing.assert_allclose(shown_matrix(unnamed, graph), shown_matrix(unnamed))
+    turned = nx.Graph()
+    turned.add_nodes_from(reversed(range(60)))
+    turned.add_edges_from(graph.edges)
+    with pytest.raises(InputError, match="row 0 is 0 in the fit and 59 in graph"):
+        shown_matrix(unnamed, turned)
+
+
+def test_a_table_of_links_between_names_has_a_matrix(named):
+    graph, clf, expected = named
+    source, target = zip(*graph.edges, strict=True)
+    table = {"source": list(target)[::-1], "target": list(source)[::-1]}
+    np.testing.assert_allclose(shown_matrix(clf, table), expected)
+    np.testing.assert_allclose(shown_matrix(clf, pd.DataFrame(table)), expected)
+    place = {name: v for v, name in enumerate(graph)}
+    places = {side: [place[name] for name in names] for side, names in table.items()}
+    np.testing.assert_allclose(shown_matrix(clf, places), expected)
+    with pytest.raises(InputError, match=r"'who', which is none of the 60 nodes"):
+        shown_matrix(clf, {"source": ["n00"], "target": ["who"]})
+    unnamed = NodeClassifier(random_state=0).fit(y=clf.labels_, graph=nx.to_numpy_array(graph))
+    with pytest.raises(InputError, match="source"):
+        shown_matrix(unnamed, table)
+
+
+def test_links_between_numbers_that_are_names_must_say_so(named):
+    graph = nx.relabel_nodes(named[0], lambda name: 100 + int(name[1:]))
+    clf = NodeClassifier(random_state=0).fit(y=named[1].labels_, graph=graph)
+    source, target = zip(*graph.edges, strict=True)
+    links = {"source": list(source), "target": list(target)}
+    with pytest.raises(InputError, match="could mean these or positions"):
+        shown_matrix(clf, links)
+    by_name = from_tables(links, {"node": clf.node_ids_})["graph"]
+    np.testing.assert_allclose(shown_matrix(clf, by_name), shown_matrix(clf))
+
+
 def test_a_model_that_is_not_fitted_has_no_picture(ax):
     for draw in (plot.node_map, plot.block_matrix, plot.sources, plot.reliability):
         with pytest.raises(Exception, match="not fitted"):
@@ -160,6 +256,23 @@ def test_reliability_of_a_classifier_is_judged_by_its_labels(clf, data, ax):
     bare = NodeClassifier(n_classes=3, random_state=0).fit(data.X, graph=data.graph)
     with pytest.raises(InputError, match=r"no labels .* \(y_true, proba\)"):
         plot.reliability(bare, ax=ax)
+
+
+def test_labels_that_cannot_judge_are_not_said_to_be_missing(data, ax):
+    def refusal(y=data.y, **settings):
+        fitted = NodeClassifier(random_state=0, **settings).fit(data.X, y, graph=data.graph)
+        with pytest.raises(InputError, match=r"give \(y_true, proba\)") as caught:
+            plot.reliability(fitted, ax=ax)
+        return str(caught.value)
+
+    assert "temperature=0" in refusal(temperature=0.0)
+    assert "one class only" in refusal(np.zeros(180, int))
+    assert "terms of this classifier leave its labels out" in refusal(terms=[Gaussian()])
+
+
+def test_reliability_refuses_names_for_column_numbers(clf, data, ax):
+    with pytest.raises(InputError, match="column numbers of proba, 0 to 2, but entry 0 is"):
+        plot.reliability((NAMES[data.y_true], clf.proba_), ax=ax)
 
 
 def test_shares_of_the_sources_are_bars(clf, ax):

@@ -36,7 +36,7 @@ def node_map(
     ----------
     clf : NodeClassifier
         Fitted.
-    nodes : array of int, optional
+    nodes : array of int, or mask of shape (n,), optional
         Which to draw; by default all, or an even choice of 20,000.
     suspects : bool
         Whether to ring those whose given label looks wrong.
@@ -48,11 +48,9 @@ def node_map(
     matplotlib Axes
     """
     check_is_fitted(clf)
-    ax = axes_or_new(ax, (6.0, 6.0))
     n, K = clf.proba_.shape
-    if nodes is None:
-        nodes = np.linspace(0, n - 1, min(n, _MOST_NODES)).astype(np.int64)
-    shown = np.asarray(nodes)
+    shown = _nodes_to_draw(nodes, n)
+    ax = axes_or_new(ax, (6.0, 6.0))
     anchors, positions = map_nodes(clf.proba_, shown)
     colours = np.array(class_colours(K))
     size = float(np.clip(12_000 / max(len(shown), 1), 1.5, 16.0))
@@ -67,7 +65,7 @@ def node_map(
             ax.scatter(*positions[doubted].T, s=3 * size + 12, facecolors="none", edgecolors=ink,
                        linewidths=1.0, label="given label looks wrong")  # fmt: skip
             ax.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, 0.02))
-    reach = float(np.abs(positions).max(initial=0.0))
+    reach = float(np.abs(positions).max(initial=np.abs(anchors).max()))
     longest = _name_corners(ax, anchors, reach, clf.classes_)
     beside = 0.06 * longest if K > _NUMBERED else max(0.0, 1.0 + 0.035 * longest - reach)
     wide = reach + 0.1 + beside
@@ -80,6 +78,18 @@ def node_map(
     some = "" if len(shown) == n else f" of {n:,}"
     ax.set_title(f"{len(shown):,}{some} nodes by the probabilities of their classes")
     return ax
+
+
+def _nodes_to_draw(nodes: ArrayLike | None, n: int) -> NDArray[np.int64]:
+    """Return positions of distinct nodes."""
+    from nodeproof.inputs import check_candidates
+
+    if nodes is None:
+        return np.linspace(0, n - 1, min(n, _MOST_NODES)).astype(np.int64)
+    try:
+        return check_candidates(nodes, n, labelled=np.arange(0))
+    except InputError as error:
+        raise InputError(f"these nodes cannot be drawn: {error}") from None
 
 
 def _name_corners(
@@ -155,8 +165,10 @@ def block_matrix(
     -------
     matplotlib Axes
     """
+    from nodeproof.plot.links import links_between
+
     check_is_fitted(clf)
-    links, chance = _links(clf, graph)
+    links, chance = links_between(clf, graph)
     sizes = np.bincount(clf.proba_.argmax(axis=1), minlength=len(clf.classes_)).astype(np.float64)
     pairs = chance if relative else np.outer(sizes, sizes) - np.diag(sizes)
     density = np.full(links.shape, np.nan)
@@ -180,22 +192,6 @@ def block_matrix(
     ax.tick_params(length=0)
     ax.set_title("Who is linked to whom")
     return ax
-
-
-def _links(clf: NodeClassifier, graph: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the weight of links from class to class, and what chance would give."""
-    if graph is None:
-        found = clf._find()
-        if found.blocks is None or found.chance is None:
-            raise InputError("block_matrix needs links: this classifier was fitted without a graph")
-        return found.blocks, found.chance
-    from nodeproof.graph import Graph
-    from nodeproof.solvers.hard import OneHot
-
-    network = Graph(graph, "auto", len(clf.labels_))
-    rows = OneHot(clf.proba_.argmax(axis=1).astype(np.int32), len(clf.classes_))
-    links = rows.link_mass(network, matrix=True)
-    return links, network.density * rows.sums(network.eta, matrix=True).pairs
 
 
 def _shades(density: NDArray[np.float64], relative: bool) -> dict[str, Any]:
@@ -235,9 +231,7 @@ def reliability(
         check_is_fitted(what)
         found = what._find()
         if len(found.told) == 0:
-            raise InputError(
-                "this classifier has no labels to judge its probabilities by; give (y_true, proba)"
-            )
+            raise InputError(f"{_why_unjudged(what)}; give (y_true, proba)")
         curve = reliability_curve(found.told, found.blind, n_bins, noise=found.noise)
     ax = axes_or_new(ax, (5.0, 4.6))
     _draw_counts(ax, curve, n_bins)
@@ -252,6 +246,17 @@ def reliability(
     ax.legend(fontsize="small", loc="upper left", edgecolor="none")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def _why_unjudged(clf: NodeClassifier) -> str:
+    """Say why the labels of a classifier cannot judge its probabilities."""
+    if clf._given is None:
+        return "this classifier has no labels to judge its probabilities by"
+    if len(clf.classes_) == 1:
+        return "this classifier has one class only, of which every node is sure"
+    if clf.temperature == 0:
+        return "this classifier has hard assignments (temperature=0), not probabilities"
+    return "the terms of this classifier leave its labels out"
 
 
 def _draw_counts(ax: Any, curve: ReliabilityCurve, n_bins: int) -> None:
