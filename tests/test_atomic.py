@@ -7,6 +7,7 @@ import shutil
 import signal
 import stat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -239,6 +240,19 @@ def test_a_disk_that_fills_at_the_last_moment_leaves_the_old_file(
             (temporary if open_it is atomic_path else temporary / "a").write_text("new")
     assert (tmp_path / "out" / "a").read_text() == "old"
     assert listing(tmp_path) == ["out", "out/a"]
+
+
+@pytest.mark.parametrize("open_it", [atomic_path, atomic_folder])
+def test_a_place_without_room_for_a_temporary_folder_is_called_by_its_own_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_it: Any
+) -> None:
+    def refuse(self: Path, *_: object, **__: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    message = f"cannot write {tmp_path / 'out'}: No such file or directory"
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"), open_it(tmp_path / "out"):
+        pass
 
 
 def test_other_errors_of_a_block_stay_what_they_are(tmp_path: Path) -> None:

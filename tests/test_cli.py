@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from cli_helpers import run, write
 from nodeproof import NodeClassifier
@@ -161,6 +162,66 @@ def test_fixed_weights_and_temperature_reach_the_fit(capsys, files, tmp_path):
     assert (model.threshold, model.n_init) == (0.1, 2)
 
 
+def test_what_is_written_is_listed(capsys, files, tmp_path, monkeypatch):
+    folder, _, _ = files
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run(capsys, "fit", folder / "edges.csv", "--classes", 3, "--query", 2,
+                       "--report", "--proof-budget", 0, "--out", "o")  # fmt: skip
+    assert code == 0
+    listed = "".join(out[out.index("written") :].replace("│", " ").split())
+    for path in Path("o").iterdir():
+        assert str(path) in listed
+
+
+def test_the_table_counts_in_plain_words(capsys, files, tmp_path):
+    folder, _, _ = files
+    code, out, _ = run(capsys, "fit", folder / "edges.csv", "--classes", 3, "--max-iter", 1,
+                       "--n-init", 1, "--out", tmp_path / "o")  # fmt: skip
+    assert code == 0
+    assert "look wrong" not in out
+    assert "given labels" in out
+    assert " after 1 sweep, " in out
+
+
+def test_where_most_labels_look_wrong_a_note_says_what_to_do(capsys, tmp_path, monkeypatch):
+    """Links and labels that do not speak of the same nodes, and weights that trust the links."""
+    monkeypatch.chdir(tmp_path)
+    data = make_planted(4, 30, p=0.6, q=0.02, random_state=0)
+    links = sp.triu(data.graph).tocoo()
+    write(Path("e.csv"), [["a", "b"], *zip(links.row, links.col, strict=True)])
+    mixed = np.random.default_rng(0).permutation(data.y_true)
+    write(Path("l.csv"), [["node", "label"], *([v, f"c{y}"] for v, y in enumerate(mixed))])
+    notes = {}
+    for weights in ("auto", "1,2.5,1"):
+        code, out, _ = run(capsys, "fit", "e.csv", "--labels", "l.csv", "--weights", weights,
+                           "--json")  # fmt: skip
+        assert code == 0
+        summary = json.loads(out)
+        found = [note for note in summary["notes"] if "more than half" in note]
+        assert bool(found) == (2 * summary["suspects"] > summary["labels"])
+        notes[weights] = found
+    assert not notes["auto"]
+    (said,) = notes["1,2.5,1"]
+    assert f"{summary['suspects']} of 120" in said
+    assert "--weights auto" in said
+    assert "name the same nodes" in said
+
+
+def test_a_folder_that_takes_nothing_is_named_before_the_work(capsys, files, tmp_path, monkeypatch):
+    """In /proc rights allow what the system does not."""
+
+    def refuse(*_: object, **__: object) -> str:
+        raise FileNotFoundError(2, "No such file or directory", "/proc/.1e12.x")
+
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    monkeypatch.setattr("nodeproof.NodeClassifier.fit", None)
+    out = tmp_path / "o"
+    code, _, err = run(capsys, "fit", files[0] / "edges.csv", "--classes", 3, "--out", out)
+    assert code == 2
+    assert f"--out {out}: " in err
+    assert ".1e12" not in err
+
+
 def test_the_same_seed_writes_the_same_predictions(capsys, files, tmp_path):
     folder, _, _ = files
     texts = []
@@ -190,6 +251,7 @@ def test_the_same_seed_writes_the_same_predictions(capsys, files, tmp_path):
         (["fit", "edges.csv", "--labels", "strangers.csv"], "name nodes the same way?"),
         (["fit", "wide.csv", "--classes", "2"], "--source and --target"),
         (["fit", "edges.csv", "--classes", "2", "--jobs", "0"], "--jobs"),
+        (["fit", "edges.csv", "--classes", "2", "--proof-budget", "5"], "give --report"),
         (["fit", "edges.csv", "--classes", "2", "--seed", "-1"], "--seed"),
         (["demo", "--seed", "-1"], "--seed"),
         (["demo", "--out", "edges.csv"], "is a file"),
@@ -283,6 +345,17 @@ def test_every_command_has_help(capsys, command):
     code, out, _ = run(capsys, *command, "--help")
     assert code == 0
     assert "Usage: nodeproof" in out
+
+
+def test_help_and_documents_agree_on_how_long_the_experiments_take(capsys):
+    root = Path(__file__).parents[1]
+    told = (root / "docs" / "experiments.md").read_text(encoding="utf-8")
+    _, shown, _ = run(capsys, "reproduce", "--help")
+    shown = " ".join(shown.split())
+    for duration in ("40 minutes", "a minute and a half"):
+        assert duration in told
+        assert duration in shown
+    assert "takes 40 minutes" in (root / "README.md").read_text(encoding="utf-8")
 
 
 def test_help_and_version_do_not_wait_for_the_mathematics():

@@ -11,6 +11,7 @@ from shlex import join
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from nodeproof import __version__
 from nodeproof.errors import InputError, MissingExtraError
@@ -95,8 +96,11 @@ def fit(edges: Path, **options: Any) -> None:
     """
     from nodeproof.cli.fit import run_fit
 
-    options["command"] = click.get_current_context().find_root().obj
-
+    context = click.get_current_context()
+    options["command"] = context.find_root().obj
+    given = context.get_parameter_source("proof_budget") is not ParameterSource.DEFAULT
+    if given and not options["report"]:
+        raise InputError("--proof-budget is for the report: give --report, too, or leave it out")
     check_folder(options["out"])
     for path in (options["features"], options["labels"]):
         if path is not None and path.is_dir():
@@ -171,6 +175,7 @@ def report(model: Path, **options: Any) -> None:
 @click.argument("out", type=click.Path(path_type=Path), required=False)
 @click.option("--nodes", type=click.Path(path_type=Path),
               help="Table whose column node lists further nodes.")  # fmt: skip
+@click.option("--header/--no-header", default=None, help="Files have a header line, or have not.")
 @click.option("--source", help="Column of EDGES with one end: a name, or a position from 0.")
 @click.option("--target", help="Column of EDGES with the other end.")
 @click.option("--weight", help="Column of EDGES with the weight.")
@@ -200,7 +205,9 @@ def convert(edges: Path, out: Path | None, **options: Any) -> None:
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes; every core by default.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("reproduction"),
               show_default=True, help="Folder; what is finished there is not redone.")  # fmt: skip
-@click.option("--quick", is_flag=True, help="A few places of each panel: minutes, not an hour.")
+@click.option(
+    "--quick", is_flag=True, help="A few places of each panel: a minute and a half, not 40 minutes."
+)
 @click.option("--fresh", is_flag=True, help="Forget what is finished in the folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
 def reproduce(
@@ -293,13 +300,21 @@ def data_get(name: str, out: Path | None, as_json: bool) -> None:
 
 def check_folder(out: Path) -> None:
     """Fail before the work, not after it, where the results could not be written."""
+    import tempfile
+
     from nodeproof.io.regular import check_writable, resolved
 
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file; give a folder")
     if not resolved(out).parent.is_dir():
         raise InputError(f"--out {out}: the folder {resolved(out).parent} does not exist")
-    check_writable(out if out.exists() else resolved(out).parent)
+    folder = out if out.exists() else resolved(out).parent
+    check_writable(folder)
+    try:  # where rights say nothing, as in /proc
+        Path(tempfile.mkdtemp(prefix=".", dir=folder)).rmdir()
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"--out {out}: cannot write into the folder {folder}: {reason}") from None
 
 
 def main(arguments: list[str] | None = None) -> None:

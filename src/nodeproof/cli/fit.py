@@ -29,6 +29,7 @@ from nodeproof.cli.given import read_given
 from nodeproof.cli.results import summarise, write_predictions, write_query
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.io import atomic_folder
+from nodeproof.io.files import count_of
 from nodeproof.io.graph_folder import GraphFolder
 from nodeproof.kernels.compiled import is_compiled
 from nodeproof.report.page import check_jinja
@@ -123,6 +124,8 @@ def run_fit(
     written += ["query.csv"] if query else []
     written += ["report.html"] if report else []
     written += ["certificate.npz"] if proven else []
+    if doubts := _doubts(clf, weights):
+        notes.append(doubts)
     outdated = outdated_files(out, written, (edges, features, labels))
     if outdated:
         notes.append(f"removed from {out}, as an earlier fit's: {', '.join(outdated)}")
@@ -195,6 +198,24 @@ def _look_for_proof(clf: NodeClassifier, budget: float, show: bool) -> Certifica
         return clf.certify(time_budget=budget, callback=tell)
 
 
+def _doubts(clf: NodeClassifier, weights: str) -> str | None:
+    """Return what to say where a fit contradicts most labels: it is hardly they that are wrong."""
+    given = 0 if clf._given is None else int((clf._given >= 0).sum())
+    suspects = len(clf.suspects_)
+    if 2 * suspects <= given:
+        return None
+    advice = "check that labels and links name the same nodes"
+    if weights not in ("auto", "calibrated"):
+        advice = f"try --weights auto, or {advice}"
+    return f"more than half of the given labels look wrong, {suspects} of {given}: {advice}"
+
+
+def _labels(given: int, suspects: int) -> str:
+    if not given:
+        return "none"
+    return f"{given}, of which {suspects} {'looks' if suspects == 1 else 'look'} wrong"
+
+
 def _estimate(numbers: list[float] | None) -> str:
     if numbers is None:
         return ""
@@ -207,14 +228,15 @@ def _show(summary: dict[str, Any], written: list[Path]) -> None:
     sizes = list(summary["classes"].items())
     shown = ", ".join(f"{name}: {size}" for name, size in sizes[:8])
     counted = summary["choices"].get("n_classes")
+    sweeps = count_of(summary["sweeps"], "sweep")
     rows = {
         "classes found": f"{counted['value']}; {counted['why']}" if counted else "",
         "classes": shown + (f", … ({len(sizes)} in all)" if len(sizes) > 8 else ""),
-        "given labels": f"{summary['labels']}, of which {summary['suspects']} look wrong",
+        "given labels": _labels(summary["labels"], summary["suspects"]),
         "decided by": sources or "–",
         "mean probability": f"{summary['mean_probability']:.3f}",
         "estimated accuracy": _estimate(summary["estimated_accuracy"]),
-        "fit": f"{summary['status']} after {summary['sweeps']} sweeps, {summary['seconds']} s",
+        "fit": f"{summary['status']} after {sweeps}, {summary['seconds']} s",
         "written": ", ".join(map(str, written)),
     }
     for key, value in rows.items():
