@@ -9,21 +9,22 @@ from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from nodeproof.errors import InputError
+from nodeproof.inputs.values import calling_level, read_values
 from nodeproof.memory import check_free
-from nodeproof.tensors import plain
 
 __all__ = ["EncodedLabels", "check_validation", "encode_labels", "encode_names", "warn_of_typos"]
 
 # So many names are compared with the others.
 _MOST_TYPOS = 20
 
-_UNKNOWN_STRINGS = ("", "-1", "nan", "None")
+# What other programs write where they know nothing.
+_DOUBTFUL = ("-1.0", "?", "<NA>", "N/A", "NA", "NULL", "NaN", "NaT", "None", "null")
+
+# So many labels may well be of a class each.
+_FEW_LABELS = 20
 
 
 @dataclass(frozen=True)
@@ -39,20 +40,24 @@ class EncodedLabels:
         0…K−1, −1 where there is no label; None if no label was given at all.
     n_nodes : int or None
         Length of y; None if there was none.
+    chosen : bool
+        Whether the user has said which names mean unknown.
     """
 
     classes: NDArray[Any]
     codes: NDArray[np.int64] | None
     n_nodes: int | None
+    chosen: bool = False
 
 
 def encode_labels(y: Any, n_classes: int | None) -> EncodedLabels:
-    """Return labels as class numbers; −1, None, NaN and the empty string mean unknown.
+    """Return labels as class numbers.
 
     Parameters
     ----------
     y : array of shape (n,), or None
-        Integers, booleans or strings.
+        Integers, booleans or strings, as :func:`read_values` takes them: −1, None, NaN, what a
+        mask hides, and the texts "", "-1" and "nan" mean unknown.
     n_classes : int or None
         Number of classes; by default that of the distinct labels.
     """
@@ -62,17 +67,24 @@ def encode_labels(y: Any, n_classes: int | None) -> EncodedLabels:
         raise InputError(f"n_classes must be a positive integer, got {n_classes!r}")
     if y is None:
         return EncodedLabels(_extend(np.empty(0, np.int64), n_classes), None, None)
-    labels, known = _as_labels(y)
-    named, codes_known = np.unique(labels[known], return_inverse=True)
+    values, known = read_values(y)
+    named, codes_known = np.unique(values, return_inverse=True)
     if n_classes is not None and len(named) > n_classes:
         raise InputError(
             f"the labels name {len(named)} classes ({_listed(named)}), but n_classes={n_classes}"
         )
+    if len(values) > _FEW_LABELS and len(named) > round(0.5 * len(values)):
+        warnings.warn(
+            f"the {len(values)} labels name {len(named)} classes: are they classes, or what tells "
+            "single nodes apart?",
+            UserWarning,
+            stacklevel=calling_level(),
+        )
     if not known.any():
-        return EncodedLabels(_extend(np.empty(0, np.int64), n_classes), None, len(labels))
-    codes = np.full(len(labels), -1, dtype=np.int64)
+        return EncodedLabels(_extend(np.empty(0, np.int64), n_classes), None, len(known))
+    codes = np.full(len(known), -1, dtype=np.int64)
     codes[known] = codes_known
-    return EncodedLabels(_extend(named, n_classes), codes, len(labels))
+    return EncodedLabels(_extend(named, n_classes), codes, len(known))
 
 
 def encode_names(
@@ -95,7 +107,7 @@ def encode_names(
         )
     known = bool(len(names))
     classes = names if known else np.empty(0, np.int64)
-    return EncodedLabels(_extend(classes, n_classes), codes if known else None, len(codes))
+    return EncodedLabels(_extend(classes, n_classes), codes if known else None, len(codes), True)
 
 
 def check_validation(
@@ -128,18 +140,18 @@ def check_validation(
         if len(nodes) and not 0 <= nodes.min() <= nodes.max() < n:
             wrong = nodes[(nodes < 0) | (nodes >= n)][0]
             raise InputError(f"validation names node {wrong}, but there are nodes 0 to {n - 1}")
-        values, known = _as_labels(given)
-        if len(values) != len(nodes):
-            raise InputError(f"validation has {len(nodes)} nodes, but {len(values)} labels")
-        nodes, values = nodes[known].astype(np.int64), values[known]
+        values, known = read_values(given)
+        if len(known) != len(nodes):
+            raise InputError(f"validation has {len(nodes)} nodes, but {len(known)} labels")
+        nodes = nodes[known].astype(np.int64)
     else:
-        values, known = _as_labels(validation)
-        if len(values) != n:
+        values, known = read_values(validation)
+        if len(known) != n:
             raise InputError(
                 f"validation must be (nodes, labels) or one label a node, {n} in all; got "
-                f"{len(values)}"
+                f"{len(known)}"
             )
-        nodes, values = np.flatnonzero(known), values[known]
+        nodes = np.flatnonzero(known)
     if len(nodes) == 0:
         raise InputError("validation holds no label")
     if len(np.unique(nodes)) != len(nodes):
@@ -155,7 +167,12 @@ def check_validation(
 
 
 def warn_of_typos(labels: EncodedLabels) -> None:
-    """Warn of classes that a single label names, almost as another class is called."""
+    """Warn of classes that may be slips.
+
+    They are those with a name that often means unknown, and those that a single label names,
+    almost as another class is called.
+    """
+    _warn_of_doubtful(labels)
     if labels.codes is None or labels.classes.dtype.kind != "U" or len(labels.classes) < 3:
         return
     counts = np.bincount(labels.codes[labels.codes >= 0], minlength=len(labels.classes))
@@ -167,72 +184,25 @@ def warn_of_typos(labels: EncodedLabels) -> None:
             warnings.warn(
                 f"a single label names the class {name!r}; was {meant[0]!r} meant?",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=calling_level(),
             )
+
+
+def _warn_of_doubtful(labels: EncodedLabels) -> None:
+    if labels.chosen or labels.classes.dtype.kind != "U":
+        return
+    doubtful = [repr(name) for name in labels.classes.tolist() if name in _DOUBTFUL]
+    if doubtful:
+        called = "a class is called" if len(doubtful) == 1 else "classes are called"
+        warnings.warn(
+            f"{called} {', '.join(doubtful)}; if that means unknown, give None or -1 there",
+            UserWarning,
+            stacklevel=calling_level(),
+        )
 
 
 def _letters(name: str) -> str:
     return re.sub(r"\d+", "", name)
-
-
-def _as_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the labels as numbers or text, and which of them are known."""
-    y = plain(y)
-    if sp.issparse(y):
-        raise InputError("y must be a dense array of labels, got a sparse matrix")
-    if str(getattr(y, "dtype", "")) in ("boolean", "bool[pyarrow]"):
-        y = np.asarray(y, dtype=object)  # else pandas would take 0.0 and 1.0 for names
-    if isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
-        y = np.asarray(y, dtype=object)  # else numpy would take -1 and None for names
-    try:
-        labels = column_or_1d(y, warn=True)
-    except ValueError as error:
-        raise InputError(str(error)) from error
-    if labels.dtype.kind in "OT":
-        labels, known = _from_objects(labels.tolist())
-    elif labels.dtype.kind == "f":
-        if np.isinf(labels).any():
-            raise InputError(f"Input y contains infinity at row {np.isinf(labels).argmax()}")
-        known = ~np.isnan(labels) & (labels != -1)
-        if (labels[known] == np.round(labels[known])).all():
-            labels = np.where(known, labels, -1).astype(np.int64)
-    elif labels.dtype.kind in "US":
-        labels = labels.astype(str)
-        known = ~np.isin(labels, _UNKNOWN_STRINGS)
-    else:
-        known = np.asarray(labels != -1) if labels.dtype.kind == "i" else np.ones(len(labels), bool)
-    if labels.dtype.kind not in "biufU":
-        raise InputError(f"Unknown label type: y must hold integers or strings, got {labels.dtype}")
-    try:
-        check_classification_targets(labels[known])
-    except ValueError as error:
-        raise InputError(str(error)) from error
-    if labels.dtype.kind == "i" and (labels < -1).any():
-        v = int((labels < -1).argmax())
-        raise InputError(
-            f"the label of node {v} is {labels[v]}; labels must not be below -1, which means "
-            "unknown"
-        )
-    return labels, known
-
-
-def _from_objects(labels: list[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return labels out of a mixed list: None, NaN, NA, −1 and "" are unknown, the rest names."""
-    known = np.array([not _is_missing(label) for label in labels], dtype=bool)
-    if any(isinstance(label, str) for label in labels):
-        return np.array([str(v) if k else "" for v, k in zip(labels, known, strict=True)]), known
-    unknown = -1
-    if known.any() and all(isinstance(label, bool) for label in np.array(labels, object)[known]):
-        unknown = False  # else True and False would become 1 and 0
-    return np.array([v if k else unknown for v, k in zip(labels, known, strict=True)]), known
-
-
-def _is_missing(label: Any) -> bool:
-    if label is None or isinstance(label, str):
-        return not label
-    same = label == label
-    # pandas' NA is neither equal to itself nor different.
-    return not isinstance(same, bool | np.bool_) or not same or bool(label == -1)
 
 
 def _extend(named: NDArray[Any], n_classes: int | None) -> NDArray[Any]:
