@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
@@ -103,6 +104,17 @@ def test_names_of_classes_may_be_strings(data, fitted):
     # Only the names differ: the order of the classes is another one.
     agreement = (clf.labels_ == names[fitted.labels_]).mean()
     assert agreement > 0.99
+
+
+def test_a_second_fit_forgets_what_was_found_by_the_first():
+    data = make_planted(cluster_size=20, p=0.6, omega=0.1, random_state=0)
+    clf = NodeClassifier(random_state=0)
+    clf.fit(pd.DataFrame(data.X).add_prefix("x"), data.y, graph=data.graph)
+    clf.certify(time_budget=1.0)
+    assert {"map_labels_", "certified_nodes_", "feature_names_in_"} <= set(vars(clf))
+    clf.fit(y=data.y[:50], graph=data.graph[:50, :50])
+    left = {"map_labels_", "certified_nodes_", "feature_names_in_", "n_features_in_"}
+    assert not left & set(vars(clf))
 
 
 def test_integer_labels_keep_their_names_and_dtype():

@@ -220,7 +220,12 @@ BAD_LINKS = {
     "new unknown": ([[10, 0]], "new node 10, but these run from 0 to 9"),
     "below zero": ([[0, -1]], "fitted node -1"),
     "other columns": ({"a": [0], "b": [0]}, "columns new and fitted"),
+    "many columns": ({f"c{k}": [0] for k in range(99)}, r"got c0, .*, c7, …: rename"),
     "uneven": ({"new": [0, 1], "fitted": [0]}, "differ in length"),
+    "weights in words": (
+        {"new": [0], "fitted": [0], "weight": ["strong"]},
+        "the weight column must hold numbers",
+    ),
 }
 
 

@@ -61,6 +61,9 @@ def test_what_means_unknown_can_be_said(adata):
     y = from_anndata(adata, labels="kind", unknown=["bee"])["y"]
     assert "bee" not in y.tolist()
     assert "Unknown" in y.tolist()
+    assert "bee" not in from_anndata(adata, labels="kind", unknown=["BEE"])["y"].tolist()
+    with pytest.raises(InputError, match=r"a collection of labels, such as \['bee'\]"):
+        from_anndata(adata, labels="kind", unknown="bee")
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ def test_every_sparse_format_gives_the_same_graph(name, kind):
     graph = planted().graph
     matrix = check_adjacency(converted(graph, f"{name}_{kind}"))
     np.testing.assert_array_equal(matrix.toarray(), graph.toarray())
+    assert_same(fit(planted().X, planted().y, graph=converted(graph, f"{name}_{kind}")))
 
 
 @cache

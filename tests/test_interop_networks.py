@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import warnings
 
 import networkx as nx
 import numpy as np
@@ -85,6 +86,9 @@ def test_weights_that_are_no_numbers_are_refused_by_their_link(weight):
     graph.es["weight"] = [1.0, weight]
     with pytest.raises(InputError, match=r"link \(1, 2\) is no"):
         check_adjacency(graph)
+    graph = nx.Graph([("ann", "bob", {"weight": weight})])
+    with pytest.raises(InputError, match=r"link \('ann', 'bob'\) is no"):
+        check_adjacency(graph)
 
 
 @pytest.mark.parametrize("nodes", [range(4), [(0, 0), (0, 1), (1, 0), (1, 1)], [0, "a", 2, 3]])
@@ -114,6 +118,42 @@ def test_a_table_of_the_same_nodes_in_another_order_is_refused():
         fit(y=labels[::-1], graph=network())
     with pytest.raises(InputError, match="X and y list the same nodes in another order"):
         fit(table, labels[::-1])
+
+
+def shuffled() -> nx.Graph:
+    """Return the graph with numbers for names, as links come."""
+    return nx.Graph(links()[::-1])
+
+
+def test_numbered_nodes_in_another_order_are_refused_too():
+    graph = shuffled()
+    assert sorted(graph) == list(range(120)) != list(graph)
+    labels = pd.Series(planted().y)
+    for changed in (labels.sample(frac=1, random_state=0), labels[::-1]):
+        with pytest.raises(InputError, match="y and graph list the same nodes in another order"):
+            fit(y=changed, graph=nx.from_scipy_sparse_array(planted().graph))
+        with pytest.raises(InputError, match="X and y list the same nodes in another order"):
+            fit(pd.DataFrame(planted().X), changed)
+        # Both in one order are taken as they come.
+        order = changed.index
+        fit(pd.DataFrame(planted().X).loc[order], changed)
+    with pytest.raises(InputError, match="row 0 is 0 in y and 116 in graph"):
+        fit(y=labels, graph=graph)
+    clf = fit(y=labels[list(graph)], graph=graph)
+    assert clf.node_ids_.tolist() == list(graph)
+
+
+def test_rows_without_names_beside_numbered_nodes_in_another_order_are_asked_about():
+    graph = shuffled()
+    with pytest.warns(UserWarning, match=r"nodes 0 to 119 in another order, 116, .*are taken"):
+        clf = fit(y=planted().y[list(graph)], graph=graph)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        to_networkx(clf, graph)
+        fit(graph=graph)
+        fit(y=planted().y, graph=nx.from_scipy_sparse_array(planted().graph))
+    with pytest.warns(UserWarning, match="labels are written in that order"):
+        to_networkx(reference(), graph)
 
 
 def test_an_index_of_other_names_says_nothing_of_the_order():

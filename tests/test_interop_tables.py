@@ -277,8 +277,10 @@ def test_a_square_table_with_the_same_names_both_ways_is_a_matrix():
     clf = fit(planted().X, planted().y, graph=table)
     assert_same(clf)
     assert clf.node_ids_.tolist() == list(names())
-    with pytest.raises(InputError, match=r"source and target .* node 0, .*node 49, …: rename"):
+    with pytest.raises(InputError, match=r"rows and the columns .* same names in another order"):
         check_adjacency(table.iloc[::-1])
+    with pytest.raises(InputError, match=r"source and target .* node 0, .*node 49, …: rename"):
+        check_adjacency(table.reset_index(drop=True))
 
 
 # Both tables. ---------------------------------------------------------------------------

@@ -44,13 +44,14 @@ def saved(data, tmp_path):
     [
         {},
         {"weights": (1.0, 2.5, 13.0), "temperature": 0.0},
+        {"weights": np.array([1, 2.5, 13])},
         {"terms": [Covariance(shrinkage=2.0, intercept=True), Labels(accuracy=0.8, strength=2.0)]},
         {"terms": [Gaussian(covariance="shared", shrinkage=2.0), Labels()]},
         {"terms": [Gaussian(shrinkage=3.0), Labels()], "weights": (1.0, 2.5, 13.0)},
         {"solver": BlockCADO(affinities="matrix", random_state=1)},
         {"random_state": None} | {"verbose": False},
     ],
-    ids=["default", "paper", "terms", "means", "paper means", "matrix", "no seed"],
+    ids=["default", "paper", "an array", "terms", "means", "paper means", "matrix", "no seed"],
 )
 @pytest.mark.filterwarnings("ignore:predict")
 def test_a_loaded_model_predicts_the_same_bits(data, tmp_path, settings):

@@ -344,6 +344,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             nodes = replace(nodes, n_classes=problem.n_classes)
         self._keep(problem, result, solver, labels, plan, choices)
         keep_names(self, names)
+        self._forget("map_labels_", "certified_nodes_")  # what a proof was about
         self._nodes: NodeData | None = nodes
         self._problem: Problem | None = problem
         self._saved_problem: Instance | str | None = None
@@ -562,10 +563,14 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
 
         return load_model(cls, path)
 
+    def _forget(self, *attributes: str) -> None:
+        """Drop what an earlier fit has left."""
+        for name in attributes:
+            self.__dict__.pop(name, None)
+
     def _check_features(self, X: Any, reset: bool) -> NDArray[Any] | None:
         if X is None:
-            if hasattr(self, "n_features_in_"):
-                del self.n_features_in_
+            self._forget("n_features_in_", "feature_names_in_")
             return None
         X = plain(X)
         check_columns(X)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,8 @@ __all__ = [
     "is_matrix_table",
     "is_networkx",
     "is_table",
+    "list_columns",
+    "read_weights",
     "table_columns",
     "to_csr",
 ]
@@ -110,7 +112,10 @@ def is_anndata(graph: Any) -> bool:
 def is_table(graph: Any) -> bool:
     """Tell whether this is a table of columns: pandas, polars, pyarrow or a dict."""
     # Asked for the names themselves, a LazyFrame would warn that it must find out.
-    return isinstance(graph, Mapping) or hasattr(type(graph), "columns")
+    # Sparse matrices that are dictionaries of keys are none of columns.
+    return not sp.issparse(graph) and (
+        isinstance(graph, Mapping) or hasattr(type(graph), "columns")
+    )
 
 
 def is_matrix_table(graph: Any) -> bool:
@@ -137,9 +142,10 @@ def connectivities(adata: Any, key: str = "connectivities") -> Any:
 def _from_networkx(graph: Any) -> sp.csr_array:
     if graph.is_directed():
         warn_directed()
-    position = {node: row for row, node in enumerate(graph.nodes)}
+    names = list(graph.nodes)
+    position = {node: row for row, node in enumerate(names)}
     edges = [(position[u], position[v], d.get("weight", 1.0)) for u, v, d in graph.edges(data=True)]
-    return _from_triples(edges, len(position))
+    return _from_triples(edges, names)
 
 
 def _from_igraph(graph: Any) -> sp.csr_array:
@@ -148,18 +154,20 @@ def _from_igraph(graph: Any) -> sp.csr_array:
     weighted = "weight" in graph.es.attributes()
     weights = graph.es["weight"] if weighted else [1.0] * graph.ecount()
     edges = [(u, v, w) for (u, v), w in zip(graph.get_edgelist(), weights, strict=True)]
-    return _from_triples(edges, graph.vcount())
+    named = "name" in graph.vs.attributes()
+    return _from_triples(edges, graph.vs["name"] if named else range(graph.vcount()))
 
 
-def _from_triples(edges: list[tuple[int, int, Any]], n_nodes: int) -> sp.csr_array:
-    try:
-        table = np.asarray(edges, dtype=np.float64).reshape(-1, 3)
-    except (TypeError, ValueError):
-        u, v, weight = next(edge for edge in edges if not _is_number(edge[2]))
-        raise InputError(f"the weight of the link ({u}, {v}) is no number: {weight!r}") from None
+def _from_triples(edges: list[tuple[int, int, Any]], names: Sequence[Any]) -> sp.csr_array:
+    for u, v, weight in edges:
+        if not _is_number(weight):
+            raise InputError(
+                f"the weight of the link ({names[u]!r}, {names[v]!r}) is no number: {weight!r}"
+            )
+    table = np.asarray(edges, dtype=np.float64).reshape(-1, 3)
     ends = table[:, :2].astype(np.int64)
     weight = None if (table[:, 2] == 1.0).all() else table[:, 2]
-    return from_edges(ends[:, 0], ends[:, 1], weight, n_nodes)
+    return from_edges(ends[:, 0], ends[:, 1], weight, len(names))
 
 
 def _is_number(value: Any) -> bool:
@@ -178,18 +186,24 @@ def table_columns(
     source = _find_column(names, _SOURCE_NAMES)
     target = _find_column(names, _TARGET_NAMES)
     if source is None or target is None:
-        listed = ", ".join(map(str, names[:_LISTED])) + (", …" if len(names) > _LISTED else "")
+        if set(names) == set(getattr(table, "index", ())):
+            raise InputError(
+                "the rows and the columns of this matrix have the same names in another order: "
+                "bring them into one, graph.loc[graph.columns]"
+            )
         raise InputError(
-            f"an edge table needs the columns source and target (and may have weight), got {listed}"
-            ": rename them"
+            "an edge table needs the columns source and target (and may have weight), got "
+            f"{list_columns(names)}: rename them"
         )
     weight = _find_column(names, _WEIGHT_NAMES)
     ends = [_read_ends(table[column], column) for column in (source, target)]
-    return ends[0], ends[1], None if weight is None else _read_weights(table[weight], weight)
+    return ends[0], ends[1], None if weight is None else read_weights(table[weight], weight)
 
 
 def _read_ends(column: Any, name: Any) -> NDArray[Any]:
     ends = np.asarray(plain(column))
+    if ends.ndim != 1:
+        raise InputError(f"an edge table has one column {name}, got {ends.shape[1]} of that name")
     if ends.dtype.kind in "OfT":
         row = next((row for row, end in enumerate(ends.tolist()) if _is_empty(end)), None)
         if row is not None:
@@ -209,7 +223,8 @@ def _is_empty(end: Any) -> bool:
     return end is None or not isinstance(same, bool | np.bool_) or not same
 
 
-def _read_weights(column: Any, name: Any) -> NDArray[np.float64]:
+def read_weights(column: Any, name: Any) -> NDArray[np.float64]:
+    """Return a column of weights; nan where there is none."""
     held = np.asarray(plain(column))
     if held.dtype.kind == "O":
         held = np.array([np.nan if _is_empty(weight) else weight for weight in held.tolist()])
@@ -231,6 +246,11 @@ def column_names(table: Any) -> list[Any]:
         raise InputError("a LazyFrame has no rows yet: give it after .collect()")
     # pyarrow: `columns` are arrays and `column_names` their names; pandas and polars: names.
     return list(getattr(table, "column_names", None) or table.columns)
+
+
+def list_columns(names: list[Any]) -> str:
+    """Return the names of columns, or the first of many, for an error."""
+    return ", ".join(map(str, names[:_LISTED])) + (", …" if len(names) > _LISTED else "")
 
 
 def _find_column(names: list[Any], known: tuple[str, ...]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from nodeproof import kernels
 from nodeproof.edges import LARGEST_WEIGHT, LEAST_WEIGHT
 from nodeproof.errors import InputError
+from nodeproof.graph_readers import column_names, is_table, list_columns, read_weights
 from nodeproof.tensors import plain
 
 __all__ = ["check_links", "links_from_pairs"]
@@ -52,7 +52,7 @@ def check_links(graph: Any, n_new: int | None, n_fitted: int, unit: float = 1.0)
     graph = plain(graph)
     if sp.issparse(graph):
         return _check_matrix(sp.csr_array(graph), n_new, n_fitted)
-    if isinstance(graph, Mapping) or hasattr(graph, "columns") or hasattr(graph, "column_names"):
+    if is_table(graph):
         return links_from_pairs(*_columns(graph), n_new=n_new, n_fitted=n_fitted, unit=unit)
     array = np.asarray(graph)
     if array.size == 0 and array.ndim < 2:
@@ -143,12 +143,7 @@ def _positions(ends: NDArray[Any], name: str) -> NDArray[np.int64]:
 
 def _columns(table: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
     """Return the new nodes, the fitted nodes and perhaps the weights of a table."""
-    # pyarrow: `columns` are arrays and `column_names` their names; pandas and polars: names.
-    names = list(
-        table
-        if isinstance(table, Mapping)
-        else getattr(table, "column_names", None) or table.columns
-    )
+    names = column_names(table)
     new, fitted, weight = (
         next((name for name in names if str(name).lower() in known), None)
         for known in (_NEW_NAMES, _FITTED_NAMES, _WEIGHT_NAMES)
@@ -156,9 +151,9 @@ def _columns(table: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | Non
     if new is None or fitted is None:
         raise InputError(
             "a table of links needs the columns new and fitted (and may have weight), got "
-            f"{', '.join(map(str, names))}: rename them"
+            f"{list_columns(names)}: rename them"
         )
-    weights = None if weight is None else np.asarray(table[weight])
+    weights = None if weight is None else read_weights(table[weight], weight)
     return np.asarray(table[new]), np.asarray(table[fitted]), weights
 
 

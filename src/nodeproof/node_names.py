@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nodeproof.callers import warn_caller
 from nodeproof.errors import InputError
 from nodeproof.graph_readers import (
     NamedGraph,
@@ -21,16 +23,22 @@ if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
 
 __all__ = [
+    "Names",
     "as_names",
     "check_order",
     "find_positions",
     "keep_names",
     "names_of_graph",
     "names_of_rows",
+    "warn_of_shuffle",
 ]
 
 
-def as_names(held: Iterable[Any]) -> NDArray[Any] | None:
+#: an array that a file can hold; or positions; or None, where there is neither
+Names = NDArray[Any] | range | None
+
+
+def as_names(held: Iterable[Any]) -> Names:
     """Return names as an array that a file can hold, or None where they are no names.
 
     Names are text or integers, each once; integers that count from 0 are positions.
@@ -41,7 +49,7 @@ def as_names(held: Iterable[Any]) -> NDArray[Any] | None:
     >>> as_names(["b", "a"]).tolist(), as_names([5, 3]).tolist()
     (['b', 'a'], [5, 3])
     >>> as_names([0, 1, 2]), as_names(["a", "a"]), as_names([(0, 1), (0, 2)])
-    (None, None, None)
+    (range(0, 3), None, None)
     """
     listed = list(held)
     if listed and all(isinstance(name, str) for name in listed):
@@ -52,10 +60,10 @@ def as_names(held: Iterable[Any]) -> NDArray[Any] | None:
     if any(not -(2**63) <= name < 2**63 for name in listed) or len(set(listed)) < len(listed):
         return None
     names = np.array(listed, dtype=np.int64)
-    return None if np.array_equal(names, np.arange(len(names))) else names
+    return range(len(names)) if np.array_equal(names, np.arange(len(names))) else names
 
 
-def names_of_graph(graph: Any) -> NDArray[Any] | None:
+def names_of_graph(graph: Any) -> Names:
     """Return the names of the nodes of a graph, if it has any."""
     if isinstance(graph, NamedGraph):
         return graph.names
@@ -68,45 +76,69 @@ def names_of_graph(graph: Any) -> NDArray[Any] | None:
     return as_names(graph.index) if is_matrix_table(graph) else None
 
 
-def names_of_rows(rows: Any) -> NDArray[Any] | None:
-    """Return the index of a pandas table or column, if it has names."""
+def names_of_rows(rows: Any) -> Names:
+    """Return the index of a pandas table or column, if it is one."""
     index: Any = getattr(rows, "index", None)
     # Lists have a method of that name.
     if not hasattr(index, "equals") or getattr(index, "nlevels", 1) > 1:
         return None
     if (getattr(index, "start", None), getattr(index, "step", None)) == (0, 1):
-        return None  # positions, of which there may be very many
+        return range(len(index))  # there may be very many
     return as_names(index.tolist())
 
 
-def check_order(named: dict[str, NDArray[Any] | None]) -> NDArray[Any] | None:
+def check_order(named: dict[str, Names]) -> NDArray[Any] | None:
     """Return the names of the nodes; raise an error where two list the same ones differently.
 
     Parameters
     ----------
     named : dict
         What nodes are called by each of what was given, shape (n,), or None. The last that has
-        names counts.
+        names counts; positions are none.
     """
-    known = {part: names for part, names in named.items() if names is not None}
-    names: NDArray[Any] | None = None
-    first = ""
-    for part, other in known.items():
-        if names is not None and _is_reordered(names, other):
-            row = int((names != other).argmax())
+    known = [(part, names) for part, names in named.items() if names is not None]
+    for (first, one), (second, other) in combinations(known, 2):
+        if _is_reordered(one, other):
+            row = next(row for row in range(len(one)) if one[row] != other[row])
             raise InputError(
-                f"{first} and {part} list the same nodes in another order: row {row} is "
-                f"{names[row].item()!r} in {first} and {other[row].item()!r} in {part}; bring "
+                f"{first} and {second} list the same nodes in another order: row {row} is "
+                f"{_shown(one[row])} in {first} and {_shown(other[row])} in {second}; bring "
                 "them into one order, or give both without names"
             )
-        names, first = other, part
-    return names
+    return next((names for _, names in reversed(known) if not isinstance(names, range)), None)
 
 
-def _is_reordered(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    if len(one) != len(other) or one.dtype.kind != other.dtype.kind:
+def _is_reordered(one: NDArray[Any] | range, other: NDArray[Any] | range) -> bool:
+    if len(one) != len(other) or (isinstance(one, range) and isinstance(other, range)):
         return False
-    return not np.array_equal(one, other) and np.array_equal(np.sort(one), np.sort(other))
+    first, second = np.asarray(one), np.asarray(other)
+    if first.dtype.kind != second.dtype.kind or np.array_equal(first, second):
+        return False
+    return np.array_equal(np.sort(first), np.sort(second))
+
+
+def warn_of_shuffle(names: Names, what: str, rows: str) -> None:
+    """Say so where nodes are numbered, in another order, and there is nothing to check it by.
+
+    Parameters
+    ----------
+    names : ndarray, range or None
+        What the nodes are called.
+    what : str
+        By what.
+    rows : str
+        What is taken in that order.
+    """
+    if isinstance(names, np.ndarray) and _is_reordered(range(len(names)), names):
+        warn_caller(
+            f"{what} lists the nodes 0 to {len(names) - 1} in another order, "
+            f"{', '.join(map(str, names[:3]))}, …, and {rows} in that order, not by "
+            "number; if that is not meant, sort its nodes first"
+        )
+
+
+def _shown(name: Any) -> str:
+    return repr(name.item() if isinstance(name, np.generic) else name)
 
 
 def find_positions(ends: NDArray[Any], names: NDArray[Any], column: str) -> NDArray[np.int64]:

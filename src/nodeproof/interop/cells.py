@@ -47,7 +47,7 @@ def from_anndata(
     graph : str
         The key of ``obsp`` with the links.
     unknown : collection of str
-        Labels that mean there is none, in lower case; what is missing always does.
+        Labels that mean there is none, in whichever case; what is missing always does.
 
     Returns
     -------
@@ -56,12 +56,14 @@ def from_anndata(
     """
     if not is_anndata(adata):
         raise InputError(f"expected an AnnData, got {type(adata).__name__}")
+    if isinstance(unknown, str):
+        raise InputError(f"unknown must be a collection of labels, such as [{unknown!r}]")
     matrix = to_csr(connectivities(adata, graph), adata.n_obs)
     names = names_of_graph(adata)
     return {
         "X": _read_features(adata, features),
         "y": None if labels is None else _read_labels(adata, labels, unknown),
-        "graph": matrix if names is None else NamedGraph(matrix, names),
+        "graph": NamedGraph(matrix, names) if isinstance(names, np.ndarray) else matrix,
     }
 
 
@@ -85,8 +87,9 @@ def _read_labels(adata: Any, column: str, unknown: Collection[str]) -> NDArray[A
     held = adata.obs[column]
     known = held.notna().to_numpy()
     labels = held.astype(object).to_numpy()
+    meant = {str(text).lower() for text in unknown}
     for row in np.flatnonzero(known):
-        known[row] = str(labels[row]).lower() not in unknown
+        known[row] = str(labels[row]).lower() not in meant
     labels[~known] = None
     return np.asarray(labels)
 

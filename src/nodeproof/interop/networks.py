@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nodeproof.interop.outcome import outcome_of
-from nodeproof.node_names import names_of_graph
+from nodeproof.node_names import names_of_graph, warn_of_shuffle
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
@@ -38,7 +38,10 @@ def to_networkx(clf: NodeClassifier, graph: Any, *, key: str = "nodeproof") -> A
     >>> to_networkx(clf, clubs).nodes[1]["nodeproof"]
     'Mr. Hi'
     """
-    found = outcome_of(clf, graph.number_of_nodes(), "the graph", names_of_graph(graph))
+    names = names_of_graph(graph)
+    found = outcome_of(clf, graph.number_of_nodes(), "the graph", names)
+    if not hasattr(clf, "node_ids_"):
+        warn_of_shuffle(names, "the graph", "labels are written")
     columns = (found.labels.tolist(), found.probability.tolist(), found.suspect.tolist())
     for node, label, probability, suspect in zip(graph.nodes, *columns, strict=True):
         graph.nodes[node][key] = label

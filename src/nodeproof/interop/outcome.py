@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from nodeproof.errors import InputError
-from nodeproof.node_names import check_order
+from nodeproof.node_names import Names, check_order
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
@@ -35,9 +35,7 @@ class Outcome(NamedTuple):
     suspect: NDArray[np.bool_]
 
 
-def outcome_of(
-    clf: NodeClassifier, n_nodes: int, what: str, names: NDArray[Any] | None = None
-) -> Outcome:
+def outcome_of(clf: NodeClassifier, n_nodes: int, what: str, names: Names = None) -> Outcome:
     """Return what was found, for an object of so many nodes.
 
     Parameters
@@ -46,7 +44,7 @@ def outcome_of(
         How many nodes the object has.
     what : str
         What it is called in an error.
-    names : ndarray of shape (n,), optional
+    names : ndarray of shape (n,), range or None
         What it calls its nodes.
     """
     check_is_fitted(clf)

@@ -72,8 +72,8 @@ def from_tables(
         raise InputError(f"the {node} column names {listed[counts.argmax()].item()!r} twice")
     source, target = _as_keys(source, "source"), _as_keys(target, "target")
     return {
-        "X": None if features is None else _read_features(nodes, features),
-        "y": None if labels is None else _column(nodes, labels),
+        "X": None if features is None else _called(_read_features(nodes, features), names),
+        "y": None if labels is None else _called(_column(nodes, labels), names),
         "graph": link_names(source, target, weight, names),
     }
 
@@ -99,7 +99,7 @@ def _read_features(nodes: Any, columns: Sequence[str]) -> Any:
     if hasattr(nodes, "select"):
         return nodes.select(list(columns))
     if hasattr(nodes, "iloc"):
-        return nodes[list(columns)].reset_index(drop=True)
+        return nodes[list(columns)]
     return np.column_stack(held)
 
 
@@ -107,8 +107,12 @@ def _column(table: Any, name: str) -> Any:
     names = column_names(table)
     if name not in names:
         raise InputError(f"nodes has no column {name!r}, only {', '.join(map(repr, names))}")
-    column = table[name]
-    return column.reset_index(drop=True) if hasattr(column, "reset_index") else column
+    return table[name]
+
+
+def _called(rows: Any, names: NDArray[Any]) -> Any:
+    """Return rows of pandas with the names for an index, instead of what it was."""
+    return rows.set_axis(names) if hasattr(rows, "set_axis") else rows
 
 
 def to_table(clf: NodeClassifier, kind: Literal["pandas", "polars", "arrow"] = "pandas") -> Any:

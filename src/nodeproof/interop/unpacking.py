@@ -10,13 +10,20 @@ from numpy.typing import NDArray
 
 from nodeproof.edges import from_edges
 from nodeproof.errors import InputError
-from nodeproof.graph_readers import NamedGraph, is_matrix_table, is_table, table_columns
+from nodeproof.graph_readers import (
+    NamedGraph,
+    is_matrix_table,
+    is_networkx,
+    is_table,
+    table_columns,
+)
 from nodeproof.node_names import (
     as_names,
     check_order,
     find_positions,
     names_of_graph,
     names_of_rows,
+    warn_of_shuffle,
 )
 from nodeproof.pyg_data import is_pyg_data, read_features, read_labels, refuse_other_kinds
 
@@ -54,6 +61,10 @@ def unpack(X: Any, y: Any, graph: Any) -> Given:
     if is_table(graph) and not is_matrix_table(graph):
         graph = _name_links(graph, names, alone=X is None and y is None)
     named = {"X": names_of_rows(X), "y": names_of_rows(y), "graph": names_of_graph(graph)}
+    if is_networkx(graph) and any(
+        given is not None and named[part] is None for part, given in (("X", X), ("y", y))
+    ):
+        warn_of_shuffle(named["graph"], "the graph", "rows of X and y are taken")
     return Given(X, y, graph, check_order(named))
 
 
@@ -99,4 +110,4 @@ def link_names(
     rows = [find_positions(source, names, "source"), find_positions(target, names, "target")]
     matrix = from_edges(rows[0], rows[1], weight, len(names))
     kept = as_names(names.tolist())
-    return matrix if kept is None else NamedGraph(matrix, kept)
+    return NamedGraph(matrix, kept) if isinstance(kept, np.ndarray) else matrix

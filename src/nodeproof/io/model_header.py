@@ -282,6 +282,8 @@ def encode(value: Any) -> Any:
         return value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
+        return value.tolist()
     if isinstance(value, list | tuple):
         return [encode(item) for item in value]
     name = type(value).__name__
