@@ -168,3 +168,78 @@ def test_it_has_help(capsys):
     code, out, _ = run(capsys, "convert", "--help")
     assert code == 0
     assert "Usage: nodeproof convert [OPTIONS] EDGES [OUT]" in out
+
+
+def notes_of(capsys, *arguments) -> tuple[int, int, list[str]]:
+    """Convert; return how many nodes and links there are, and the notes."""
+    code, out, err = run(capsys, "convert", *arguments, "--json", "--fresh")
+    assert (code, err) == (0, "")
+    summary = json.loads(out)
+    return summary["nodes"], summary["links"], summary["notes"]
+
+
+def test_a_header_that_may_be_a_link_is_told_and_can_be_settled(capsys, tmp_path):
+    links, graph = tmp_path / "links.csv", tmp_path / "graph"
+    links.write_text("Von;Nach;Betrag\na;b;1,20\nb;c;2,79\n")
+    unused = "not used of links.csv: "
+    assert notes_of(capsys, links, graph) == (5, 3, [
+        f"{unused}column 2",
+        "the first line of links.csv is read as a link between 'Von' and 'Nach', which occur in "
+        "no other; if it names the columns, use --header",
+    ])  # fmt: skip
+    assert notes_of(capsys, links, graph, "--header") == (3, 2, [f"{unused}Betrag"])
+    assert notes_of(capsys, links, graph, "--no-header") == (5, 3, [f"{unused}column 2"])
+    links.write_text("source,target\na,b\nb,c\n")
+    assert notes_of(capsys, links, graph) == (3, 2, [])
+    assert notes_of(capsys, links, graph, "--no-header") == (5, 3, [])
+
+
+def test_a_header_settles_the_list_of_nodes_too(capsys, tmp_path):
+    links = write(tmp_path / "links.csv", [["Von", "Nach"], ["a", "b"]])
+    nodes = write(tmp_path / "nodes.csv", [["Kunde"], ["zoe"]])
+    given = [links, tmp_path / "graph", "--nodes", nodes]
+    assert notes_of(capsys, *given, "--header")[0] == 3
+    assert notes_of(capsys, *given, "--no-header")[0] == 6
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("ann,bob\nbob,eve\n", False),  # found at once
+        ("ann,bob\n" + "x,y\n" * 1001 + "z,bob\n", False),  # beyond the first rows
+        ("ann,bob\n" + "x,y\n" * 1001 + "z,joe\n", True),
+        ("it's,so\nx,y\n", True),
+        ("ann,bob\n", False),
+        ("1,2\n3,4\n", False),
+    ],
+)
+def test_only_a_first_line_of_names_that_never_come_again_is_told(capsys, tmp_path, content, told):
+    (tmp_path / "links.csv").write_text(content)
+    _, _, notes = notes_of(capsys, tmp_path / "links.csv", tmp_path / "graph")
+    assert any("the first line of links.csv" in note for note in notes) == told
+
+
+def test_every_file_of_a_folder_may_begin_with_a_header(capsys, tmp_path):
+    (tmp_path / "links").mkdir()
+    write(tmp_path / "links" / "a.csv", [["Von", "Nach"], ["a", "b"]])
+    write(tmp_path / "links" / "b.csv", [["Von", "Nach"], ["b", "c"]])
+    given = [tmp_path / "links", tmp_path / "graph"]
+    _, _, (note, *_) = notes_of(capsys, *given)
+    assert note.startswith("the first line of a.csv is read as a link between 'Von' and 'Nach'")
+    assert notes_of(capsys, *given, "--header") == (3, 2, [])
+
+
+def test_columns_that_are_not_used_are_told(capsys, tmp_path):
+    rows = [["a", "b", 1.2], ["b", "c", 2.79]]
+    links = write(tmp_path / "links.csv", [["from_customer", "to_customer", "amount"], *rows])
+    graph = tmp_path / "graph"
+    hint = "amount; if it is the weight, use --weight amount"
+    assert notes_of(capsys, links, graph) == (3, 2, [f"not used of links.csv: {hint}"])
+    assert notes_of(capsys, links, graph, "--weight", "amount") == (3, 2, [])
+    columns = dict(zip(["from", "to", "amount"], zip(*rows, strict=True), strict=True))
+    pq.write_table(pa.table(columns), tmp_path / "links.parquet")
+    _, _, notes = notes_of(capsys, tmp_path / "links.parquet", graph)
+    assert notes == [f"not used of links.parquet: {hint}"]
+    write(links, rows)
+    _, _, notes = notes_of(capsys, links, graph)
+    assert notes == ["the third column of links.csv is read as the weight of the links"]

@@ -91,6 +91,17 @@ def test_parquet_in_parts_is_converted_beside_the_results(capsys, files, tmp_pat
     assert "give that folder instead" in err
 
 
+def test_columns_of_parquet_in_parts_that_are_not_used_are_told(capsys, files, tmp_path):
+    (tmp_path / "links").mkdir()
+    table = pq.read_table(files / "all.parquet")
+    amounts = pa.array(np.full(len(table), 2.5))
+    pq.write_table(table.append_column("amount", amounts), tmp_path / "links" / "part.parquet")
+    _, err = fit(
+        capsys, tmp_path / "links", "--labels", files / "labels.parquet", "--out", tmp_path / "out"
+    )
+    assert "not used of links: amount; if it is the weight, use --weight amount" in err
+
+
 def test_a_time_budget_ends_the_fit_and_says_so(capsys, files, tmp_path):
     out, _ = fit(
         capsys, files / "graph", "--labels", files / "labels.parquet", "--time-budget", 0,

@@ -35,7 +35,9 @@ def run_convert(
                 notes.append("going on from what an earlier run has finished (--fresh forgets it)")
             try:
                 with notes_from_warnings(notes):
-                    graph = convert(edges, out, threads=jobs, progress=line, **options)
+                    graph = convert(
+                        edges, out, threads=jobs, progress=line, note=notes.append, **options
+                    )
             except KeyboardInterrupt:
                 line.__exit__()
                 if work_folder(out).exists():

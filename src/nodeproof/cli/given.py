@@ -125,6 +125,6 @@ def _converted(
         )
     with StageLine(enabled=show) as line:
         convert(edges, folder, source=source, target=target, weight=weight, threads=jobs,
-                progress=line)  # fmt: skip
+                progress=line, note=notes.append)  # fmt: skip
     notes.append(f"the links are in {folder} now; another fit can begin with it")
     return folder

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from nodeproof.io.columns import Column
 from nodeproof.io.duck import batches, connect, in_background, readable
 from nodeproof.io.graph_folder import GraphFolder, Progress, is_graph_folder, refuse_occupied
 from nodeproof.io.graph_header import write_header
-from nodeproof.io.link_files import LinkFiles, open_links
+from nodeproof.io.link_files import LinkFiles
+from nodeproof.io.link_opening import open_with_notes
 from nodeproof.io.placing import Placing, find_placing, placed_links
 from nodeproof.io.regular import resolved
 from nodeproof.io.row_files import RowFiles
@@ -46,12 +47,14 @@ def convert(
     out: PathLike,
     *,
     nodes: PathLike | None = None,
+    header: bool | None = None,
     source: Column = None,
     target: Column = None,
     weight: Column = None,
     memory: int | str | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    note: Callable[[str], None] | None = None,
     fresh: bool = False,
     _bucket: int | None = None,
 ) -> GraphFolder:
@@ -71,6 +74,8 @@ def convert(
         in a folder of the same name and ``.partial``.
     nodes : path, optional
         A table whose column ``node`` lists further nodes, which may have no link.
+    header : bool, optional
+        Whether the first line of every text file names its columns. Default: find out.
     source, target, weight : str or int, optional
         Columns of the links, by name or by position from 0. Default: as `nodeproof fit` finds
         them.
@@ -81,6 +86,9 @@ def convert(
     progress : callable, optional
         Called with the stage ("columns" where that takes long, then "ids", "links" and "rows"),
         how much of it is done, and how much there is.
+    note : callable, optional
+        Called with each line that the user should know of the files: columns that are not used,
+        a third column that is taken for the weight, a first line that may be a header.
     fresh : bool
         Whether to forget what was begun, and to replace a graph folder that is there.
 
@@ -118,15 +126,19 @@ def convert(
     n_threads = default_threads() if threads is None else threads
     with connect(place / "spill", limit * 3 // 4, n_threads) as connection:
         tell = progress or _silent
-        links = open_links(
+        links, notes = open_with_notes(
             connection,
             edges,
             nodes,
+            header,
             source,
             target,
             weight,
             lambda share: tell("columns", int(100 * share), 100),
         )
+        if note is not None:
+            for line in notes:
+                note(line)
         with WorkFolder(place, links.signature(), fresh) as work:
             stages = _Stages(connection, links, work, limit, tell)
             placing = stages.find_ids()
