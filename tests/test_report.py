@@ -164,7 +164,7 @@ def test_the_page_says_what_was_given_and_found(page, clf, data):
     assert f"From {links:,} links, 6 features and {(data.y >= 0).sum()} labels" in page
     assert f"{len(clf.suspects_)} of the given labels look wrong." in page
     for k, size in zip(*np.unique(clf.labels_, return_counts=True), strict=True):
-        assert re.search(rf"</span>{k}</th>\s*<td class=\"n\" data-value=\"{size}\"", page)
+        assert re.search(rf"</span>{k}</span></th>\s*<td class=\"n\" data-value=\"{size}\"", page)
     assert "NodeClassifier(random_state=0).fit(X, y, graph=graph)" in page
     assert "No proof was looked for" in page
 

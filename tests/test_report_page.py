@@ -107,6 +107,56 @@ def test_picking_a_node_shows_its_evidence(browser_page, report, clf):
     assert f"Its given label is {clf.classes_[clf._given[v]]}, which looks wrong." in text
 
 
+def test_the_legend_says_that_scores_are_not_all_of_a_probability(browser_page, report):
+    page = browser_page.open(report)
+    legend = page.locator("#evidence .fine").inner_text()
+    assert "2.7 times as likely" in legend
+    assert "how large the classes are" in legend
+    assert "can differ" in legend
+
+
+@pytest.fixture(scope="module")
+def plain_report(tmp_path_factory):
+    """Short names, three sources, suspects: what fits into a narrow window."""
+    data = make_planted(4, 40, p=0.3, q=0.1, omega=0.2, label_accuracy=0.8, random_state=0)
+    names = np.array(["bronze", "gold", "silver", "tin"])
+    y = np.where(data.y >= 0, names[data.y], "")
+    clf = NodeClassifier(random_state=0).fit(data.X, y, graph=data.graph)
+    clf.node_ids_ = np.array([f"C-{v:05d}" for v in range(160)])
+    path = tmp_path_factory.mktemp("plain") / "report.html"
+    clf.report(path)
+    return path
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_a_swatch_stands_before_its_name(browser_page, report, plain_report, width):
+    for path in (report, plain_report):
+        page = browser_page.open(path, width=width)
+        apart = page.evaluate(
+            """() => [...document.querySelectorAll('th .swatch')].filter(swatch => {
+            const text = document.createRange(); text.selectNode(swatch.nextSibling);
+            const [first, mark] = [text.getClientRects()[0], swatch.getBoundingClientRect()];
+            return first.left < mark.right || first.top > mark.bottom || first.bottom < mark.top;
+            }).map(swatch => swatch.nextSibling.textContent)"""
+        )
+        assert apart == []
+        assert page.locator("th .swatch").count() >= 6
+
+
+def test_every_column_can_be_seen_in_a_narrow_window(browser_page, report, plain_report):
+    boxes = """() => ['#evidence .scroll', '#suspects .scroll'].map(name => {
+        const box = document.querySelector(name), last = box.querySelector('thead th:last-child');
+        box.scrollLeft = 1e5;
+        const hidden = last.getBoundingClientRect().right - box.getBoundingClientRect().right;
+        return [box.scrollWidth - box.clientWidth, hidden, box.tabIndex]; })"""
+    for _, hidden, tab in browser_page.open(report, width=400).evaluate(boxes):
+        assert hidden < 1
+        assert tab == 0  # by keys, too
+    # Where names are short, there is little to scroll to, whatever the font.
+    for beyond, _, _ in browser_page.open(plain_report, width=400).evaluate(boxes):
+        assert beyond < 40
+
+
 def test_a_node_is_found_by_its_name(browser_page, report, clf):
     page = browser_page.open(report)
     page.fill("#pick", "n17")

@@ -123,7 +123,9 @@
       title.scope = "row";
       const swatch = element("span", undefined, "swatch");
       swatch.style.setProperty("--c", `var(--k${k})`);
-      title.append(swatch, data.classes[k]);
+      const named = element("span", undefined, "named");
+      named.append(swatch, data.classes[k]);
+      title.append(named);
       row.append(title, element("td", percent(proba[k])));
       for (const source of speaking) {
         const cell = element("td");
@@ -135,10 +137,14 @@
       if (linked) row.append(element("td", linked[k].toFixed(1).replace(/\.0$/, "")));
     }
     const scroll = element("div", undefined, "scroll");
+    scroll.tabIndex = 0;
+    scroll.setAttribute("role", "region");
+    scroll.setAttribute("aria-label", "What speaks for each class");
     scroll.append(table);
     const legend = element("p",
       "What each source adds to the score of a class, against the average class: +1 makes it " +
-      "e ≈ 2.7 times as likely.",
+      "e ≈ 2.7 times as likely. The probabilities also take into account how large the classes " +
+      "are and that neighbours echo each other, so they can differ from what these add up to.",
       "fine");
     if (order.length > shown.length) legend.textContent += ` The likeliest of ${K} classes are shown.`;
     box.replaceChildren(name, element("p", facts.join(" ")), scroll, legend);
