@@ -204,3 +204,8 @@ def test_a_split_that_would_leak_is_refused(train, test, message):
 def test_a_split_of_other_nodes_is_refused():
     with pytest.raises(InputError, match="node 7, but y has 3"):
         Split([0], [], [7]).hide([0, 1, 1])
+
+
+def test_what_a_mask_hides_stays_hidden():
+    y = np.ma.array([0, 1, 2], mask=[False, True, True])
+    assert Split([0, 1], [], [2]).hide(y).tolist() == [0, -1, -1]

@@ -11,6 +11,7 @@ from citation_helpers import draw_citations
 from nodeproof import NodeClassifier, Problem
 from nodeproof.datasets import make_planted
 from nodeproof.graph import Graph
+from nodeproof.metrics import expected_calibration_error
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Labels, NodeData, Softmax
@@ -265,6 +266,21 @@ def test_weak_features_are_averaged_over_links_that_stay_in_the_class():
     assert tuned.setting.term.hops > 0
     chosen = accuracy_with(nodes, texts, tuned.setting)
     assert chosen > accuracy_with(nodes, texts, Setting(Softmax(hops=0), 0.0)) + 0.2
+
+
+@pytest.mark.parametrize("right", [1.0, 0.9, 0.75])
+def test_wrong_labels_do_not_make_links_look_uncertain(right):
+    """Labels that gainsay what links make certain are wrong; links are not to be doubted for it."""
+    data = make_planted(
+        *(4, 250), p=0.03, q=0.005, label_ratio=0.12, label_accuracy=right, random_state=0
+    )
+    clf = NodeClassifier(random_state=0).fit(y=data.y, graph=data.graph)
+    hidden = data.y < 0
+    accuracy = (clf.predict() == data.y_true)[hidden].mean()
+    estimate, low, high = clf.estimated_accuracy_
+    assert abs(estimate - accuracy) < 0.03
+    assert low < accuracy < high
+    assert expected_calibration_error(data.y_true[hidden], clf.proba_[hidden]) < 0.04
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

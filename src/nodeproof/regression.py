@@ -211,7 +211,9 @@ def with_noise(log_proba: Array, noise: float) -> Array:
     return np.asarray(np.log((1.0 - noise - elsewhere) * np.exp(log_proba) + elsewhere))
 
 
-def fit_noise(scores: Array, targets: Array, weights: Array | None = None) -> float:
+def fit_noise(
+    scores: Array, targets: Array, weights: Array | None = None, spread: float = np.inf
+) -> float:
     """Return the share of labels that name another class at random, as far as can be told.
 
     The likeliest, together with the scale of the scores; 0 unless it is likelier by a factor
@@ -224,20 +226,24 @@ def fit_noise(scores: Array, targets: Array, weights: Array | None = None) -> fl
         Of rows that the model was not fitted to.
     targets : ndarray of shape (n, K)
         Labels, as rows.
+    spread : float
+        The logarithm of the scale is believed to be 0, give or take this.
     """
     K = scores.shape[1]
     if K < 2:
         return 0.0
     charged = targets if weights is None else weights[:, None] * targets
     best = np.full(len(_NOISES), -np.inf)
-    for scale in _SCALES:
+    near_one = np.isfinite(spread)
+    for scale in np.exp(spread * np.linspace(-3.0, 3.0, 13)) if near_one else _SCALES:
         proba = np.exp(log_softmax(scale * scores, axis=1))
         for k, noise in enumerate(_NOISES):
             if noise >= (K - 1) / K:
                 break
             elsewhere = noise / (K - 1)
             likely = np.log(np.maximum((1.0 - noise - elsewhere) * proba + elsewhere, 1e-300))
-            best[k] = max(best[k], float(np.vdot(charged, likely)))
+            unlikely = 0.5 * float(np.log(scale) / spread) ** 2
+            best[k] = max(best[k], float(np.vdot(charged, likely)) - unlikely)
     at = int(best.argmax())
     return float(_NOISES[at]) if best[at] > best[0] + np.log(_WORTH_TELLING) else 0.0
 

@@ -21,7 +21,7 @@ from nodeproof.io.duck import batches, connect, in_background, readable
 from nodeproof.io.graph_folder import GraphFolder, Progress, is_graph_folder, refuse_occupied
 from nodeproof.io.graph_header import write_header
 from nodeproof.io.link_files import LinkFiles
-from nodeproof.io.link_opening import open_with_notes
+from nodeproof.io.link_opening import open_links
 from nodeproof.io.placing import Placing, find_placing, placed_links
 from nodeproof.io.regular import resolved
 from nodeproof.io.row_files import RowFiles
@@ -126,7 +126,7 @@ def convert(
     n_threads = default_threads() if threads is None else threads
     with connect(place / "spill", limit * 3 // 4, n_threads) as connection:
         tell = progress or _silent
-        links, notes = open_with_notes(
+        links, notes = open_links(
             connection,
             edges,
             nodes,

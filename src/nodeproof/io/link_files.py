@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,26 +10,17 @@ from typing import Any
 import numpy as np
 
 from nodeproof.errors import InputError
-from nodeproof.io.columns import (
-    NODES,
-    Column,
-    edges_have_header,
-    find_column,
-    find_ends,
-    find_weight,
-    is_name,
-    position,
-)
 from nodeproof.io.duck import first_row, readable
-from nodeproof.io.file_tables import FileTable, open_files
+from nodeproof.io.file_tables import FileTable
 from nodeproof.io.files import count_of
 
-__all__ = ["LARGEST_WEIGHT", "Ids", "LinkFiles", "open_links"]
+__all__ = ["FLOATS", "INTEGERS", "LARGEST_WEIGHT", "Ids", "LinkFiles", "check_weights", "survey"]
 
 _SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
-_INTEGERS = (*_SIGNED, *(f"U{kind}" for kind in _SIGNED))
-_FLOATS = ("FLOAT", "DOUBLE")
-_NUMBERS = (*_INTEGERS, *_FLOATS, "BOOLEAN", "DECIMAL")
+#: DuckDB's names of types
+INTEGERS = (*_SIGNED, *(f"U{kind}" for kind in _SIGNED))
+FLOATS = ("FLOAT", "DOUBLE")
+_NUMBERS = (*INTEGERS, *FLOATS, "BOOLEAN", "DECIMAL")
 _NESTED = ("STRUCT", "MAP", "UNION", "VARIANT")
 # Rows that are looked at first.
 _HEAD = 1000
@@ -75,7 +65,7 @@ class Ids:
         if integers:
             return f"CAST({raw} AS BIGINT)"
         # pandas turns integers into floats where some are missing: 3.0 stands for the node 3.
-        if self.kind in _FLOATS and self.whole:
+        if self.kind in FLOATS and self.whole:
             raw = f"CAST({raw} AS BIGINT)"
         return f"CAST({raw} AS VARCHAR)"
 
@@ -136,56 +126,7 @@ class LinkFiles:
         return dict(json.loads(json.dumps(signature)))
 
 
-def open_links(
-    connection: Any,
-    edges: str | os.PathLike[str],
-    nodes: str | os.PathLike[str] | None,
-    source: Column,
-    target: Column,
-    weight: Column,
-    waiting: Callable[[float], None] | None = None,
-) -> LinkFiles:
-    """Find files and columns, and refuse what cannot be used before anything is written.
-
-    Parameters
-    ----------
-    connection : duckdb.DuckDBPyConnection
-        What reads them.
-    edges, nodes : path
-        Files, folders or patterns.
-    source, target, weight : str, int or None
-        The columns, where the user says.
-    waiting : callable, optional
-        See `in_background`.
-    """
-    # Any, because columns are found by path and names alone; rows are DuckDB's to read.
-    table: Any = open_files(connection, edges)
-    if len(table.names) < 2:
-        raise InputError(f"{table.path} needs at least two columns, found one")
-    if table.head is not None:
-        places = position(table, source, 0), position(table, target, 1)
-        named = any(map(is_name, (source, target, weight)))
-        if named or edges_have_header(table.head, *places):
-            table = table.with_header()
-    ends = find_ends(table, source, target)
-    weight_column = find_weight(table, weight, ends, table.head[0] if table.head else None)
-    columns = [(table, end) for end in ends]
-    if nodes is not None:
-        listed: Any = open_files(connection, nodes)
-        if listed.head is not None and any(cell.lower() in NODES for cell in listed.head[0]):
-            listed = listed.with_header()
-        columns.append((listed, find_column(listed, None, NODES)))
-    with readable(table.path):
-        n_links = int(first_row(connection, f"SELECT count(*) FROM {table.sql()}", waiting)[0])
-    if n_links == 0:
-        raise InputError(f"{table.path} is empty: it has no rows")
-    ids = [_survey(connection, *column, waiting) for column in columns]
-    links = LinkFiles(table, ids, weight_column, n_links)
-    _check_weights(connection, links, waiting)
-    return links
-
-
-def _survey(
+def survey(
     connection: Any, table: FileTable, column: int, waiting: Callable[[float], None] | None
 ) -> Ids:
     """Find out what one column of ids holds."""
@@ -197,11 +138,11 @@ def _survey(
         )
     raw = table.column(column)
     missing, number, whole = f"{raw} IS NULL", raw, "true"
-    if ids.kind in _FLOATS:
+    if ids.kind in FLOATS:
         missing += f" OR isnan({raw})"
         number = f"TRY_CAST({raw} AS BIGINT)"
         whole = f"coalesce(bool_and({number} IS NOT NULL AND {raw} = trunc({raw})), true)"
-    elif ids.kind not in _INTEGERS:
+    elif ids.kind not in INTEGERS:
         text = f"CAST({raw} AS VARCHAR)"
         missing += f" OR {text} = ''"
         number = f"TRY_CAST({text} AS BIGINT)"
@@ -238,7 +179,7 @@ def _missing_ids(connection: Any, ids: Ids, missing: str) -> InputError:
     return InputError(f"{file}: {count_of(rows, 'row')} without an id in column {ids.name!r}")
 
 
-def _check_weights(
+def check_weights(
     connection: Any, links: LinkFiles, waiting: Callable[[float], None] | None
 ) -> None:
     """Refuse weights that are no numbers, negative, or too large for float32."""

@@ -19,17 +19,17 @@ from nodeproof.io.columns import (
 )
 from nodeproof.io.duck import first_row, quoted, readable
 from nodeproof.io.file_tables import FileTable, open_files
-from nodeproof.io.link_files import _FLOATS, _INTEGERS, LinkFiles, _check_weights, _survey
+from nodeproof.io.link_files import FLOATS, INTEGERS, LinkFiles, check_weights, survey
 from nodeproof.io.links import note_on_first_line, note_on_third_column, notes_on_unused
 from nodeproof.io.text import is_number
 
-__all__ = ["open_with_notes"]
+__all__ = ["open_links"]
 
 Waiting = Callable[[float], None]
 Head = Sequence[Sequence[str]]
 
 
-def open_with_notes(
+def open_links(
     connection: Any,
     edges: str | os.PathLike[str],
     nodes: str | os.PathLike[str] | None,
@@ -76,9 +76,9 @@ def open_with_notes(
         n_links = int(first_row(connection, f"SELECT count(*) FROM {table.sql()}", waiting)[0])
     if n_links == 0:
         raise InputError(f"{table.path} is empty: it has no rows")
-    ids = [_survey(connection, *column, waiting) for column in columns]
+    ids = [survey(connection, *column, waiting) for column in columns]
     links = LinkFiles(table, ids, weight_column, n_links)
-    _check_weights(connection, links, waiting)
+    check_weights(connection, links, waiting)
     notes = _notes_on_columns(links, ends, head)
     if table.head is not None and weight_column is not None and weight is None:
         notes.append(note_on_third_column(table.path.name))
@@ -119,7 +119,7 @@ def _notes_on_columns(links: LinkFiles, ends: Sequence[int], head: Head | None) 
     suggest = False
     if len(used) == 2 and len(spare) == 1 and table.head is None:
         if head is None:
-            suggest = table.types[spare[0]] in (*_INTEGERS, *_FLOATS)
+            suggest = table.types[spare[0]] in (*INTEGERS, *FLOATS)
         else:
             suggest = len(head) > 1 and all(is_number(row[spare[0]]) for row in head[1:])
     return notes_on_unused(table.path.name, table.names, used, suggest)

@@ -70,7 +70,10 @@ class Split:
         last = max(part.max(initial=-1) for part in (self.train, self.validation, self.test))
         if last >= len(labels):
             raise InputError(f"the split speaks of node {last}, but y has {len(labels)} entries")
-        return keep_labels(labels, self.train)
+        kept = self.train
+        if np.ma.isMaskedArray(y):  # a mask hides labels, too
+            kept = kept[~np.ma.getmaskarray(y).reshape(-1)[kept]]
+        return keep_labels(labels, kept)
 
 
 def keep_labels(labels: NDArray[Any], nodes: NDArray[np.intp]) -> NDArray[Any]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from nodeproof.problem import Problem
+from nodeproof.regression import fit_noise
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import BlockCADO, Result, Status
 from nodeproof.solvers.marginals import without_echo
@@ -187,7 +188,7 @@ def tune_links(nodes: NodeData, held: HeldBack, solver: BlockCADO) -> Tuned:
     something else by two standard errors: a contrast for each two classes, or a classifier.
     """
     plain = Setting(None, 1.0)
-    best = _judge(plain, held, list(_blind_rows(nodes, held, solver, plain)))
+    best = _believe(_judge(plain, held, list(_blind_rows(nodes, held, solver, plain))))
     matrix = Setting(None, 1.0, "matrix")
     best = _race(nodes, solver, best, matrix, starts=best.rows, errors=2.0)
     return _try_links(nodes, solver, best, errors=2.0)
@@ -232,6 +233,16 @@ def _judge(setting: Setting, held: HeldBack, rows: list[NDArray[np.float32]]) ->
     return Tuned(setting, held, logs, rows, {str(setting): held.mean(held.best_losses(logs))})
 
 
+def _believe(found: Tuned) -> Tuned:
+    """Return the same, with labels that gainsay what is certain taken for wrong.
+
+    Likelihoods are believed: it is not they that are too sure.
+    """
+    targets = found.held.targets(found.logs.shape[1])
+    noise = fit_noise(found.logs, targets, found.held.weights, _LOG_SCALE_SPREAD)
+    return _judge(found.setting, replace(found.held, noise=noise), found.rows)
+
+
 def _race(
     nodes: NodeData,
     solver: BlockCADO,
@@ -256,8 +267,9 @@ def _race(
         if held.is_better(lowest, losses, errors=2.0):
             best.losses[str(setting)] = float(losses[there].mean())
             return best
-    other = _judge(setting, held, rows)
-    chosen = other if held.is_better(held.best_losses(other.logs), lowest, errors) else best
+    other = _believe(_judge(setting, held, rows))
+    losses = other.held.best_losses(other.logs)
+    chosen = other if held.is_better(losses, lowest, errors) else best
     return replace(chosen, losses=best.losses | other.losses)
 
 
