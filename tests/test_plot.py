@@ -118,7 +118,7 @@ def test_the_map_takes_positions_in_any_order_a_mask_or_no_node(clf):
      (["a"], "integers"), ([[0, 1]], "integers"), (np.ones(7, bool), "mask")],
 )  # fmt: skip
 def test_the_map_refuses_nodes_that_there_are_not(clf, ax, nodes, words):
-    with pytest.raises(InputError, match=f"cannot be drawn: .*{words}"):
+    with pytest.raises(InputError, match=words):
         plot.node_map(clf, nodes=nodes, ax=ax)
 
 

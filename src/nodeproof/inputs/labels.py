@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -11,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nodeproof.callers import warn_caller
 from nodeproof.errors import InputError
-from nodeproof.inputs.values import calling_level, read_values
+from nodeproof.inputs.values import read_values
 from nodeproof.memory import check_free
 
 __all__ = ["EncodedLabels", "check_validation", "encode_labels", "encode_names", "warn_of_typos"]
@@ -74,11 +74,9 @@ def encode_labels(y: Any, n_classes: int | None) -> EncodedLabels:
             f"the labels name {len(named)} classes ({_listed(named)}), but n_classes={n_classes}"
         )
     if len(values) > _FEW_LABELS and len(named) > round(0.5 * len(values)):
-        warnings.warn(
+        warn_caller(
             f"the {len(values)} labels name {len(named)} classes: are they classes, or what tells "
-            "single nodes apart?",
-            UserWarning,
-            stacklevel=calling_level(),
+            "single nodes apart?"
         )
     if not known.any():
         return EncodedLabels(_extend(np.empty(0, np.int64), n_classes), None, len(known))
@@ -181,11 +179,7 @@ def warn_of_typos(labels: EncodedLabels) -> None:
         # Names that differ by their number are meant to.
         others = [other for other in often if _letters(other) != _letters(name)]
         if meant := get_close_matches(name, others, 1, cutoff=0.85):
-            warnings.warn(
-                f"a single label names the class {name!r}; was {meant[0]!r} meant?",
-                UserWarning,
-                stacklevel=calling_level(),
-            )
+            warn_caller(f"a single label names the class {name!r}; was {meant[0]!r} meant?")
 
 
 def _warn_of_doubtful(labels: EncodedLabels) -> None:
@@ -194,11 +188,7 @@ def _warn_of_doubtful(labels: EncodedLabels) -> None:
     doubtful = [repr(name) for name in labels.classes.tolist() if name in _DOUBTFUL]
     if doubtful:
         called = "a class is called" if len(doubtful) == 1 else "classes are called"
-        warnings.warn(
-            f"{called} {', '.join(doubtful)}; if that means unknown, give None or -1 there",
-            UserWarning,
-            stacklevel=calling_level(),
-        )
+        warn_caller(f"{called} {', '.join(doubtful)}; if that means unknown, give None or -1 there")
 
 
 def _letters(name: str) -> str:

@@ -55,7 +55,7 @@ def check_sizes(X: NDArray[Any] | None, labels: EncodedLabels, graph: Graph | No
 
 
 def check_candidates(
-    candidates: Any, n_nodes: int, labelled: NDArray[np.int64]
+    candidates: Any, n_nodes: int, labelled: NDArray[np.int64], what: str = "candidates"
 ) -> NDArray[np.int64]:
     """Return the nodes that may be asked for: distinct, and without a label."""
     known = np.zeros(n_nodes, dtype=bool)
@@ -66,9 +66,9 @@ def check_candidates(
     if nodes.dtype == bool and nodes.shape == (n_nodes,):
         nodes = np.flatnonzero(nodes)
     if nodes.ndim != 1 or (len(nodes) and nodes.dtype.kind not in "iu"):
-        raise InputError("candidates must be positions of nodes (integers) or a mask")
+        raise InputError(f"{what} must be positions of nodes (integers) or a mask")
     outside = nodes[(nodes < 0) | (nodes >= n_nodes)]
     if len(outside):
-        raise InputError(f"candidates name node {outside[0]}, but there are {n_nodes} nodes")
+        raise InputError(f"{what} name node {outside[0]}, but there are {n_nodes} nodes")
     nodes = np.unique(nodes).astype(np.int64)
     return np.asarray(nodes[~known[nodes]])

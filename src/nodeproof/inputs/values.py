@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import reprlib
-import sys
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,10 +11,11 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import column_or_1d
 
+from nodeproof.callers import warn_caller
 from nodeproof.errors import InputError
 from nodeproof.tensors import plain
 
-__all__ = ["calling_level", "read_values"]
+__all__ = ["read_values"]
 
 # numpy and pandas write -1 and NaN so where they make text of them.
 _UNKNOWN_TEXTS = ("", "-1", "nan")
@@ -57,18 +56,6 @@ def read_values(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     return values, known
 
 
-def calling_level() -> int:
-    """Return the `stacklevel` at which a warning names the line that called this package."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
-        level, frame = level + 1, frame.f_back
-    return level
-
-
-def _is_ours(module: str) -> bool:
-    return module.partition(".")[0] == __name__.partition(".")[0]
-
-
 def _as_column(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return the labels as they are given, in a row, and which of them no mask hides."""
     y = plain(y)
@@ -86,11 +73,10 @@ def _as_column(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     except ValueError as error:
         raise InputError(str(error)) from error
     if np.asarray(y).ndim == 2:
-        warnings.warn(
+        warn_caller(
             "A column-vector y was passed when a 1d array was expected: give one entry a node, "
             "for example y.ravel()",
             DataConversionWarning,
-            stacklevel=calling_level(),
         )
     shown = np.ones(len(labels), dtype=bool)
     if mask is not None and mask.dtype == bool:  # that of a structured array is refused with it

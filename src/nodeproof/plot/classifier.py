@@ -86,10 +86,7 @@ def _nodes_to_draw(nodes: ArrayLike | None, n: int) -> NDArray[np.int64]:
 
     if nodes is None:
         return np.linspace(0, n - 1, min(n, _MOST_NODES)).astype(np.int64)
-    try:
-        return check_candidates(nodes, n, labelled=np.arange(0))
-    except InputError as error:
-        raise InputError(f"these nodes cannot be drawn: {error}") from None
+    return check_candidates(nodes, n, labelled=np.arange(0), what="nodes")
 
 
 def _name_corners(

@@ -14,6 +14,7 @@ from nodeproof import __version__
 from nodeproof.certificate.verifying import percent as rounded_up
 from nodeproof.errors import InputError
 from nodeproof.inputs import encode_labels
+from nodeproof.node_names import check_order, names_of_rows
 from nodeproof.report.subject import Subject
 from nodeproof.report.wording import percent
 from nodeproof.tuning.held import Blind
@@ -50,6 +51,7 @@ def judged_nodes(subject: Subject, y_true: Any) -> Blind:
     truth = encode_labels(y_true, None)
     if truth.n_nodes != subject.n:
         raise InputError(f"y_true has {truth.n_nodes} entries for {subject.n} nodes")
+    check_order({"the fit": getattr(clf, "node_ids_", None), "y_true": names_of_rows(y_true)})
     subject.judged_by = "truth"
     names = {name: code for code, name in enumerate(clf.classes_.tolist())}
     codes = np.full(subject.n, -1)
