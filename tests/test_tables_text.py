@@ -1,12 +1,16 @@
 """Delimited text in all its forms: headers, delimiters, line ends, and lines at fault."""
 
 import gzip
+import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from nodeproof.errors import InputError
 from nodeproof.io import read_tables
+from nodeproof.io.text import TextFile
 from table_helpers import Write, links_of, refusal, write
 
 __all__ = ["write"]
@@ -332,3 +336,17 @@ def test_a_third_column_of_numbers_under_a_name_may_be_the_weight(write: Write) 
         (note,) = read_tables(write("e.csv", content)).notes
         assert note.startswith("not used of e.csv: ")
         assert "--weight" not in note
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_no_thread_holds_the_bytes_after_reading(tmp_path: Path, broken: bool) -> None:
+    """One that let go of them only at the end of the process would abort it."""
+    path = tmp_path / "links.csv"
+    path.write_text("a,b,1\n" * 3000 + "a\n" * broken)
+    for _ in range(20):
+        file = TextFile(path)
+        before = sys.getrefcount(file._data)
+        with pytest.raises(InputError) if broken else nullcontext():
+            file.read([0, 1], [2])
+        after = sys.getrefcount(file._data)  # not in the assertion, which holds them, too
+        assert after == before

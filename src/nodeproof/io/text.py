@@ -6,6 +6,8 @@ import codecs
 import csv
 import gzip
 import re
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from itertools import islice
@@ -36,6 +38,8 @@ _LEAST_BLOCK = 1 << 22
 _RATIO, _SWOLLEN = 200, 1 << 26
 # Bytes that are unpacked at a time.
 _PIECE = 1 << 24
+# Seconds that Arrow's threads may take to let go of what they have read.
+_PATIENCE = 1.0
 
 
 class TextFile:
@@ -127,6 +131,17 @@ class TextFile:
         return self._fields(*self._line(row))[column]
 
     def _parse(self, types: dict[int, Any]) -> pa.Table:
+        references = sys.getrefcount(self._data)
+        try:
+            return self._parse_body(types)
+        finally:
+            # One of Arrow's threads may hold the bytes a moment longer. To let them go it needs
+            # the interpreter: if that were on its way out by then, the process would be aborted.
+            given_up = time.monotonic() + _PATIENCE
+            while sys.getrefcount(self._data) > references and time.monotonic() < given_up:
+                time.sleep(1e-4)
+
+    def _parse_body(self, types: dict[int, Any]) -> pa.Table:
         return pyarrow.csv.read_csv(
             pa.BufferReader(self._body()),
             read_options=pyarrow.csv.ReadOptions(
