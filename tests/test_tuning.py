@@ -9,6 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from citation_helpers import draw_citations
 from nodeproof import NodeClassifier, Problem
+from nodeproof.choices import plans
 from nodeproof.datasets import make_planted
 from nodeproof.graph import Graph
 from nodeproof.metrics import expected_calibration_error
@@ -342,3 +343,11 @@ def test_links_that_seek_another_class_in_a_pattern_are_learnt():
     nodes = NodeData(K, y=y, graph=Graph(upper | upper.T))
     setting = tune_links(nodes, hold_back(y), BlockCADO(random_state=0)).setting
     assert setting.affinities == "matrix" or setting.term is not None
+
+
+def test_features_that_are_left_out_are_named(monkeypatch, planted):
+    tune = plans.tune_softmax
+    links = Setting(Softmax(hops=0, of="links"), 0.0)
+    monkeypatch.setattr(plans, "tune_softmax", lambda *args: replace(tune(*args), setting=links))
+    clf = NodeClassifier(random_state=0).fit(planted.X + 5.0, planted.y, graph=planted.graph)
+    assert "features are left out" in clf.choices_["terms"]["why"]

@@ -84,6 +84,9 @@ def choose_plan(
         tuned = tune_links(nodes, held, solver)
     if tuned is not None and tuned.setting.term is not None:
         chosen.append(tuned.setting.term)
+        if isinstance(tuned.setting.term, Softmax) and tuned.setting.term.of == "links":
+            left = "" if nodes.X is None else "; the features are left out"
+            reasons = [f"a classifier of links does best on labels held back{left}"]
     if nodes.y is not None:
         chosen.append(Labels() if tuned is None else tuned.labels())
         reasons.append(f"{int((nodes.y >= 0).sum())} labels")
