@@ -20,6 +20,7 @@ from nodeproof.io import read_tables
 from nodeproof.io.graph_folder import write_graph_folder
 from nodeproof.solvers import BlockCADO
 from nodeproof.solvers.checkpoint import Checkpoint
+from nodeproof.splitting import positive_part
 from nodeproof.terms import Covariance, Gaussian, Labels, Softmax
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -228,3 +229,9 @@ def test_rows_of_no_entries_are_looked_at_all_the_same(tmp_path):
     forged = {"indptr": np.array([0, 2, 0]), "indices": pair["indices"][:0]}
     with pytest.raises(ValueError, match="its indptr does not lead through its rows"):
         Instance.from_arrays({**pair, **forged})
+
+
+def test_eigenvalues_that_lie_together_do_not_stop_a_projection():
+    matrix = np.load(CORPUS / "clustered-eigenvalues.npy", allow_pickle=False)
+    np.testing.assert_allclose(positive_part(matrix[None])[0], matrix, atol=1e-25)  # is positive
+    np.testing.assert_array_equal(positive_part(-matrix[None]), 0.0)

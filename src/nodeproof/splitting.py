@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
+from scipy.linalg import LinAlgError, eigh
 
 from nodeproof import threads
 from nodeproof.program import Decomposition
@@ -98,7 +98,13 @@ def positive_part(matrices: Array, ranks: NDArray[np.int64] | None = None) -> Ar
 
 def root(matrix: Array) -> Array:
     """Return a root of the positive part of a symmetric matrix, shape (size, rank)."""
-    values, vectors = eigh(matrix, subset_by_value=(0.0, np.inf), driver="evr", check_finite=False)
+    try:
+        values, vectors = eigh(
+            matrix, subset_by_value=(0.0, np.inf), driver="evr", check_finite=False
+        )
+    except LinAlgError:  # LAPACK gives up on a part of some clusters of eigenvalues
+        values, vectors = np.linalg.eigh(matrix)
+        values, vectors = values[values > 0], vectors[:, values > 0]
     return np.asarray(vectors * np.sqrt(values))
 
 
