@@ -234,15 +234,15 @@ def fit_noise(
         return 0.0
     charged = targets if weights is None else weights[:, None] * targets
     best = np.full(len(_NOISES), -np.inf)
-    near_one = np.isfinite(spread)
-    for scale in np.exp(spread * np.linspace(-3.0, 3.0, 13)) if near_one else _SCALES:
+    scales = _SCALES if np.isinf(spread) else np.exp(spread * np.linspace(-3.0, 3.0, 13))
+    for scale in scales:
+        unlikely = 0.5 * float(np.log(scale) / spread) ** 2
         proba = np.exp(log_softmax(scale * scores, axis=1))
         for k, noise in enumerate(_NOISES):
             if noise >= (K - 1) / K:
                 break
             elsewhere = noise / (K - 1)
             likely = np.log(np.maximum((1.0 - noise - elsewhere) * proba + elsewhere, 1e-300))
-            unlikely = 0.5 * float(np.log(scale) / spread) ** 2
             best[k] = max(best[k], float(np.vdot(charged, likely)) - unlikely)
     at = int(best.argmax())
     return float(_NOISES[at]) if best[at] > best[0] + np.log(_WORTH_TELLING) else 0.0

@@ -48,6 +48,6 @@ def _in_order(clf: NodeClassifier, graph: Any) -> Any:
                 "between numbers could mean these or positions: for names give "
                 "nodeproof.interop.from_tables(links, {'node': clf.node_ids_})['graph']"
             )
-    fitted = np.arange(len(clf.labels_)) if names is None else names
+    fitted = range(len(clf.labels_)) if names is None else names
     check_order({"the fit": fitted, "graph": names_of_graph(graph)})
     return graph
