@@ -272,7 +272,7 @@ def test_a_row_is_scored_by_a_regression_that_has_not_seen_its_target():
     Z, z, _ = draw()
     targets, folds = np.eye(K)[z], assign_folds(z, 5)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(Z))
-    scores = crossfit(Z, targets, 0.3, folds, weights)
+    scores = blind_scores(Z, crossfit(Z, targets, 0.3, folds, weights), folds)
     assert scores.shape == (len(Z), K)
     for fold in range(5):
         seen = folds != fold
@@ -285,11 +285,11 @@ def test_a_row_is_scored_by_a_regression_that_has_not_seen_its_target():
 def test_another_target_of_a_row_moves_other_scores_but_not_its_own():
     Z, z, _ = draw()
     folds = assign_folds(z, 5)
-    before = crossfit(Z, np.eye(K)[z], 0.3, folds)
+    before = blind_scores(Z, crossfit(Z, np.eye(K)[z], 0.3, folds), folds)
     for v in (0, 25, 59):
         changed = z.copy()
         changed[v] = (z[v] + 1) % K
-        after = crossfit(Z, np.eye(K)[changed], 0.3, folds)
+        after = blind_scores(Z, crossfit(Z, np.eye(K)[changed], 0.3, folds), folds)
         moved = np.abs(after - before).max(axis=1)
         assert moved[folds == folds[v]].max() < 1e-3
         assert moved[folds != folds[v]].max() > 0.1

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.special import log_softmax, softmax
 
 from citation_helpers import draw_citations
-from nodeproof import Problem
+from nodeproof import NodeClassifier, Problem
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.regression import fit_logistic, shares
@@ -151,7 +151,8 @@ def test_a_refit_is_a_regression_on_the_rows_labels_and_others_counting_equally(
     term, W = settings.bind(nodes), rows_like(texts.z)
     d = term.Z.shape[1]
     labelled = nodes.y >= 0
-    weights = np.where(labelled, 1.0, labelled.sum() / (~labelled).sum())
+    others = ~labelled & (nodes.graph.degrees > 0)  # the rest has nothing to average over
+    weights = np.where(labelled, 1.0, others * labelled.sum() / others.sum())
     theta = fit_logistic(term.Z, W, 0.3, weights, tol=1e-8, max_iter=1000)
     slopes = term.estimate(W)[:, :d]
     likeness = np.vdot(slopes, theta[:, :d]) / np.linalg.norm(slopes) / np.linalg.norm(theta[:, :d])
@@ -291,3 +292,60 @@ def test_sparse_and_dense_features_are_both_taken(texts):
         term = Softmax(hops=4).bind(NodeData(K, X, y, graph))
         right = scores_of(term, term.estimate(np.full((210, K), 1 / K))).argmax(axis=1) == texts.z
         assert right[y < 0].mean() > 0.8
+
+
+# Nodes without links. -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def loners():
+    """Return features that tell little by themselves and much on average; 300 nodes lack links."""
+    rng = np.random.default_rng(0)
+    n, apart = 1500, 300
+    z = rng.integers(K, size=n)
+    ours = np.flatnonzero(np.arange(n) >= apart)
+    members = [ours[z[ours] == k] for k in range(K)]
+    u = rng.choice(ours, size=5000)
+    near = np.array([rng.choice(members[k]) for k in z[u]])
+    v = np.where(rng.random(5000) < 0.8, near, rng.choice(ours, size=5000))
+    A = np.zeros((n, n))
+    A[u, v] = A[v, u] = 1.0
+    np.fill_diagonal(A, 0.0)
+    X = rng.normal(size=(n, 8)) + 0.6 * rng.normal(size=(K, 8))[z]
+    y = np.where(rng.random(n) < 0.1, z, -1)
+    return X, y, A, z, np.arange(n) < apart
+
+
+def test_nodes_without_links_are_as_sure_as_they_are_right(loners):
+    X, y, A, z, apart = loners
+    clf = NodeClassifier(terms=[Softmax(hops=4)], random_state=0).fit(X, y, graph=A)
+    judged = apart & (y < 0)
+    right = (clf.labels_ == z)[judged].mean()
+    assert 0.5 < right < 0.9  # alone, features do not tell all
+    assert abs(clf.proba_[judged].max(axis=1).mean() - right) < 0.1
+
+
+def test_new_nodes_without_links_are_judged_as_fitted_ones_are(loners, tmp_path):
+    X, y, A, _, apart = loners
+    clf = NodeClassifier(terms=[Softmax(hops=4)], random_state=0).fit(X, y, graph=A)
+    alike = np.flatnonzero(apart & (y < 0))[:40]
+    np.testing.assert_allclose(clf.predict_proba(X[alike]), clf.proba_[alike], atol=1e-4)
+    clf.save(tmp_path / "model.npz")
+    again = NodeClassifier.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(again.predict_proba(X[alike]), clf.predict_proba(X[alike]))
+
+
+def test_only_nodes_without_links_are_damped(loners):
+    X, y, A, _, apart = loners
+    nodes = NodeData(K, X, y, Graph(A))
+    term = Softmax(hops=4).bind(nodes)
+    assert 0.0 < term.damping < 0.8
+    models = term.estimate(np.full((len(y), K), 1 / K))
+    d = term.Z.shape[1]
+    hard = log_softmax(term.Z @ models[:, :d].T + models[:, d], axis=1)
+    costs, unlabelled = term.cost(models, 0, len(y)), y < 0
+    linked = unlabelled & ~apart
+    np.testing.assert_allclose(costs[linked], -hard[linked], atol=1e-3)
+    surer = np.exp(hard).max(axis=1) - np.exp(-costs).max(axis=1)
+    assert (surer[unlabelled & apart] > -1e-6).mean() > 0.95
+    assert Softmax(hops=0).bind(nodes).damping == 1.0

@@ -105,6 +105,8 @@ class FittedSoftmax:
         ``T_u = Σ_{k=0…h−1} (Â^k B)_u``: what the fitted nodes pass on.
     normaliser : ndarray of shape (n,), or None without hops
         ``s_u = 1/√(d_u + 1)`` of the fitted nodes, degrees in the unit of a mean link.
+    alone : ndarray of shape (K, r + 1), or None
+        Of the classifier that judges nodes without links, where features are averaged.
     of : {"features", "links"}
         What is learnt from.
     """
@@ -115,15 +117,18 @@ class FittedSoftmax:
     alpha: float
     lagged: Rows | None = None
     normaliser: Rows | None = None
+    alone: Array | None = None
     of: str = "features"
 
     @classmethod
     def of_term(cls, term: Softmax, theta: Array, calibrated: bool) -> FittedSoftmax:
         """Take what is needed from a term and its class models."""
         smoothing = term.smoothing
-        coefficients = theta[:, : term.Z.shape[1] + 1].copy()
+        width = term.Z.shape[1] + 1
+        coefficients, alone = theta[:, :width].copy(), theta[:, width : 2 * width].copy()
         if not calibrated:
             coefficients = term.first_sharpness * term.first
+            alone = term.damping * coefficients
         hops = int(term.hops) if smoothing.graph is not None else 0
         return cls(
             smoothing.reduction,
@@ -132,6 +137,7 @@ class FittedSoftmax:
             smoothing.alpha,
             smoothing.lagged(hops) if hops else None,
             smoothing.normaliser if hops else None,
+            alone if term.averages else None,
             term.of,
         )
 
@@ -146,6 +152,9 @@ class FittedSoftmax:
         Z = self.rows(X, links)
         slopes = self.coefficients[:, :-1].T.astype(np.float32)
         scores = (Z @ slopes).astype(np.float64) + self.coefficients[:, -1]
+        if self.alone is not None:
+            apart = np.asarray(links.sum(axis=1)) == 0
+            scores[apart] = Z[apart] @ self.alone[:, :-1].T + self.alone[:, -1]
         if calibrated:
             return -np.asarray(log_softmax(scores, axis=1))
         return -np.asarray(softmax(scores, axis=1) @ theta.T)

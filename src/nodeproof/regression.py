@@ -145,13 +145,12 @@ def crossfit(
     folds: NDArray[np.int64],
     weights: Array | None = None,
 ) -> Array:
-    """Return the scores of each row by a regression that has not seen its target, (n, K)."""
+    """Return regressions each of which has not seen the targets of a fold, (F, K, d + 1)."""
     seen = (folds[:, None] != np.arange(int(folds.max()) + 1)).astype(np.float64)
     if weights is not None:
         seen *= weights[:, None]
     # From nothing: a start that has seen all targets would shine through.
-    theta = fit_logistic(Z, targets, l2, seen, tol=3e-4)
-    return blind_scores(Z, theta, folds)
+    return fit_logistic(Z, targets, l2, seen, tol=3e-4)
 
 
 def blind_scores(Z: NDArray[np.floating], theta: Array, folds: NDArray[np.int64]) -> Array:

@@ -19,7 +19,8 @@ reports (choices, sources, history, status). Beside it lie plain arrays:
 
 A term `Softmax` at position k has more, named ``softmax_k_…``: ``coefficients`` (K, r + 1); the
 parts of its `Reduction`, as far as there are any: ``shift`` and ``scale`` (m,), ``directions``
-(m, r); and if it averages over hops, ``lagged`` (n, r) and ``normaliser`` (n,).
+(m, r); and if it averages over hops, ``lagged`` (n, r), ``normaliser`` (n,) and, of features,
+``alone`` (K, r + 1).
 
 A model that can be certified also has its labelling problem, the arrays of
 `Instance.to_arrays` as ``problem_…``; or the header says why there is none.

@@ -32,7 +32,7 @@ __all__ = [
 Arrays = Mapping[str, NDArray[Any]]
 
 _PROBLEM, _FINDINGS = "problem_", "findings_"
-_SOFTMAX_ARRAYS = ("coefficients", "lagged", "normaliser")
+_SOFTMAX_ARRAYS = ("coefficients", "lagged", "normaliser", "alone")
 
 #: n nodes, K classes, m features, E entries of links; of a classifier r columns, out of c; of
 #: findings s nodes to show, h that were judged blind and L links to draw
@@ -55,6 +55,7 @@ _LAYOUT = {
     r"softmax_(\d+)_scale": Expected("f", "c{0}"),
     r"softmax_(\d+)_lagged": Expected("f", "n r{0}"),
     r"softmax_(\d+)_normaliser": Expected("f", "n"),
+    r"softmax_(\d+)_alone": Expected("f", "K r{0}+1"),
     "problem_costs": Expected("f", "n K"),
     "problem_eta": Expected("f", "n"),
     "problem_scales": Expected("f", "2"),

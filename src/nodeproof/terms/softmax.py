@@ -13,6 +13,7 @@ from nodeproof.errors import InputError
 from nodeproof.regression import (
     assign_folds,
     balance,
+    blind_scores,
     crossfit,
     estimate_proportions,
     fit_logistic,
@@ -46,6 +47,10 @@ class Softmax(Term):
     otherwise every label would confirm itself. Those scores also tell how sharp the classifier
     may be: a penalty shrinks scores, and they are scaled back by what the labels that were not
     seen bear out, or, in a re-fit, the rows it was fitted to.
+
+    A node without links has nothing to average over: its features are as noisy as they were
+    given. Its scores are damped, by how much less sure the classifier is right about the
+    labelled nodes where it is shown their own features alone.
 
     The paper's loss is ``−⟨p_v, θ⟩`` over the simplex, p_v the probabilities of the classifier
     fitted to the labels: that of :class:`Labels` with a soft label at every node.
@@ -94,6 +99,7 @@ class Softmax(Term):
     Z: NDArray[Any]
     y: NDArray[np.int64]
     labelled: NDArray[np.int64]
+    alone: NDArray[np.int64]
 
     def bind(self, nodes: NodeData) -> Self:
         """Return a copy that holds the smoothed features and the labelled nodes."""
@@ -105,10 +111,19 @@ class Softmax(Term):
         bound.Z = smoothing.over(self.hops)
         bound.y = nodes.y
         bound.labelled = np.flatnonzero(nodes.y >= 0)
+        bound.alone = np.empty(0, dtype=np.int64)
+        if bound.averages:
+            assert smoothing.graph is not None
+            bound.alone = np.flatnonzero(smoothing.graph.degrees == 0)
         bound.models_set = Simplex(nodes.n_classes)
         return bound
 
     smoothing: Smoothing
+
+    @property
+    def averages(self) -> bool:
+        """Whether features are averaged over links."""
+        return self.of == "features" and self.hops > 0 and self.smoothing.graph is not None
 
     def _smoothing(self, nodes: NodeData) -> Smoothing:
         if self.of not in ("features", "links"):
@@ -135,31 +150,48 @@ class Softmax(Term):
 
         The only label of a class must be seen: without it there would be no such class.
         """
-        Z, codes = self.Z[self.labelled], self.y[self.labelled]
+        Z = self.Z[self.labelled]
         seen = np.asarray(Z @ self.first[:, :-1].T + self.first[:, -1], dtype=np.float64)
-        n_folds = min(self.folds, len(codes))
-        if n_folds < 2 or not self._several.any():
+        if not self._judged.any():
             return seen
-        folds = assign_folds(codes, n_folds)
-        blind = crossfit(Z, self._targets(), self.l2, folds, balance(codes))
-        return np.where(self._several[:, None], blind, seen)
+        return np.where(self._judged[:, None], blind_scores(Z, *self._blind), seen)
+
+    @cached_property
+    def _blind(self) -> tuple[Array, NDArray[np.int64]]:
+        """Coefficients that have not seen a fold, shape (F, K, d + 1), and the folds."""
+        codes = self.y[self.labelled]
+        folds = assign_folds(codes, min(self.folds, len(codes)))
+        Z = self.Z[self.labelled]
+        return crossfit(Z, self._targets(), self.l2, folds, balance(codes)), folds
 
     @property
-    def _several(self) -> NDArray[np.bool_]:
-        """Whether the class of each labelled node has other labels."""
+    def _judged(self) -> NDArray[np.bool_]:
+        """Whether each labelled node can be judged blind: its class has other labels."""
         codes = self.y[self.labelled]
-        return np.asarray(np.bincount(codes)[codes] > 1)
+        several = np.bincount(codes)[codes] > 1
+        return np.asarray(several & (min(self.folds, len(codes)) > 1))
 
     @cached_property
     def first_sharpness(self) -> float:
         """The scale at which unseen labels are most probable; 1 where none are."""
         if self.sharpness is not None:
             return self.sharpness
-        several = self._several
-        if self.folds < 2 or not several.any():
+        return self._sharpness_of(self.unseen) if self._judged.any() else 1.0
+
+    @cached_property
+    def damping(self) -> float:
+        """What scores of nodes without links are multiplied by, at most 1."""
+        if not self.averages or self.sharpness is not None or not self._judged.any():
             return 1.0
-        scores, targets = self.unseen[several], self._targets()[several]
-        return fit_scale(scores, targets, noise=fit_noise(scores, targets))
+        own = blind_scores(self.smoothing.over(0)[self.labelled], *self._blind)
+        return min(1.0, self._sharpness_of(own) / self.first_sharpness)
+
+    def _sharpness_of(self, scores: Array) -> float:
+        targets, judged = self._targets(), self._judged
+        linked = judged & ~np.isin(self.labelled, self.alone)
+        typical = linked if linked.any() else judged
+        noise = fit_noise(self.unseen[typical], targets[typical])
+        return fit_scale(scores[typical], targets[typical], noise=noise)
 
     @cached_property
     def proportions(self) -> Array:
@@ -186,7 +218,10 @@ class Softmax(Term):
     def probabilities(self) -> Array:
         """By the classifier fitted to the labels, shape (n, K)."""
         theta = self.first_sharpness * self.first
-        return np.asarray(softmax(self.Z @ theta[:, :-1].T + theta[:, -1], axis=1))
+        scores = self.Z @ theta[:, :-1].T + theta[:, -1]
+        if len(self.alone):
+            scores[self.alone] *= self.damping
+        return np.asarray(softmax(scores, axis=1))
 
     def loss(self, theta: Array, lo: int, hi: int) -> Array:
         """Return ``−⟨p_v, θ⟩``."""
@@ -207,17 +242,25 @@ class Softmax(Term):
     # The likelihood. --------------------------------------------------------------------
 
     def estimate(self, W: NDArray[Any]) -> Array:
-        """Return coefficients and the unseen scores of labelled nodes, (K, d + 1 + labelled).
+        """Return what nodes are judged by, shape (K, 2(d + 1) + labelled).
 
-        Rows without a label count where they are confident, together as much as the labels do.
+        These are the coefficients, those for nodes without links, and the unseen scores of
+        labelled nodes. Rows without a label count where they are confident, together as much as
+        the labels do.
         """
         theta, learnt = self.first_sharpness * self.first, self._equal()
-        others = np.flatnonzero((W.max(axis=1) >= self.confidence) & (self.y < 0))
+        confident = (W.max(axis=1) >= self.confidence) & (self.y < 0)
+        confident[self.alone] = False
+        others = np.flatnonzero(confident)
         if len(others):
             theta, learnt = self._fit_again(W, others[:: -(-len(others) // _MOST_ROWS)], theta)
-        theta[:, -1] += np.log(self.proportions / learnt)
-        unseen = self.first_sharpness * self.unseen + np.log(self.proportions / self._equal())
-        return np.hstack([theta, unseen.T])
+        alone = self.damping * theta
+        for coefficients in (theta, alone):
+            coefficients[:, -1] += np.log(self.proportions / learnt)
+        unseen = self.first_sharpness * self.unseen
+        unseen[np.isin(self.labelled, self.alone)] *= self.damping
+        unseen += np.log(self.proportions / self._equal())
+        return np.hstack([theta, alone, unseen.T])
 
     def _fit_again(
         self, W: NDArray[Any], others: NDArray[np.int64], first: Array
@@ -237,11 +280,19 @@ class Softmax(Term):
     def cost(self, models: Array, lo: int, hi: int) -> Array:
         """Return ``−log p(class | features)``, labelled nodes by their unseen scores."""
         d = self.Z.shape[1]
-        slopes = models[:, :d].T.astype(self.Z.dtype)
-        scores = (self.Z[lo:hi] @ slopes).astype(np.float64) + models[:, d]
+        theta, alone, unseen = np.split(models, (d + 1, 2 * (d + 1)), axis=1)
+        scores = self._linear(theta, self.Z[lo:hi])
+        first, last = np.searchsorted(self.alone, (lo, hi))
+        if first < last:
+            here = self.alone[first:last]
+            scores[here - lo] = self._linear(alone, self.Z[here])
         first, last = np.searchsorted(self.labelled, (lo, hi))
-        scores[self.labelled[first:last] - lo] = models[:, d + 1 + first : d + 1 + last].T
+        scores[self.labelled[first:last] - lo] = unseen[:, first:last].T
         return -np.asarray(log_softmax(scores, axis=1))
+
+    @staticmethod
+    def _linear(theta: Array, Z: NDArray[Any]) -> Array:
+        return (Z @ theta[:, :-1].T.astype(Z.dtype)).astype(np.float64) + theta[:, -1]
 
     def attribute(self, models: Array, scores: Array, lo: int, hi: int) -> dict[str, Array]:
         """Return what a node's own features add to its scores, and what those it is linked to do.
