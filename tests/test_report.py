@@ -294,15 +294,27 @@ def test_the_last_certificate_is_shown_without_being_given(tmp_path):
     assert proof.explain() in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("sources", ["G", "F", "L", "GF", "GL", "FL", "GFL"])
+CALLS = {
+    "G": "graph=graph",
+    "F": "X",
+    "L": "y=y",
+    "GF": "X, graph=graph",
+    "GL": "y=y, graph=graph",
+    "FL": "X, y",
+    "GFL": "X, y, graph=graph",
+}
+
+
+@pytest.mark.parametrize("sources", list(CALLS))
 @pytest.mark.parametrize("temperature", [1.0, 0.0])
-def test_any_sources_have_a_report(data, sources, temperature, tmp_path):
+def test_any_sources_have_a_report_that_names_them(data, sources, temperature, tmp_path):
     clf = NodeClassifier(3, random_state=0, temperature=temperature).fit(
         data.X if "F" in sources else None,
         data.y if "L" in sources else None,
         graph=data.graph if "G" in sources else None,
     )
     page = render_report(clf)
+    assert f".fit({CALLS[sources]})</code>" in page
     assert "nan" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL).lower().split()
     clf.save(tmp_path / "m.npz")
     assert render_report(NodeClassifier.load(tmp_path / "m.npz")) == page

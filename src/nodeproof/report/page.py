@@ -88,7 +88,7 @@ def render_report(
             versions=sections.versions(),
             notes=subject.findings.notes,
             command=subject.findings.command,
-            python=wording.python_call(clf),
+            python=wording.python_call(subject),
             subject=subject,
             version=__version__,
             style=style,

@@ -9,7 +9,6 @@ from nodeproof.metrics import ReliabilityCurve
 from nodeproof.report.reliability import FEWEST
 
 if TYPE_CHECKING:
-    from nodeproof.estimator import NodeClassifier
     from nodeproof.report.subject import Subject
     from nodeproof.tuning.held import Blind
 
@@ -128,8 +127,9 @@ def _why_unjudged(subject: Subject) -> str:
     return "No labels were given"
 
 
-def python_call(clf: NodeClassifier) -> str:
-    """Return the call that makes such a fit, settings of their own included."""
+def python_call(subject: Subject) -> str:
+    """Return the call that makes such a fit, of what was given, settings of their own included."""
+    clf, findings = subject.clf, subject.findings
     defaults = type(clf)().get_params(deep=False)
     own = {
         name: value
@@ -137,7 +137,9 @@ def python_call(clf: NodeClassifier) -> str:
         if name not in ("verbose", "n_jobs", "engine") and not _same(value, defaults[name])
     }
     settings = ", ".join(f"{name}={value!r}" for name, value in own.items())
-    return f"NodeClassifier({settings}).fit(X, y, graph=graph)"
+    X, y = findings.n_features > 0, clf._given is not None
+    given = {"X": X, "y" if X else "y=y": y, "graph=graph": findings.linked is not None}
+    return f"NodeClassifier({settings}).fit({', '.join(name for name in given if given[name])})"
 
 
 def _same(one: Any, two: Any) -> bool:
