@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import sys
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -206,6 +208,28 @@ def test_what_is_proven_is_said_in_a_sentence():
     assert proof.explain() in page
     assert "the best labelling" in page
     assert embedded(page)["sure"] == proof.certified_nodes.astype(int).tolist()
+
+
+@pytest.mark.parametrize(
+    ("gap", "said"), [(9e-14, "&lt;\xa00.000001\xa0%"), (0.0, "0 %"), (0.0123, "1.3 %")]
+)
+def test_a_gap_is_said_in_digits_that_mean_something(clf, gap, said):
+    proof = replace(clf.certify(time_budget=0.5), gap=gap)
+    assert f"<dt>Gap</dt><dd>{said}</dd>" in render_report(clf, certificate=proof)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "said"),
+    [
+        ((0.999999, 0.7614, 1.0), "about 100\xa0% are estimated to be right (76\xa0% to 100\xa0%)"),
+        ((0.8765, 0.851, 0.902), "about 88\xa0% are estimated to be right (85\xa0% to 90\xa0%)"),
+        ((0.9962, 0.9951, 0.9973), "about 99.6\xa0% are"),
+    ],
+)
+def test_an_estimate_is_no_finer_than_its_interval(clf, estimate, said):
+    other = copy.copy(clf)
+    other.estimated_accuracy_ = estimate
+    assert said in render_report(other)
 
 
 def test_a_certificate_of_other_nodes_is_refused(clf):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from itertools import pairwise
 
 import numpy as np
@@ -40,6 +41,24 @@ def test_it_loads_without_an_error_and_fits_the_window(browser_page, report, wid
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert browser_page.errors == []
     assert browser_page.fetched == []
+
+
+@pytest.mark.parametrize("width", [1280, 800, 400])
+def test_tiles_hold_their_text(browser_page, clf, tmp_path, width):
+    sure = copy.copy(clf)
+    sure.estimated_accuracy_, sure.proba_ = None, np.eye(3, dtype=np.float32)[clf._given % 3]
+    sure.proba_[0] = [0.9999, 0.0001, 0.0]
+    sure.report(tmp_path / "r.html")
+    page = browser_page.open(tmp_path / "r.html", width=width)
+    assert ">\xa099.99\xa0%" in page.locator(".tiles b").all_inner_texts()
+    over = page.evaluate(
+        """() => [...document.querySelectorAll('.tiles b')].filter(value => {
+        const text = document.createRange(); text.selectNodeContents(value);
+        const tile = value.parentElement.getBoundingClientRect();
+        return text.getBoundingClientRect().right > tile.right - 8;
+        }).map(value => value.textContent)"""
+    )
+    assert over == []
 
 
 def test_names_with_markup_stay_text(browser_page, report):

@@ -16,7 +16,7 @@ from nodeproof.errors import InputError
 from nodeproof.inputs import encode_labels
 from nodeproof.node_names import check_order, names_of_rows
 from nodeproof.report.subject import Subject
-from nodeproof.report.wording import percent
+from nodeproof.report.wording import accuracy, percent
 from nodeproof.tuning.held import Blind
 
 if TYPE_CHECKING:
@@ -82,12 +82,12 @@ def tiles(subject: Subject, certificate: Certificate | None) -> list[dict[str, s
     clf, findings = subject.clf, subject.findings
     found = []
     if clf.estimated_accuracy_ is not None:
-        estimate, low, high = clf.estimated_accuracy_
+        estimate, interval = accuracy(*clf.estimated_accuracy_)
         found.append(
             {
-                "value": percent(estimate),
+                "value": estimate,
                 "what": "estimated right",
-                "note": f"of nodes without a label; {percent(low)} to {percent(high)}",
+                "note": f"of nodes without a label; {interval}",
             }
         )
     elif subject.K > 1 and clf.temperature > 0:
@@ -114,7 +114,7 @@ def tiles(subject: Subject, certificate: Certificate | None) -> list[dict[str, s
         if certificate.certified:
             value, what = "proven", "the best labelling"
         elif certificate.gap <= _CLOSE:
-            value, what = f"≤ {percent(certificate.gap)}", "from the best labelling"
+            value, what = _at_most(certificate.gap), "from the best labelling"
         else:
             value, what = "open", "no proof was found"
         note = f"{sure:,} of {subject.n:,} nodes are certain"
@@ -126,6 +126,12 @@ def tiles(subject: Subject, certificate: Certificate | None) -> list[dict[str, s
         if count
     ]
     return found
+
+
+def _at_most(gap: float) -> str:
+    """Return that a gap is no larger, in few digits."""
+    shown = percent(gap)
+    return shown if shown.startswith("<") else f"≤\xa0{shown}"
 
 
 def class_rows(subject: Subject) -> list[dict[str, Any]]:
@@ -230,7 +236,7 @@ def verdict(proof: Certificate | None) -> dict[str, Any] | None:
         "status": proof.status,
         "objective": f"{proof.objective:,.6g}",
         "bound": f"{proof.lower_bound:,.6g}",
-        "gap": rounded_up(proof.gap) if np.isfinite(proof.gap) else "–",
+        "gap": _gap(proof.gap),
         "certified": proof.certified,
         "sure": sure,
         "n": n,
@@ -238,6 +244,13 @@ def verdict(proof: Certificate | None) -> dict[str, Any] | None:
         "moved": len(proof.moved),
         "seconds": f"{proof.seconds:.1f}",
     }
+
+
+def _gap(gap: float) -> str:
+    if not np.isfinite(gap):
+        return "–"
+    # Digits below that are of the arithmetic, not of the labelling.
+    return "<\xa00.000001\xa0%" if 0.0 < gap < 1e-8 else rounded_up(gap)
 
 
 def settings(subject: Subject) -> list[dict[str, str]]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from nodeproof.report.subject import Subject
     from nodeproof.tuning.held import Blind
 
-__all__ = ["classes", "percent", "python_call", "reliability", "summary"]
+__all__ = ["accuracy", "classes", "percent", "python_call", "reliability", "summary"]
 
 # Above this a confidence that is off by so much is worth a word.
 _OFF = 0.05
@@ -36,6 +36,21 @@ def percent(share: float) -> str:
     return f"{100 * share:.{digits}f}\xa0%"
 
 
+def accuracy(estimate: float, low: float, high: float) -> tuple[str, str]:
+    r"""Return an estimated share and its interval in percent, no finer than the interval allows.
+
+    Examples
+    --------
+    >>> accuracy(0.99999, 0.76, 1.0)
+    ('100\xa0%', '76\xa0% to 100\xa0%')
+    >>> accuracy(0.9962, 0.9951, 0.9973)
+    ('99.6\xa0%', '99.5\xa0% to 99.7\xa0%')
+    """
+    digits = 0 if high - low >= 0.01 else 1
+    shown, least, most = (f"{100 * share:.{digits}f}\xa0%" for share in (estimate, low, high))
+    return shown, f"{least} to {most}"
+
+
 def classes(count: int) -> str:
     """Return how many classes there are."""
     return "one class" if count == 1 else f"{count:,} classes"
@@ -57,10 +72,10 @@ def summary(subject: Subject) -> str:
     were = "was" if subject.n == 1 else "were"
     text = f"From {known}, {count_of(subject.n, 'node')} {were} sorted into {classes(subject.K)}."
     if clf.estimated_accuracy_ is not None:
-        estimate, low, high = clf.estimated_accuracy_
+        estimate, interval = accuracy(*clf.estimated_accuracy_)
         text += (
-            f" Of the nodes without a label, about {percent(estimate)} are estimated to be right "
-            f"({percent(low)} to {percent(high)})."
+            f" Of the nodes without a label, about {estimate} are estimated to be right "
+            f"({interval})."
         )
     elif clf.temperature > 0 and subject.K > 1:
         mean = float(clf.proba_.max(axis=1).mean())
