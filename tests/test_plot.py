@@ -270,6 +270,22 @@ def test_labels_that_cannot_judge_are_not_said_to_be_missing(data, ax):
     assert "terms of this classifier leave its labels out" in refusal(terms=[Gaussian()])
 
 
+@pytest.mark.parametrize("sure", [1.0, 0.97, 0.3])
+def test_reliability_shows_half_of_the_scale_or_more_and_nothing_beyond_certainty(ax, sure):
+    rest = (1 - sure) / 4
+    plot.reliability((np.zeros(2, int), np.tile([sure, *[rest] * 4], (2, 1))), ax=ax)
+    left, right = ax.get_xlim()
+    assert left <= min(0.5, sure)
+    assert right == 1.0
+    assert "too few" in ax.get_title()
+
+
+def test_the_legend_of_reliability_covers_nothing(clf, ax):
+    plot.reliability(clf, ax=ax)
+    ax.figure.canvas.draw()
+    assert ax.get_legend().get_window_extent().y1 < ax.get_window_extent().y0
+
+
 def test_reliability_refuses_names_for_column_numbers(clf, data, ax):
     with pytest.raises(InputError, match="column numbers of proba, 0 to 2, but entry 0 is"):
         plot.reliability((NAMES[data.y_true], clf.proba_), ax=ax)
@@ -375,7 +391,7 @@ def test_wrong_labels_are_undone_in_reliability():
 @pytest.mark.parametrize(
     ("share", "n", "words"),
     [(0.8, 1000, "at their word"), (0.6, 1000, "surer than right"), (0.95, 1000, "less sure"),
-     (0.7, 20, "chance")],
+     (0.7, 20, "chance"), (0.8, 19, "19 nodes: too few to judge"), (1.0, 1, "1 node: too few")],
 )  # fmt: skip
 def test_calibration_in_words(share, n, words):
     truth = np.repeat([0, 1], [round(share * n), n - round(share * n)])

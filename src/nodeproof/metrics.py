@@ -19,6 +19,9 @@ __all__ = [
     "reliability_curve",
 ]
 
+# From fewer nodes than that, a curve says more of chance than of the probabilities.
+FEWEST_JUDGED = 20
+
 # Errors of calibration that nobody needs to mind; and how far beyond chance one must be.
 _SMALL, _BEYOND_CHANCE = 0.02, 1.5
 
@@ -115,7 +118,9 @@ class ReliabilityCurve:
     def explain(self) -> str:
         """Say in a sentence what it means."""
         n = int(self.counts.sum())
-        start = f"Calibration error {self.error:.3f} over {n:,} nodes"
+        start = f"Calibration error {self.error:.3f} over {n:,} {'node' if n == 1 else 'nodes'}"
+        if n < FEWEST_JUDGED:
+            return f"{start}: too few to judge the probabilities by"
         if self.error <= _SMALL:
             return f"{start}: the probabilities can be taken at their word"
         spread = np.sqrt(self.confidence * (1 - self.confidence) * self.counts)

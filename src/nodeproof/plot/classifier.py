@@ -234,13 +234,17 @@ def reliability(
     _draw_counts(ax, curve, n_bins)
     ax.plot([0, 1], [0, 1], ls="--", lw=1, color=_GREY, label="as sure as right")
     off = np.abs([curve.right - curve.low, curve.high - curve.right])
+    # A node that is sure lies on the edge, and is drawn whole.
     ax.errorbar(curve.confidence, curve.right, yerr=off, fmt="o-", color=_BLUE, ms=5, lw=1.4,
-                elinewidth=1, label="share that is right, 95 % interval")  # fmt: skip
-    # Of K classes the best has at least 1/K.
-    left = max(0.0, np.floor(curve.confidence.min() * n_bins) / n_bins - 0.02)
-    ax.set(xlim=(left, 1.01), ylim=(0, 1.02), xlabel="confidence", ylabel="share that is right")
+                elinewidth=1, clip_on=False,
+                label="share that is right, 95 % interval")  # fmt: skip
+    # At least half of the scale: by a few hundredths of it nobody sees the diagonal rise.
+    left = min(0.5, np.floor(curve.confidence.min() * n_bins) / n_bins)
+    ax.set(xlim=(left, 1), ylim=(0, 1.02), xlabel="confidence", ylabel="share that is right")
     ax.set_title(curve.explain().replace(": ", ":\n"), fontsize="medium")
-    ax.legend(fontsize="small", loc="upper left", edgecolor="none")
+    # Below: inside there is no place that the curve could not need.
+    ax.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3,
+              columnspacing=1.0, handletextpad=0.5, frameon=False)  # fmt: skip
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from nodeproof.metrics import ReliabilityCurve, reliability_curve
+from nodeproof.metrics import FEWEST_JUDGED, ReliabilityCurve, reliability_curve
 from nodeproof.tuning.held import Blind
 
-__all__ = ["FEWEST", "reliability_of"]
-
-# From so few labels on, a curve says more of chance than of the probabilities.
-FEWEST = 20
+__all__ = ["reliability_of"]
 
 # Labels that are right so little more often than wrong cannot be told apart from wrong ones.
 _LEAST_CONTRAST = 0.2
@@ -26,6 +23,6 @@ def reliability_of(judged: Blind) -> ReliabilityCurve | None:
     (0.0, [50])
     """
     n, K = judged.proba.shape
-    if n < FEWEST or K < 2 or 1.0 - judged.noise * K / (K - 1) < _LEAST_CONTRAST:
+    if n < FEWEST_JUDGED or K < 2 or 1.0 - judged.noise * K / (K - 1) < _LEAST_CONTRAST:
         return None
     return reliability_curve(judged.codes, judged.proba, noise=judged.noise)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nodeproof.io.files import count_of
-from nodeproof.metrics import ReliabilityCurve
-from nodeproof.report.reliability import FEWEST
+from nodeproof.metrics import FEWEST_JUDGED, ReliabilityCurve
 
 if TYPE_CHECKING:
     from nodeproof.report.subject import Subject
@@ -107,8 +106,9 @@ def _verdict(found: ReliabilityCurve | None, judged: Blind, subject: Subject) ->
         count = len(judged.nodes)
         if count == 0:
             return f"{_why_unjudged(subject)}, so nothing here can check the probabilities."
-        if count < FEWEST:
-            return f"{count_of(count, 'label')} are too few to check the probabilities by."
+        if count < FEWEST_JUDGED:
+            are = "is" if count == 1 else "are"
+            return f"{count_of(count, 'label')} {are} too few to check the probabilities by."
         return "So many labels are wrong that the probabilities cannot be checked by them."
     off = found.confidence @ found.counts - found.right @ found.counts
     if found.error < _OFF:
