@@ -183,9 +183,25 @@ def test_a_node_is_found_by_its_name(browser_page, report, clf):
     best = clf.classes_[clf.proba_[17].argmax()]
     assert f"n17 is {best}" in page.locator("#evidence").inner_text()
     assert "n17" in page.locator("#names option").evaluate_all("all => all.map(o => o.value)")
-    page.fill("#pick", "nobody")
-    page.press("#pick", "Enter")
-    assert "There is no node nobody" in page.locator("#evidence").inner_text()
+    for typed, found in (("N17", "n17"), ("n16", "n16"), (" N10", "n10"), ("hacked", HOSTILE)):
+        page.fill("#pick", typed)
+        page.press("#pick", "Enter")
+        assert page.locator("#evidence b").inner_text() == found
+        assert page.input_value("#pick") == found
+
+
+def test_a_name_that_nothing_has_leaves_the_node_that_was_shown(browser_page, report):
+    page = browser_page.open(report)
+    page.fill("#pick", "n17")
+    for name in ("nobody", "no one"):
+        page.fill("#pick", name)
+        page.press("#pick", "Enter")
+        said = page.locator("#evidence[aria-live] > p").first.inner_text()
+        assert said == f"There is no node {name}."
+        assert page.locator("#evidence b").inner_text() == "n17"
+        assert page.locator("#evidence tbody tr").count() == 3
+    page.fill("#pick", "n18")
+    assert "There is no node" not in page.locator("#evidence").inner_text()
 
 
 def test_the_map_is_used_by_mouse_and_by_keys(browser_page, report):

@@ -156,29 +156,37 @@
     }
   };
 
+  // Nodes whose names begin with a text, then those that have it elsewhere; in any case.
+  const lower = data.names.map((name) => name.toLowerCase());
+  const matching = (text) => {
+    const wanted = text.toLowerCase(), begin = [], contain = [];
+    lower.forEach((name, at) => {
+      const where = name.indexOf(wanted);
+      if (where >= 0) (where === 0 ? begin : contain).push(at);
+    });
+    return [...begin, ...contain];
+  };
   const suggest = () => {
-    const wanted = pick.value.toLowerCase();
-    const found = [];
-    for (const name of data.names) {
-      if (name.toLowerCase().includes(wanted)) found.push(name);
-      if (found.length === 20) break;
-    }
-    options.replaceChildren(...found.map((name) => {
+    options.replaceChildren(...matching(pick.value.trim()).slice(0, 20).map((at) => {
       const option = element("option");
-      option.value = name;
+      option.value = data.names[at];
       return option;
     }));
   };
   const choose = () => {
-    const at = position.get(pick.value.trim());
-    if (at !== undefined) show(at);
-    else if (pick.value.trim()) {
-      const few = data.names.length < data.n ? " among those that can be picked here" : "";
-      box.replaceChildren(element("p", `There is no node ${pick.value.trim()}${few}.`));
-    }
+    const wanted = pick.value.trim();
+    if (!wanted) return;
+    const alike = matching(wanted);
+    const at = position.get(wanted) ??
+      alike.find((v) => lower[v] === wanted.toLowerCase()) ?? alike[0];
+    if (at !== undefined) { show(at); return; }
+    const few = data.names.length < data.n ? " among those that can be picked here" : "";
+    box.querySelector(".missing")?.remove();
+    box.prepend(element("p", `There is no node ${wanted}${few}.`, "missing"));
   };
   pick.addEventListener("input", () => {
     suggest();
+    box.querySelector(".missing")?.remove();
     if (position.has(pick.value)) show(position.get(pick.value));
   });
   pick.addEventListener("change", choose);
