@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from itertools import pairwise
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -216,6 +217,47 @@ def test_the_map_is_used_by_mouse_and_by_keys(browser_page, report):
         seen.add(page.locator("#evidence b").inner_text())
     assert len(seen) >= 3
     assert float(page.locator("#picked").get_attribute("cx")) > 0
+
+
+@pytest.fixture(scope="module")
+def club_report(tmp_path_factory):
+    """A small graph with long names."""
+    graph = nx.karate_club_graph()
+    y = np.array([graph.nodes[v]["club"] if v in (0, 1, 32, 33) else "" for v in graph])
+    clf = NodeClassifier(random_state=0).fit(y=y, graph=graph)
+    clf.node_ids_ = np.array([f"Müller, Hans {v:05d}" for v in range(34)])
+    path = tmp_path_factory.mktemp("club") / "report.html"
+    clf.report(path)
+    return path
+
+
+def test_names_in_the_drawing_cover_neither_each_other_nor_nodes(browser_page, club_report):
+    page = browser_page.open(club_report)
+    names, nodes = page.evaluate(
+        """() => ['text', 'circle'].map(what => [...document.querySelectorAll(`.vertex ${what}`)]
+        .map(e => { const b = e.getBBox(); return [b.x, b.y, b.x + b.width, b.y + b.height]; }))"""
+    )
+    assert len(nodes) == 34
+    assert 8 <= len(names) < 34
+    # A line is higher than its letters.
+    names = [[left, top + 3, right, bottom - 3] for left, top, right, bottom in names]
+    boxes = np.array(names + nodes)
+    for at, (left, top, right, bottom) in enumerate(names):
+        meets = (boxes[:, 0] < right) & (boxes[:, 2] > left)
+        meets &= (boxes[:, 1] < bottom) & (boxes[:, 3] > top)
+        assert np.flatnonzero(meets).tolist() == [at]
+
+
+def test_the_drawing_is_cut_to_what_is_drawn(browser_page, club_report):
+    page = browser_page.open(club_report)
+    above, below, height = page.evaluate(
+        """() => { const svg = document.querySelector('.vertex').ownerSVGElement;
+        const [view, box] = [svg.viewBox.baseVal, svg.getBBox()];
+        return [box.y - view.y, view.y + view.height - box.y - box.height, view.height]; }"""
+    )
+    assert abs(above) < 8
+    assert abs(below) < 8
+    assert height < 440
 
 
 def test_every_control_can_be_reached_by_keys_and_has_a_name(browser_page, report):

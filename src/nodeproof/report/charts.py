@@ -37,6 +37,9 @@ _HALF, _REACH, _PILE = 240.0, 165.0, 60.0
 _NAMED_CORNERS = 24
 _NAMED_NODES = 60
 
+# The drawing of a graph: its least width, that of its nodes, and how many links can be bold.
+_DRAWN_WIDTH, _DRAWN_REACH, _BOLD_LINKS = 440.0, 360.0, 400
+
 
 def colours(count: int) -> list[tuple[str, str]]:
     """Return a colour for each class, for a light page and for a dark one.
@@ -123,7 +126,10 @@ def drawing(subject: Subject) -> dict[str, Any] | None:
     positions, links = subject.findings.positions, subject.findings.links
     if positions is None or links is None or not len(links):
         return None
-    at = 220.0 + 200.0 * positions.astype(np.float64)
+    # Lying down: pages are tall already, and names are wide.
+    _, _, axes = np.linalg.svd(positions.astype(np.float64), full_matrices=False)
+    at = positions.astype(np.float64) @ axes.T
+    at *= _DRAWN_REACH / (np.ptp(at, axis=0).max() or 1.0)
     lines = "".join(
         f"M{_short(at[u, 0])} {_short(at[u, 1])}L{_short(at[v, 0])} {_short(at[v, 1])}"
         for u, v in links.tolist()
@@ -131,19 +137,28 @@ def drawing(subject: Subject) -> dict[str, Any] | None:
     names = subject.node_names(np.arange(subject.n))
     suspects = set(subject.clf.suspects_.node.tolist())
     given = subject.clf._given
+    few = subject.n <= _NAMED_NODES
+    radius = 7.0 if few else 4.5
+    degrees = np.bincount(links.ravel(), minlength=subject.n)
+    short = [_cut(name) for name in names]
+    places = _name_places(short, at, radius, np.argsort(-degrees, kind="stable")) if few else {}
+    boxes = np.array([*np.hstack([at - radius - 2, at + radius + 2]), *map(_box, places.values())])
+    (left, top), (right, bottom) = boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)
+    # What is narrow is not blown up.
+    room = max(0.0, _DRAWN_WIDTH - (right - left)) / 2
     return {
-        "width": 440,
-        "height": 440,
+        "view": " ".join(map(_short, (left - room, top, right - left + 2 * room, bottom - top))),
         "links": lines,
-        "named": subject.n <= _NAMED_NODES,
-        "radius": 7 if subject.n <= _NAMED_NODES else 4.5,
+        "stroke": 1.3 if len(links) <= _BOLD_LINKS else 0.8,
+        "radius": radius,
         "nodes": [
             {
                 "x": round(x, 1),
                 "y": round(y, 1),
                 "at": int(subject.codes[v]),
                 "name": names[v],
-                "short": _cut(names[v]),
+                "short": short[v],
+                "place": places.get(v),
                 "class": subject.names[int(subject.codes[v])],
                 "labelled": given is not None and bool(given[v] >= 0),
                 "suspect": v in suspects,
@@ -151,6 +166,41 @@ def drawing(subject: Subject) -> dict[str, Any] | None:
             for v, (x, y) in enumerate(at.tolist())
         ],
     }
+
+
+def _name_places(
+    names: Sequence[str], at: NDArray[np.float64], radius: float, order: NDArray[np.int64]
+) -> dict[int, dict[str, Any]]:
+    """Return where names stand that cover neither a node nor a name of one earlier in `order`."""
+    taken = np.hstack([at - radius, at + radius])
+    found: dict[int, dict[str, Any]] = {}
+    for v in order.tolist():
+        x, y = at[v].tolist()
+        # Letters of other scripts can be twice as wide.
+        width = sum(7.0 if ord(letter) < 0x1100 else 12.0 for letter in names[v])
+        for dx, dy, anchor in (
+            (0.0, -radius - 4.0, "middle"),
+            (0.0, radius + 11.0, "middle"),
+            (radius + 4.0, 4.0, "start"),
+            (-radius - 4.0, 4.0, "end"),
+        ):
+            place = {"x": round(x + dx, 1), "y": round(y + dy, 1), "anchor": anchor, "width": width}
+            left, top, right, bottom = _box(place)
+            apart = (
+                (taken[:, 2] < left) | (taken[:, 0] > right)
+                | (taken[:, 3] < top) | (taken[:, 1] > bottom)
+            )  # fmt: skip
+            if apart.all():
+                found[v] = place
+                taken = np.vstack([taken, _box(place)])
+                break
+    return found
+
+
+def _box(place: dict[str, Any]) -> tuple[float, float, float, float]:
+    """Return left, top, right and bottom of a name."""
+    left = place["x"] - {"start": 0.0, "middle": 0.5, "end": 1.0}[place["anchor"]] * place["width"]
+    return left, place["y"] - 9.5, left + place["width"], place["y"] + 2.5
 
 
 def reliability(found: ReliabilityCurve) -> dict[str, Any]:
