@@ -177,6 +177,50 @@ def test_every_column_can_be_seen_in_a_narrow_window(browser_page, report, plain
         assert beyond < 40
 
 
+def report_on(path, names):
+    """Write a report on a fit to as many classes, with all sources and wrong labels."""
+    K = len(names)
+    strength = {"p": 0.4, "q": 0.02, "omega": 0.2, "label_ratio": 0.8, "label_accuracy": 0.8}
+    data = make_planted(K, 200 // K, **strength, random_state=0)
+    y = np.where(data.y >= 0, np.array(names)[data.y], "")
+    NodeClassifier(random_state=0).fit(data.X, y, graph=data.graph).report(path)
+    return path
+
+
+def test_one_node_fits_beside_the_map(browser_page, tmp_path):
+    """All sources speak, names have 25 letters."""
+    names = [f"{metal} customer, not paid" for metal in ("Gold", "Iron", "Lead", "Zinc")]
+    page = browser_page.open(report_on(tmp_path / "r.html", names))
+    head = page.locator("#evidence thead th").all_inner_texts()
+    assert head == ["class", "probability", "graph", "features", "labels", "links"]
+    box = page.locator("#evidence .scroll")
+    assert box.bounding_box()["width"] < 520
+    assert box.evaluate("box => box.scrollWidth - box.clientWidth") == 0
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("K", [4, 25])
+def test_matrices_show_names_whole_and_as_many_columns_as_fit(browser_page, tmp_path, width, K):
+    names = [f"Class number {k:02d}" for k in range(1, K + 1)]
+    page = browser_page.open(report_on(tmp_path / "r.html", names), width=width)
+    boxes = page.locator("#graph .scroll").all()
+    assert len(boxes) == 2
+    for box in boxes:
+        headers = box.locator("thead th").all()
+        assert [header.inner_text().split() for header in headers] == [n.split() for n in names]
+        cut = "e => e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight"
+        assert not any(header.evaluate(cut) for header in headers)
+        if K == 4 or width == 1280:
+            assert box.evaluate("box => box.scrollWidth - box.clientWidth") == 0
+        # Names of rows leave most of the room to columns, and stay in sight.
+        box.evaluate("box => { box.scrollLeft = 1e5; }")
+        row, whole = box.locator("tbody th").first.bounding_box(), box.bounding_box()
+        assert row["width"] < 0.35 * whole["width"]
+        assert row["x"] == pytest.approx(whole["x"], abs=1)
+    first, second = (box.bounding_box() for box in boxes)
+    assert (second["y"] > first["y"] + first["height"]) == (K > 8 or width < 800)
+
+
 def test_a_node_is_found_by_its_name(browser_page, report, clf):
     page = browser_page.open(report)
     page.fill("#pick", "n17")

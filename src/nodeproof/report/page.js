@@ -130,8 +130,8 @@
       for (const source of speaking) {
         const cell = element("td");
         const value = scores[source][k];
-        const number = ` ${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(1)}`;
-        cell.append(says(value, most, source), number);
+        const number = `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(1)}`;
+        cell.append(number, says(value, most, source));
         row.append(cell);
       }
       if (linked) row.append(element("td", linked[k].toFixed(1).replace(/\.0$/, "")));

@@ -36,6 +36,12 @@ __all__ = [
 # A gap above this says little.
 _CLOSE = 0.2
 
+# More classes than that have their matrices one below the other.
+_SIDE_BY_SIDE = 8
+
+# Letters that headers of a matrix have room for on half of a page, and in a narrow window.
+_WORDS_WIDE, _WORDS_NARROW = 44, 28
+
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
 
@@ -199,7 +205,9 @@ def block_matrix(subject: Subject) -> dict[str, Any] | None:
         # Eight times, or an eighth, is as strong as colours get.
         strength = min(abs(np.log2(max(r, 1e-9))) / 3.0, 1.0)
         count = blocks[i, j] / (2 if i == j else 1)
-        text = f"{r:.0f}×" if r >= 9.5 else f"{r:.1f}×" if r >= 0.095 else f"{r:.2g}×"
+        # Columns of many classes are narrow.
+        small, times = (".2f", "") if subject.K > _SIDE_BY_SIDE else (".2g", "×")
+        text = f"{r:{'.0f' if r >= 9.5 else '.1f' if r >= 0.095 else small}}{times}"
         return {
             "text": text if r else "0",
             "strength": round(100 * float(strength)),
@@ -217,10 +225,21 @@ def block_matrix(subject: Subject) -> dict[str, Any] | None:
 def _matrix(subject: Subject, cell: Callable[[int, int], dict[str, Any]]) -> dict[str, Any]:
     """Return a table of each two classes, or of the largest ones."""
     shown = subject.shown_classes.tolist()
+    names = [subject.names[k] for k in shown]
+    rows = [[cell(i, j) for j in shown] for i in shown]
+    words = [word for name in names for word in name.split()]
+    needed = len(shown) * (1 + max(map(len, words), default=0))
     return {
-        "names": [subject.names[k] for k in shown],
-        "rows": [[cell(i, j) for j in shown] for i in shown],
+        "names": names,
+        "rows": rows,
         "left_out": subject.K - len(shown),
+        "longest": max(map(len, names)),
+        "widest": max(len(one["text"]) for row in rows for one in row),
+        # Where words have no room side by side, on half of a page or on a telephone.
+        "turned": (
+            "turned" if needed > _WORDS_WIDE else "turned-narrow" if needed > _WORDS_NARROW else ""
+        ),
+        "many": len(shown) > _SIDE_BY_SIDE,
     }
 
 
