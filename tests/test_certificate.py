@@ -188,6 +188,27 @@ def test_without_time_closed_forms_are_all(unclear):
     assert none.lower_bound == proof.lower_bound
 
 
+def test_a_bound_that_came_too_late_to_be_rigorous_says_so(strong, monkeypatch):
+    clf = NodeClassifier(random_state=0).fit(strong.X, strong.y, graph=strong.graph)
+    in_time = clf.certify(time_budget=0)
+    assert in_time.failure == 0
+    monkeypatch.setattr(searching, "_PATIENCE", 0.0)
+    late = clf.certify(time_budget=0)
+    assert 0 < late.failure < 1e-7
+    assert late.lower_bound <= late.objective == in_time.objective
+    assert "probability" in late.status or not late.certified
+    assert not late.exact
+    assert not late.certified_nodes.any()  # there was no time to ask
+    assert late.verify()
+
+
+def test_what_is_found_when_time_is_up_is_still_judged_rigorously(unclear):
+    instance, z = unclear
+    proof = certify_instance(instance, z, time_budget=0.3)
+    assert proof.method == "blocks"
+    assert proof.failure == 0
+
+
 def test_a_callback_can_end_the_search(unclear):
     instance, z = unclear
     seen = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,15 +46,20 @@ class Judgement:
         Probability that the bound is wrong; 0 where it is rigorous.
     loss : float
         What the bound lost to matrices that are not semidefinite, or not known to be; ≥ 0.
+    late : bool
+        Whether there was no time for a rigorous bound, which so few nodes allow.
     """
 
     lower_bound: float
     spectra: tuple[Spectrum, ...] = ()
     failure: float = 0.0
     loss: float = math.inf
+    late: bool = False
 
 
-def judge(instance: Instance, dual: Dual, z: Labels, seed: int = 0) -> Judgement:
+def judge(
+    instance: Instance, dual: Dual, z: Labels, seed: int = 0, deadline: float = math.inf
+) -> Judgement:
     """Return the lower bound that dual variables prove; −inf for what are none.
 
     Parameters
@@ -63,22 +69,27 @@ def judge(instance: Instance, dual: Dual, z: Labels, seed: int = 0) -> Judgement
         the bound is, not whether it holds.
     seed : int
         Of the starts of Lanczos, for more than a few thousand nodes.
+    deadline : float
+        By `time.perf_counter`. Matrices that are not factorised by then go to Lanczos, too.
     """
     n, K = instance.n_nodes, instance.n_classes
     if not dual.valid(instance):
         return Judgement(-math.inf)
-    spectra = _spectra(instance, dual, z, seed)
+    spectra = _spectra(instance, dual, z, seed, deadline)
     # The trace of the scaled Yᵢ is n/K + |Cᵢ|, and sizes sum to n.
     below = np.minimum([spectrum.least for spectrum in spectra], 0.0)
     if not np.isfinite(below).all():
         return Judgement(-math.inf, spectra)
     losses = (1.0 + 1e-14) * np.append(below * (n / K), n * below.min())
-    failures = {id(spectrum): spectrum.failure for spectrum in spectra}
+    failure = sum({id(spectrum): spectrum.failure for spectrum in spectra}.values())
     bound = total_down(dual.nu, -dual.sigma, losses)
-    return Judgement(bound, spectra, sum(failures.values()), -float(losses.sum()))
+    late = failure > 0 and n + 1 <= DENSE_MOST
+    return Judgement(bound, spectra, failure, -float(losses.sum()), late)
 
 
-def _spectra(instance: Instance, dual: Dual, z: Labels, seed: int) -> tuple[Spectrum, ...]:
+def _spectra(
+    instance: Instance, dual: Dual, z: Labels, seed: int, deadline: float
+) -> tuple[Spectrum, ...]:
     """Return one spectrum a class; where one matrix is below others, its own for all of them."""
     K = instance.n_classes
     seeds = np.random.SeedSequence(seed).generate_state(2 * K)
@@ -91,7 +102,7 @@ def _spectra(instance: Instance, dual: Dual, z: Labels, seed: int) -> tuple[Spec
         if matrix.is_diagonal:
             return of_diagonal(np.append(matrix.corner, matrix.diagonal))
         candidates = _indicators(matrix, z, K)
-        if matrix.size > DENSE_MOST:
+        if matrix.size > DENSE_MOST or time.perf_counter() > deadline:
             return least_lanczos(matrix, candidates, FAILURE / (2 * K), int(seeds[which]))
         if off_diagonal is None or own_gamma:
             off_diagonal = matrix.off_diagonal()

@@ -40,6 +40,8 @@ _ALIKE_ENOUGH = 1e-3
 # The search ends when so many looks in a row have closed less than this share of the gap.
 _STALLED = 6
 _STALLED_SHARE = 0.01
+# Seconds for which closed forms are judged rigorously, however little time there is.
+_PATIENCE = 10.0
 # This near to the best, it is worth asking which nodes are sure.
 _NEARLY = 0.01
 
@@ -85,6 +87,7 @@ class Search:
     def __post_init__(self) -> None:
         self.began = time.perf_counter()
         self.n_looks = 0
+        self.judge_until = math.inf
         self._asked_at = math.inf
         self.judging = 0.0  # seconds
         self.objective = self.instance.value_between(self.z)[1]
@@ -104,9 +107,17 @@ class Search:
         """Probability that the bound is wrong: any of the looks may have been."""
         return FAILURE * self.n_looks if self.judgement.failure else 0.0
 
+    @property
+    def late(self) -> bool:
+        """Whether there was no time for the rigorous bound that so few nodes allow."""
+        return self.judgement.late
+
     def run(self, deadline: float, max_iter: int | None) -> None:
         """Try the closed forms, then search until the deadline."""
+        self.judge_until = max(deadline, self.began + _PATIENCE)
         self.try_families()
+        if not self.late:  # what is found in time is judged as they were
+            self.judge_until = math.inf
         if not self.done:
             self.improve(deadline, max_iter)
 
@@ -115,7 +126,8 @@ class Search:
         # Another seed each time: what is judged must not depend on it.
         self.n_looks += 1
         began = time.perf_counter()
-        judgement = judge(self.instance, dual, self.z, seed=self.seed + 1000 * self.n_looks)
+        seed = self.seed + 1000 * self.n_looks
+        judgement = judge(self.instance, dual, self.z, seed, self.judge_until)
         self.judging = time.perf_counter() - began
         if judgement.lower_bound > self.judgement.lower_bound or self.dual is None:
             self.dual, self.judgement, self.method = dual, judgement, method
