@@ -279,6 +279,19 @@ def test_many_files_folders_and_patterns(tmp_path):
         assert graph.n_entries == (2 if name == "c" else 6)
 
 
+@pytest.mark.parametrize("name", ["a[1]", "a?", "a*", "[!b]", "a[", "**"])
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_a_file_whose_name_looks_like_a_pattern_is_itself(tmp_path, name, suffix):
+    for file, ends in [("a1", ("no", "never")), ("aa", ("no", "never")), (name, ("ann", "bob"))]:
+        path = tmp_path / f"{file}.{suffix}"
+        if suffix == "csv":
+            path.write_text("{},{}\n".format(*ends))
+        else:
+            write_links(path, [ends])
+    graph = convert(tmp_path / f"{name}.{suffix}", tmp_path / "out [1]", **QUICK)
+    assert graph.ids.tolist() == ["ann", "bob"]
+
+
 @pytest.mark.parametrize(
     ("text", "names", "weights"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -11,7 +12,15 @@ from typing import Any, TypeVar
 
 from nodeproof.errors import InputError, MissingExtraError
 
-__all__ = ["batches", "connect", "first_row", "in_background", "quoted", "readable"]
+__all__ = [
+    "batches",
+    "connect",
+    "first_row",
+    "in_background",
+    "quoted",
+    "quoted_file",
+    "readable",
+]
 
 T = TypeVar("T")
 
@@ -66,6 +75,17 @@ def quoted(name: str, mark: str = '"') -> str:
     ('"a ""b"" c"', "'it''s so'")
     """
     return mark + name.replace(mark, 2 * mark) + mark
+
+
+def quoted_file(path: Path) -> str:
+    """Return the path of one file as SQL wants it; to DuckDB, every path is a pattern.
+
+    Examples
+    --------
+    >>> quoted_file(Path("a[1].csv"))
+    "'a[[]1].csv'"
+    """
+    return quoted(glob.escape(str(path)), "'")
 
 
 def batches(connection: Any, query: str, size: int) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nodeproof.errors import InputError
-from nodeproof.io.duck import quoted, readable
+from nodeproof.io.duck import quoted, quoted_file, readable
 from nodeproof.io.files import file_kind, reading, unnamed
 
 __all__ = ["FileTable", "find_files", "open_files"]
@@ -57,7 +57,7 @@ class FileTable:
 
     def sql(self, files: Sequence[Path] | None = None) -> str:
         """Return what stands behind FROM, for all files or for some."""
-        listed = ", ".join(quoted(str(file), "'") for file in files or self.files)
+        listed = ", ".join(map(quoted_file, files or self.files))
         names = f" AS named({', '.join(map(quoted, self.names))})" if self.is_text else ""
         return f"{self.reader}([{listed}], {self.options}){names}"
 

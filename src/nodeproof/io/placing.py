@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
-from nodeproof.io.duck import batches, in_background, quoted, readable
+from nodeproof.io.duck import batches, in_background, quoted_file, readable
 from nodeproof.io.graph_header import index_type
 from nodeproof.io.growing import GrowingColumn
 from nodeproof.io.link_files import LARGEST_WEIGHT, LinkFiles
@@ -198,7 +198,7 @@ def placed_links(
     query = links.links_sql()
     if placing.way == "names":
         weight = "" if links.weight is None else ", w"
-        ids = f"read_parquet({quoted(str(file), chr(39))}, file_row_number=true)"
+        ids = f"read_parquet({quoted_file(file)}, file_row_number=true)"
         query = (
             f"SELECT a.file_row_number, b.file_row_number{weight} FROM ({query}) "
             f"JOIN {ids} AS a ON a.node = s JOIN {ids} AS b ON b.node = t"
