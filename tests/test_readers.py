@@ -133,6 +133,26 @@ def test_networkx_files_keep_names_and_weights(tmp_path: Path, suffix: str) -> N
     assert data.notes == []
 
 
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("a.mtx.gz", b"%%MatrixMarket matrix coordinate pattern symmetric\n2 2 1\n2 1", b""),
+        ("a.edgelist.gz", b"ann bob", b""),
+        ("a.gml.gz", b"graph [ node [ id 0 ] node [ id 1 ]", b" edge [ source 0 target 1 ] ]"),
+    ],
+)
+def test_a_packed_file_that_swells_is_refused(
+    tmp_path: Path, name: str, before: bytes, after: bytes
+) -> None:
+    for blanks in (10, 2**27):
+        with gzip.open(tmp_path / name, "wb") as file:
+            file.write(before + b" " * blanks + after + b"\n")
+        if blanks == 10:
+            assert read_graph(tmp_path / name).graph.nnz == 2
+    with pytest.raises(InputError, match="unpacks to more than 200 times its size"):
+        read_graph(tmp_path / name)
+
+
 def test_weighted_edge_lists_are_read(tmp_path: Path) -> None:
     nx.write_weighted_edgelist(network(), tmp_path / "a.edgelist")
     assert links_of(read_graph(tmp_path / "a.edgelist")) == {(0, 1): 1.0, (1, 2): 2.0}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +12,7 @@ from numpy.typing import NDArray
 from nodeproof.errors import InputError
 from nodeproof.io.files import reading
 from nodeproof.io.matrices import check_node_count
+from nodeproof.io.packed import open_text
 from nodeproof.memory import check_free
 
 __all__ = ["read_matrix_market"]
@@ -31,11 +30,9 @@ def read_matrix_market(path: Path) -> sp.csr_array:
     InputError
         If the file is damaged, or of a kind that no graph is in.
     """
-    with reading(path):
-        opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
-        with opened(path, "rt", encoding="latin-1") as file:
-            layout, field, symmetry = _read_banner(path, file)
-            return _read_body(path, file, layout, field == "pattern", symmetry == "symmetric")
+    with reading(path), open_text(path, "latin-1") as file:
+        layout, field, symmetry = _read_banner(path, file)
+        return _read_body(path, file, layout, field == "pattern", symmetry == "symmetric")
 
 
 def _read_banner(path: Path, lines: Iterator[str]) -> tuple[str, str, str]:

@@ -17,6 +17,7 @@ from nodeproof.datasets.parts import as_labels, sorted_names
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.io.columns import LABELS
 from nodeproof.io.files import reading
+from nodeproof.io.packed import is_packed, open_bytes
 
 __all__ = ["karate_club", "read_network"]
 
@@ -37,7 +38,7 @@ def read_network(path: Path, format: str) -> Dataset:  # noqa: A002
         What it is.
     """
     networkx = _networkx()
-    read = {"graphml": networkx.read_graphml, "gml": _read_gml, "edgelist": _read_edgelist}[format]
+    read = {"graphml": _read_graphml, "gml": _read_gml, "edgelist": _read_edgelist}[format]
     try:
         with reading(path):
             return _dataset(path, read(path))
@@ -91,20 +92,30 @@ def _classes(path: Path, found: list[Any]) -> NDArray[Any]:
     return np.array(texts, dtype=np.str_)
 
 
+def _read_graphml(path: Path) -> Any:
+    return _networkx().read_graphml(_source(path))
+
+
 def _read_gml(path: Path) -> Any:
     networkx = _networkx()
     try:
-        return networkx.read_gml(path)  # nodes are named by their labels
+        return networkx.read_gml(_source(path))  # nodes are named by their labels
     except networkx.NetworkXError:
-        return networkx.read_gml(path, label="id")  # labels are missing, or shared by nodes
+        # Labels are missing, or shared by nodes.
+        return networkx.read_gml(_source(path), label="id")
 
 
 def _read_edgelist(path: Path) -> Any:
     networkx = _networkx()
     try:
-        return networkx.read_edgelist(path)
+        return networkx.read_edgelist(_source(path))
     except TypeError:
-        return networkx.read_weighted_edgelist(path)
+        return networkx.read_weighted_edgelist(_source(path))
+
+
+def _source(path: Path) -> Any:
+    """Return what networkx is to read: it would unpack a file whatever comes of it."""
+    return open_bytes(path) if is_packed(path) else path
 
 
 def _networkx() -> Any:

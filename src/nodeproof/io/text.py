@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
 import re
 import sys
 import time
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
 from nodeproof.io.files import bad_number, finite_matrix, reading, unnamed
+from nodeproof.io.packed import is_packed, open_bytes
 from nodeproof.io.regular import check_regular
 from nodeproof.memory import available_memory
 
@@ -34,8 +34,6 @@ _HEAD_ROWS = 1000
 _MOST_COLUMNS = 1_000_000
 _HEAD_CELLS = 100_000
 _LEAST_BLOCK = 1 << 22
-# What swells to more than this, beyond that many bytes, is a trap: text does not.
-_RATIO, _SWOLLEN = 200, 1 << 26
 # Bytes that are unpacked at a time.
 _PIECE = 1 << 24
 # Seconds that Arrow's threads may take to let go of what they have read.
@@ -230,7 +228,7 @@ def _load(path: Path) -> bytes:
     """Return the bytes of the file, unpacked, with every line end as a newline."""
     check_regular(path)
     with reading(path):
-        data = _unpack(path) if path.suffix.lower() == ".gz" else path.read_bytes()
+        data = _unpack(path) if is_packed(path) else path.read_bytes()
     data = data.removeprefix(codecs.BOM_UTF8)
     if b"\0" in data:
         raise InputError(f"{path} is not UTF-8 text: it holds a zero byte; save it as UTF-8")
@@ -240,22 +238,16 @@ def _load(path: Path) -> bytes:
 
 
 def _unpack(path: Path) -> bytes:
-    """Return what a packed file holds, unless memory cannot: few bytes can stand for very many."""
+    """Return what a packed file holds, unless memory cannot."""
     room = available_memory() // 2  # the pieces, then all of them in one
-    swollen = room - max(_SWOLLEN, _RATIO * path.stat().st_size)
     pieces = []
-    with gzip.open(path) as file:
+    with open_bytes(path) as file:
         while piece := file.read(_PIECE):
             room -= len(piece)
             if room < 0:
                 raise InputError(
                     f"{path} is larger, unpacked, than the memory that is free; convert it with "
                     "`nodeproof convert`, which needs little"
-                )
-            if room < swollen:
-                raise InputError(
-                    f"{path} unpacks to more than {_RATIO} times its size, as no table does; if it "
-                    "is one, unpack it first"
                 )
             pieces.append(piece)
     return b"".join(pieces)
