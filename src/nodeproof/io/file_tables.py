@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from nodeproof.errors import InputError
 from nodeproof.io.duck import quoted, quoted_file, readable
 from nodeproof.io.files import file_kind, reading, unnamed
+from nodeproof.io.packed import open_text
 
 __all__ = ["FileTable", "find_files", "open_files"]
 
@@ -21,6 +20,9 @@ __all__ = ["FileTable", "find_files", "open_files"]
 _DELIMITERS = ("\t", ",", ";", " ")
 # How much the rules that look for a header may see.
 _HEAD_ROWS = 1000
+_HEAD_LETTERS = 1 << 24
+# What DuckDB takes for a line.
+_LONGEST_LINE = 2_000_000
 _TEXT_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 
@@ -143,14 +145,34 @@ def _open_text(path: Path, files: tuple[Path, ...]) -> FileTable:
 
 def _read_head(path: Path) -> tuple[list[list[str]], str]:
     """Return the fields of the first rows of a text file, and what separates them."""
-    with reading(path):
-        opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
-        with opener(path, "rt", encoding="utf-8-sig") as file:
-            rows = (line for line in file if line.strip() and not line.startswith("#"))
-            lines = list(islice(rows, _HEAD_ROWS))
+    with reading(path), open_text(path, "utf-8-sig") as file:
+        lines = _first_rows(path, file)
     if not lines:
         raise InputError(f"{path} is empty: it holds no line but blank ones and comments")
     delimiter = next((mark for mark in _DELIMITERS if mark in lines[0].strip()), ",")
-    fields = [[cell.strip(" \t") for cell in row] for row in csv.reader(lines, delimiter=delimiter)]
+    try:
+        fields = [
+            [cell.strip(" \t") for cell in row] for row in csv.reader(lines, delimiter=delimiter)
+        ]
+    except csv.Error as error:
+        raise InputError(f"cannot read {path}: {error}") from None
     # What has another number of fields is left to DuckDB, which names the line.
     return [row for row in fields if len(row) == len(fields[0])], delimiter
+
+
+def _first_rows(path: Path, file: IO[str]) -> list[str]:
+    """Return the first lines that count; one without end is no line of a table."""
+    rows: list[str] = []
+    letters = 0
+    while len(rows) < _HEAD_ROWS and letters < _HEAD_LETTERS:
+        line = file.readline(_LONGEST_LINE)
+        if len(line) == _LONGEST_LINE:
+            raise InputError(
+                f"{path} has a line of more than {_LONGEST_LINE:,} letters; is it a table?"
+            )
+        if not line:
+            break
+        if line.strip() and not line.startswith("#"):
+            rows.append(line)
+            letters += len(line)
+    return rows
