@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import shutil
 import signal
@@ -612,6 +613,54 @@ def test_a_bucket_that_is_gone_is_made_again(tmp_path, links):
     convert(links, tmp_path / "out", **QUICK)
     convert(links, tmp_path / "whole", **QUICK)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("name", ["indptr.npy", "indices.npy", "weights.npy", "ids.parquet"])
+@pytest.mark.parametrize("damage", ["cut", "changed", "gone"])
+def test_what_was_damaged_meanwhile_is_refused(tmp_path, links, name, damage):
+    stopped(links, tmp_path / "out", "rows")
+    file = work_folder(tmp_path / "out") / "graph" / name
+    content = file.read_bytes()
+    if damage == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(
+            content[:150] if damage == "cut" else content.replace(content[140:150], bytes(10))
+        )
+    with pytest.raises(InputError, match=rf"{name} (is not as it was left; add --fresh|does not)"):
+        convert(links, tmp_path / "out", **QUICK)
+    assert not (tmp_path / "out").exists()
+    convert(links, tmp_path / "out", fresh=True, **QUICK).verify()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"placing": {"x": 1}},
+        {"placing": []},
+        {"buckets": []},
+        {"buckets": {"shift": "2", "sizes": [], "loops": 0, "zeros": 0}},
+        {"rows": 3},
+        {"rows": {"finished": 0, "written": {}}},
+        {"rows": {"finished": 99, "written": None}},
+    ],
+)
+def test_a_state_that_no_run_has_kept_is_refused(tmp_path, links, wrong):
+    stopped(links, tmp_path / "out", "rows")
+    file = work_folder(tmp_path / "out") / "state.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | wrong))
+    with pytest.raises(InputError, match=r"state\.json is damaged; add --fresh"):
+        convert(links, tmp_path / "out", **QUICK)
+
+
+def test_rows_without_the_buckets_they_are_from_are_refused(tmp_path, links):
+    stopped(links, tmp_path / "out", "rows")
+    file = work_folder(tmp_path / "out") / "state.json"
+    state = json.loads(file.read_text())
+    del state["buckets"]
+    file.write_text(json.dumps(state))
+    with pytest.raises(InputError, match=r"state\.json is damaged; add --fresh"):
+        convert(links, tmp_path / "out", **QUICK)
 
 
 def test_two_runs_do_not_get_in_each_others_way(tmp_path, links):

@@ -20,6 +20,8 @@ from nodeproof.io.columns import Column
 from nodeproof.io.duck import batches, connect, in_background, readable
 from nodeproof.io.graph_folder import GraphFolder, Progress, is_graph_folder, refuse_occupied
 from nodeproof.io.graph_header import write_header
+from nodeproof.io.growing import check_kept
+from nodeproof.io.kept_state import check_state
 from nodeproof.io.link_files import LinkFiles
 from nodeproof.io.link_opening import open_links
 from nodeproof.io.placing import Placing, find_placing, placed_links
@@ -140,6 +142,7 @@ def convert(
             for line in notes:
                 note(line)
         with WorkFolder(place, links.signature(), fresh) as work:
+            check_state(place / "state.json", work.state)
             stages = _Stages(connection, links, work, limit, tell)
             placing = stages.find_ids()
             buckets = stages.share_out(placing, _bucket or _bucket_size(limit))
@@ -166,7 +169,11 @@ class _Stages:
 
     def find_ids(self) -> Placing:
         if "placing" in self.work.state:
-            return Placing(**self.work.state["placing"])
+            kept = Placing(**self.work.state["placing"])
+            if kept.entry is not None:
+                file, crc = self.graph / "ids.parquet", int(kept.entry["crc32"], 16)
+                check_kept(file, kept.entry["size"], crc)
+            return kept
         total = self.links.n_links
         self.progress("ids", 0, total)
         placing = find_placing(
@@ -289,6 +296,7 @@ def _complete(
     }
     graph = work.path / "graph"
     write_header(graph, placing.n_nodes, rows.n_entries, placing.ids, files, read)
+    GraphFolder.open(graph)  # what is damaged takes no other's place
     if is_graph_folder(out):
         out.rename(work.path / "replaced")
     elif out.exists():

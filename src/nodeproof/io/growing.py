@@ -12,13 +12,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["HEADER", "GrowingArray", "GrowingColumn", "GrowingFile", "npy_header"]
+from nodeproof.errors import InputError
+from nodeproof.io.files import reading
+
+__all__ = ["HEADER", "GrowingArray", "GrowingColumn", "GrowingFile", "check_kept", "npy_header"]
 
 #: bytes that the header of a ``.npy`` file takes
 HEADER = 128
 
 # Rows in a row group, whatever the sizes of what is added: so the bytes are always the same.
 _GROUP = 1 << 20
+# Bytes that are looked at in one go.
+_BLOCK = 1 << 24
 
 
 def npy_header(dtype: DTypeLike, length: int) -> bytes:
@@ -32,6 +37,28 @@ def npy_header(dtype: DTypeLike, length: int) -> bytes:
     fields = f"{{'descr': {np.dtype(dtype).str!r}, 'fortran_order': False, 'shape': ({length},), }}"
     magic = b"\x93NUMPY\x01\x00" + (HEADER - 10).to_bytes(2, "little")
     return magic + fields.encode("ascii").ljust(HEADER - 11) + b"\n"
+
+
+def check_kept(path: Path, size: int, crc: int, skip: int = 0) -> None:
+    """Refuse a file that an earlier run has left, unless it begins as that run has kept it.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file.
+    size, crc : int
+        How many bytes there must be, and their checksum.
+    skip : int
+        Bytes at the beginning that do not count.
+    """
+    found, left = 0, size
+    with reading(path), path.open("rb") as file:
+        file.seek(skip)
+        while block := file.read(min(left, _BLOCK)):
+            found = zlib.crc32(block, found)
+            left -= len(block)
+    if left or found != crc:
+        raise InputError(f"{path} is not as it was left; add --fresh to convert from the beginning")
 
 
 class GrowingFile:
@@ -49,6 +76,8 @@ class GrowingFile:
 
     def __init__(self, path: Path, size: int = 0, crc: int = 0, skip: int = 0) -> None:
         self.path, self.size, self.crc = path, size, crc
+        if size:
+            check_kept(path, size, crc, skip)
         self.file = path.open("r+b" if size else "wb")
         self.file.truncate(skip + size)
         self.file.seek(skip + size)
