@@ -41,6 +41,23 @@ def test_arrays_come_back_as_they_were(tmp_path):
                 np.testing.assert_array_equal(found, array)
 
 
+@pytest.mark.parametrize("kind", ["<u4", ">u4"])
+@pytest.mark.parametrize("letter", [0xD800, 0xDFFF, 0x110000, 0xFFFFFFFF])
+def test_letters_that_are_not_unicode_are_refused(tmp_path, kind, letter):
+    for code in (0x10FFFF, letter):
+        texts = np.array([[0x61, code]], dtype=kind).view(kind.replace("u4", "U1"))
+        np.savez(tmp_path / "a.npz", names=texts.T, one=texts[0, 1:].reshape(()))
+        if code != letter:
+            with open_npz(tmp_path / "a.npz") as archive:
+                assert archive["names"].tolist() == [["a"], ["\U0010ffff"]]
+    for name in ("names", "one"):
+        with (
+            pytest.raises(InputError, match=f"the array {name} holds letters that are not Unicode"),
+            open_npz(tmp_path / "a.npz") as archive,
+        ):
+            archive[name]
+
+
 def test_what_is_not_asked_for_may_be_anything(tmp_path):
     objects = np.array([None], dtype=object)
     path = write(tmp_path / "a.npz", npz(x=np.ones(3), names=objects))

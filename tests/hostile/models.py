@@ -20,7 +20,7 @@ from hostile.making import (
     certify,
     verify,
 )
-from hostile.packing import Trap, bomb, npy, npz, patched, zipped
+from hostile.packing import Trap, bomb, letters, npy, npz, patched, zipped
 
 
 def arrays_of(content: bytes, header: str = "meta") -> tuple[dict[str, Any], dict[str, Any]]:
@@ -135,6 +135,10 @@ MODELS: dict[str, Change] = {
     "class models of NaN": lambda meta, arrays: arrays["term_0"].fill(np.nan),
     "class models of other features": _array(term_0=np.ones((3, 9, 9))),
     "names of too few nodes": _array(node_ids=np.array(["a", "b"])),
+    "names of half a letter": _array(node_ids=letters(0xD800, 60)),
+    "names of no letter": _array(node_ids=letters(0xFFFFFFFF, 60)),
+    "classes of half a letter": _array(classes=letters(0xDFFF)),
+    "classes of no letter": _array(classes=letters(0x110000)),
     "pairs of other classes": _array(null_pairs=np.ones(7)),
     "no pairs": _without("null_pairs"),
     "half a labelling problem": _without("problem_eta"),

@@ -48,6 +48,11 @@ def npz(**arrays: Any) -> bytes:
     return file.getvalue()
 
 
+def letters(code: int, count: int = 3) -> Any:
+    """Return different texts, the first with a letter of this number."""
+    return np.array([code, *range(0x61, 0x60 + count)], dtype="<u4").view("<U1")
+
+
 def bomb(declared: tuple[int, ...], packed: int) -> bytes:
     """Return an array of zeros that takes little room, of a declared shape."""
     header = npy_text(repr({"descr": "<f8", "fortran_order": False, "shape": declared}))

@@ -41,6 +41,7 @@ _DIMENSIONS = 8
 # Deflate cannot pack more tightly.
 _RATIO = 1032
 _PLAIN = "biufUS"
+_LAST_LETTER = 0x10FFFF
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,8 @@ class Archive(Mapping[str, NDArray[Any]]):
         _check_memory(header.nbytes)
         with self._zip.open(self._members[name]) as file:
             array = npy.read_array(file, allow_pickle=False, max_header_size=_HEADER)
+        if header.dtype.kind == "U":
+            _check_text(name, array)
         return np.asarray(array)
 
 
@@ -224,6 +227,15 @@ def _check_directory(opened: zipfile.ZipFile, size: int) -> dict[str, zipfile.Zi
         for name, member in members.items()
         if name.endswith(_SUFFIX)
     }
+
+
+def _check_text(name: str, array: NDArray[Any]) -> None:
+    """Refuse letters that Unicode does not have: nothing could be done with them, or written."""
+    if array.size:
+        plain = np.ascontiguousarray(array).reshape(-1)
+        codes = plain.view(np.dtype(np.uint32).newbyteorder(plain.dtype.byteorder))
+        if codes.max() > _LAST_LETTER or ((codes >= 0xD800) & (codes <= 0xDFFF)).any():
+            raise ValueError(f"the array {_shown(name)} holds letters that are not Unicode")
 
 
 def _check_memory(needed: int) -> None:
