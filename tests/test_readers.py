@@ -153,6 +153,14 @@ def test_a_packed_file_that_swells_is_refused(
         read_graph(tmp_path / name)
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+def test_the_largest_node_number_is_counted_right(tmp_path: Path, kind: Any) -> None:
+    last = np.iinfo(kind).max
+    np.savez(tmp_path / "a.npz", edge_index=np.array([[0, last], [1, 0]], dtype=kind))
+    with pytest.raises(InputError, match=f"a graph of {int(last) + 1:,} nodes takes at least"):
+        read_graph(tmp_path / "a.npz")
+
+
 def test_weighted_edge_lists_are_read(tmp_path: Path) -> None:
     nx.write_weighted_edgelist(network(), tmp_path / "a.edgelist")
     assert links_of(read_graph(tmp_path / "a.edgelist")) == {(0, 1): 1.0, (1, 2): 2.0}

@@ -122,8 +122,8 @@ def _graph(
     if size is None:
         size = next((part.shape[0] for part in (y, X) if part is not None), None)
     if size is None:
-        size = edges.max() + 1 if edges.size else 0
-    return graph_of_edges(path, source, target, int(size))
+        size = int(edges.max()) + 1 if edges.size else 0
+    return graph_of_edges(path, source, target, size)
 
 
 def _features(path: Path, archive: Archive) -> NDArray[Any] | sp.csr_array | None:
