@@ -291,6 +291,28 @@ def test_a_broken_gz_is_an_error(write: Write, broken: Callable[[bytes], bytes])
     assert refusal(edges).startswith(f"cannot read {edges}")
 
 
+def test_names_and_labels_without_end_are_refused(write: Write) -> None:
+    long = "c" * 10_001
+    edges = write("e.csv", f"a,b\nb,{long}\n")
+    expected = "of 10,001 letters is too long (10,000 at most); shorten it"
+    assert refusal(edges) == f"{edges}, line 2: a node id {expected}"
+    edges, labels = write("e.csv", f"a,b\nb,{long[1:]}\n"), write("l.csv", f"a,x\nb,{long}\n")
+    with pytest.raises(InputError) as caught:
+        read_tables(edges, labels=labels)
+    assert str(caught.value) == f"{labels}, line 2: a label {expected}"
+    assert len(read_tables(edges).ids) == 3
+
+
+def test_names_that_memory_cannot_hold_are_refused(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edges = write("e.csv", f"a,b\nb,{'c' * 100}\n")
+    monkeypatch.setattr("nodeproof.memory.available_memory", lambda: 1199)
+    assert refusal(edges).startswith(f"{edges}: 3 names of up to 100 letters would take about")
+    monkeypatch.setattr("nodeproof.memory.available_memory", lambda: 1200)
+    assert len(read_tables(edges).ids) == 3
+
+
 @pytest.mark.parametrize("found", ["1,20", "-1.234,50", ",5"])
 def test_a_decimal_comma_is_recognised(write: Write, found: str) -> None:
     edges = write("e.csv", f"source;target;amount\na;b;1\nb;c;{found}\n")

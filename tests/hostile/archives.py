@@ -17,7 +17,7 @@ from hostile.making import (
     fit,
     fit_text,
 )
-from hostile.packing import Trap, bomb, doubled, npy, npy_text, npz, patched, zipped
+from hostile.packing import Trap, bomb, doubled, letters, npy, npy_text, npz, patched, zipped
 from hostile.tables import GOOD
 
 _CSR = {
@@ -114,11 +114,25 @@ ARCHIVES: dict[str, bytes] = {
     ),
     "names of too few nodes": _with(names=np.array(["a", "b"])),
     "names that repeat": _with(names=np.array(["a", "b", "a"])),
+    "names of half a letter": _with(names=letters(0xD800)),
+    "names of no letter": _with(names=letters(0xFFFFFFFF)),
+    "labels of half a letter": _with(y=letters(0xDFFF)),
+    "labels of no letter": _with(y=letters(0x110000)),
+    "a name of 130,000 letters": _with(names=np.array(["a", "b", "c" * 130_000])),
+    "a label of 130,000 letters": _with(y=np.array(["a", "b", "c" * 130_000])),
+    "sparse features of ten million million columns": _with(
+        x_data=np.ones(1), x_indices=np.array([0]), x_indptr=np.array([0, 1, 1, 1]),
+        x_shape=np.array([3, 10**13]),
+    ),
     "links by words": npz(edge_index=np.array([["a", "b"], ["b", "c"]])),
     "links of three ends": npz(edge_index=np.zeros((3, 3), dtype=int)),
     "links of a negative node": npz(edge_index=np.array([[0, 1], [1, -2]])),
     "links beyond n": npz(edge_index=np.array([[0, 1], [1, 5]]), n=np.array(3)),
     "links of a node of 2^60": npz(edge_index=np.array([[0, 1], [1, 2**60]])),
+    "links of a node of 2^63 - 1": npz(edge_index=np.array([[0, 2**63 - 1], [1, 0]])),
+    "links of a node of 2^64 - 1": npz(
+        edge_index=np.array([[0, 2**64 - 1], [1, 0]], dtype=np.uint64)
+    ),
     "a million million nodes": npz(edge_index=np.array([[0], [1]]), n=np.array(10**12)),
     "a huge shape": _member("adj_indptr", npy(np.arange(4), shape=(HUGE,))),
     "a shape that overflows": _member("adj_indptr", npy(np.arange(4), shape=(2**62, 2**62))),

@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
+from nodeproof.io.names import refuse_long
+from nodeproof.memory import check_free
 
 __all__ = ["Keys", "one_node_set"]
 
@@ -50,6 +52,7 @@ class Keys:
         empty = keys.code("")
         if empty >= 0:
             raise InputError(f"{keys.where(empty)}: the node id is empty")
+        refuse_long(keys.distinct, "node id", keys.where)
         return keys
 
     @classmethod
@@ -132,6 +135,12 @@ def one_node_set(files: Sequence[Keys]) -> tuple[NDArray[Any], list[NDArray[Any]
         distinct = every.unique()
         distinct = distinct.take(pc.sort_indices(distinct))
         places = pc.index_in(every, value_set=distinct).to_numpy()
+        longest = pc.max(pc.utf8_length(distinct)).as_py() or 0
+        check_free(
+            4.0 * longest * len(distinct),
+            f"{files[0].path}: {len(distinct):,} names of up to {longest:,} letters",
+            "shorten the longest",
+        )
         ids = np.array(distinct.to_pylist(), dtype=np.str_)
     small = places.astype(np.int32 if len(ids) < 2**31 else np.int64)
     starts = np.cumsum([len(keys.distinct) for keys in files])[:-1]

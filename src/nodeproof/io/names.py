@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["as_integers", "as_texts"]
+from nodeproof.errors import InputError
+
+__all__ = ["as_integers", "as_texts", "refuse_long"]
+
+# In an array of NumPy, every name takes as much as the longest.
+_LONGEST = 10_000
 
 # "007" and "7" are different names.
 _INTEGER = r"^(0|-?[1-9][0-9]{0,18})$"
@@ -64,6 +70,27 @@ def as_texts(names: Any) -> Any:
         numbers = as_integers(array)
         return pc.coalesce(numbers.cast(pa.large_string()), array.cast(pa.large_string()))
     return array.cast(pa.large_string())
+
+
+def refuse_long(texts: Any, what: str, place: Callable[[int], str]) -> None:
+    """Refuse texts that are no names, by their length.
+
+    Parameters
+    ----------
+    texts : pyarrow large_string array
+        Names.
+    what : str
+        What they are names of, for the message.
+    place : callable
+        Returns where a text stands, by its position.
+    """
+    lengths = pc.utf8_length(texts)
+    longest = pc.max(lengths).as_py() or 0
+    if longest > _LONGEST:
+        raise InputError(
+            f"{place(pc.index(lengths, longest).as_py())}: a {what} of {longest:,} letters is too "
+            f"long ({_LONGEST:,} at most); shorten it"
+        )
 
 
 def _as_arrow(names: Any) -> Any:

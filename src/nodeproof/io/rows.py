@@ -25,9 +25,13 @@ from nodeproof.io.columns import (
 from nodeproof.io.files import BadNumberError, TableFile, count_of, unnamed
 from nodeproof.io.keys import Keys
 from nodeproof.io.links import notes_on_text
+from nodeproof.io.names import refuse_long
 from nodeproof.io.text import TextFile
 
 __all__ = ["FeatureRows", "LabelRows", "read_features", "read_labels", "some"]
+
+# As many as feature hashing gives by default. A sparse matrix may declare any number.
+_MOST_COLUMNS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,12 @@ class FeatureRows:
 
     @classmethod
     def of_array(cls, keys: Keys, X: NDArray[Any] | sp.csr_array) -> FeatureRows:
-        """Make rows from a matrix whose columns have no names."""
+        """Make rows from a matrix whose columns have no names; too many of them are an error."""
+        if X.shape[1] > _MOST_COLUMNS:
+            raise InputError(
+                f"{keys.path}: features of {X.shape[1]:,} columns are too many ({_MOST_COLUMNS:,} "
+                "at most); reduce the columns, e.g. with TruncatedSVD"
+            )
         return cls(keys, X, [unnamed(column) for column in range(X.shape[1])], [])
 
     def placed(
@@ -155,8 +164,11 @@ class LabelRows:
             Position of each node's label in `names`, −1 where it is unknown.
         """
         encoded = self.texts.dictionary_encode()
-        labels = encoded.dictionary.to_pylist()
         codes = encoded.indices.to_numpy()
+        refuse_long(
+            encoded.dictionary, "label", lambda k: self.keys.place(int(np.argmax(codes == k)))
+        )
+        labels = encoded.dictionary.to_pylist()
         known = ~np.isin(codes, [i for i, text in enumerate(labels) if text in unknown])
         rows = np.flatnonzero(known)
         first = np.full(n_nodes, -1)
