@@ -23,7 +23,7 @@ from nodeproof.engines.dask import DaskEngine
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.problem import Models
-from nodeproof.solvers import BlockCADO, Result, Status
+from nodeproof.solvers import BlockCADO, Result, Status, checkpoint
 from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session, fingerprint
 from nodeproof.terms import Covariance, Labels, NodeData, Softmax
 
@@ -210,7 +210,7 @@ def test_a_session_comes_back_as_it_was(whole, tmp_path):
     session = make_session()
     if not whole:
         now = replace(session.now, begin=None, models=Models(None, (), np.zeros(3)), held=False)
-        session = replace(session, best=None, before=None, starts=[None], now=now)
+        session = replace(session, run_number=1, best=None, before=None, starts=[None], now=now)
     Checkpoint(tmp_path, "this").save(session)
     loaded = Checkpoint(tmp_path, "this").load()
     assert flat(loaded) == flat(session)
@@ -398,6 +398,60 @@ def test_a_state_that_lacks_something_is_refused(begun, tmp_path):
     clf, given = make_fit("features")
     with pytest.raises(InputError, match="not a checkpoint that can be read: remove it"):
         clf.fit(**given, checkpoint=folder)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"run_number": "x"},
+        {"run_number": 10**6},
+        {"run_number": -3},
+        {"round_number": "q"},
+        {"iteration": None},
+        {"iteration": -(10**30)},
+        {"starts": "abc"},
+        {"starts": ["zz"] * 4},
+        {"starts": [{}] * 4},
+        {"rng_state": []},
+        {"held": "yes"},
+        {"begin": "x"},
+        {"history": [1]},
+        {"history": {"change": ["a"]}},
+        {"models": {"terms": 0, "affinity": 1.0}},
+        {"models": {"terms": "1", "affinity": 1.0}},
+        {"models": {"terms": 1, "affinity": "s"}},
+        {"best": {"models": 3}},
+    ],
+    ids=str,
+)
+def test_a_state_that_no_solve_has_saved_is_refused(wrong, begun, tmp_path):
+    folder = begun("features", tmp_path)
+    tamper(folder / "state.npz", wrong)
+    clf, given = make_fit("features")
+    with pytest.raises(InputError, match="not a checkpoint that can be read: remove it") as caught:
+        clf.fit(**given, checkpoint=folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_proportions_that_are_no_numbers_are_refused(begun, tmp_path):
+    folder = begun("features", tmp_path)
+    tamper(folder / "state.npz", {}, "now.log_prior")
+    clf, given = make_fit("features")
+    with pytest.raises(InputError, match=r"now\.log_prior holds no proportions of classes"):
+        clf.fit(**given, checkpoint=folder)
+
+
+def tamper(path, wrong, *lost):
+    """Change entries of the header, and arrays to NaN, with a checksum that is right."""
+    with np.load(path) as read:
+        arrays = {name: read[name] for name in read.files}
+    header = json.loads(arrays.pop("header").tobytes()) | wrong
+    for name in lost:
+        arrays[name] = np.full_like(arrays[name], np.nan)
+    del header["checksum"]
+    header["checksum"] = checkpoint._checksum(header, arrays)
+    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    np.savez(path, header=text, **arrays)
 
 
 def test_a_folder_that_cannot_be_used_shows_before_the_first_sweep(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 import zlib
@@ -29,6 +30,7 @@ from nodeproof.io.npz import open_npz
 from nodeproof.io.npz_writing import write_npz
 from nodeproof.problem import Models, Problem
 from nodeproof.solvers.base import Result, Status
+from nodeproof.solvers.starts import STARTS
 from nodeproof.terms.base import Term
 
 __all__ = ["Checkpoint", "Saved", "Session", "fingerprint"]
@@ -179,6 +181,9 @@ class Checkpoint:
         for name, array in arrays.items():
             if name.endswith("W") and not ((array >= 0) & (array <= 1 + 1e-3)).all():
                 raise ValueError(f"{name} holds no probabilities")
+            # A class that is empty has the logarithm of zero.
+            if name.endswith(".log_prior") and not (array < np.inf).all():
+                raise ValueError(f"{name} holds no proportions of classes")
         return header, arrays
 
     def _prepare(self) -> None:
@@ -253,7 +258,54 @@ def _digest(array: NDArray[Any], whole: bool = False) -> str:
     return f"{array.dtype}{list(array.shape)} {total:08x}"
 
 
+def _check_header(header: dict[str, Any]) -> None:
+    """Refuse entries that no solve can have saved."""
+    for name, least in (("run_number", 1), ("round_number", 0), ("iteration", 0)):
+        _require(_is_count(header[name]) and header[name] >= least, name)
+    starts = header["starts"]
+    _require(isinstance(starts, list), "starts")
+    _require(all(start is None or start in STARTS for start in starts), "starts")
+    _require(header["run_number"] <= len(starts), "run_number")
+    _require(isinstance(header["rng_state"], dict), "rng_state")
+    _require(isinstance(header["held"], bool), "held")
+    _require(header["begin"] is None or _is_number(header["begin"]), "begin")
+    _check_models(header["models"])
+    _check_history(header["history"])
+    for name in ("best", "before"):
+        if header[name] is not None:
+            _check_models(header[name]["models"])
+            _check_history(header[name]["history"])
+            _require(_is_number(header[name]["value"]), f"the value of {name}")
+            _require(_is_count(header[name]["n_iter"]), f"n_iter of {name}")
+
+
+def _check_models(found: dict[str, Any]) -> None:
+    _require(_is_count(found["terms"]), "the number of terms")
+    _require(found["affinity"] is None or _is_number(found["affinity"]), "affinity")
+
+
+def _check_history(found: dict[str, Any]) -> None:
+    steps = found.values()
+    _require(
+        all(isinstance(step, list) and all(map(_is_number, step)) for step in steps), "history"
+    )
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(f"its header is wrong about {what}")
+
+
+def _is_count(found: Any) -> bool:
+    return isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 2**31
+
+
+def _is_number(found: Any) -> bool:
+    return isinstance(found, int | float) and not isinstance(found, bool)
+
+
 def _unpack(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Session:
+    _check_header(header)
     now = Saved(
         header["round_number"],
         header["iteration"],
@@ -298,6 +350,8 @@ def _pack_models(name: str, models: Models, arrays: dict[str, NDArray[Any]]) -> 
 
 
 def _unpack_models(name: str, packed: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Models:
+    listed = sum(re.fullmatch(rf"{name}\.\d+", array) is not None for array in arrays)
+    _require(packed["terms"] == listed, "the number of terms")
     return Models(
         _unpack_affinity(name, packed["affinity"], arrays),
         tuple(arrays[f"{name}.{k}"] for k in range(packed["terms"])),
