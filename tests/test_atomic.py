@@ -121,6 +121,22 @@ def test_a_block_that_writes_nothing_leaves_the_old_file(tmp_path: Path) -> None
     assert listing(tmp_path) == ["out"]
 
 
+def test_all_files_of_a_folder_are_replaced_or_none(tmp_path: Path) -> None:
+    (tmp_path / "b.json").mkdir()
+    (tmp_path / "a.csv").write_text("old")
+    (tmp_path / "other").write_text("old")
+
+    def write() -> None:
+        with atomic_folder(tmp_path, without=["other"]) as temporary:
+            for name in ("a.csv", "b.json"):
+                (temporary / name).write_text("new")
+
+    with pytest.raises(InputError, match=re.escape(f"{tmp_path / 'b.json'}: it is a folder")):
+        write()
+    assert (tmp_path / "a.csv").read_text() == "old"
+    assert listing(tmp_path) == ["a.csv", "b.json", "other"]
+
+
 @pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("old")

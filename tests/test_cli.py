@@ -226,6 +226,17 @@ def test_a_folder_that_takes_nothing_is_named_before_the_work(capsys, files, tmp
     assert ".1e12" not in err
 
 
+@pytest.mark.parametrize(("name", "options"), [("summary.json", []), ("query.csv", ["--query", 2])])
+def test_a_folder_in_the_place_of_a_file_is_named_before_the_work(
+    capsys, files, tmp_path, monkeypatch, name, options
+):
+    monkeypatch.setattr("nodeproof.NodeClassifier.fit", None)
+    (tmp_path / name).mkdir()
+    code, _, err = run(capsys, "fit", files[0] / "edges.csv", "--out", tmp_path, *options)
+    assert code == 2
+    assert f"cannot write the file {tmp_path / name}: it is a folder" in err
+
+
 def test_the_same_seed_writes_the_same_predictions(capsys, files, tmp_path):
     folder, _, _ = files
     texts = []

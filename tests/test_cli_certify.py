@@ -229,6 +229,14 @@ def test_a_negative_number_is_refused(capsys, fitted, option):
     assert option in refused(capsys, fitted, fitted, option, -1)
 
 
+def test_a_folder_in_the_place_of_a_file_is_named_before_the_search(capsys, fitted, monkeypatch):
+    monkeypatch.setattr(NodeClassifier, "certify", None)
+    (fitted / "certificate.csv").mkdir()
+    code, _, err = run(capsys, "certify", fitted)
+    assert code == 2
+    assert f"cannot write the file {fitted / 'certificate.csv'}: it is a folder" in err
+
+
 def test_nothing_half_written_stays_where_writing_fails(capsys, fitted, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise OSError("No space left on device")

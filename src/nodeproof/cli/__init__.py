@@ -34,8 +34,9 @@ def cli() -> None:
 def demo(out: Path, seed: int, as_json: bool) -> None:
     """Compare six combinations of sources on planted data with the best possible."""
     from nodeproof.cli.demo import run_demo
+    from nodeproof.cli.outputs import check_folder
 
-    check_folder(out)
+    check_folder(out, ("demo.json", "demo.png"))
     run_demo(out, seed, as_json)
 
 
@@ -101,7 +102,6 @@ def fit(edges: Path, **options: Any) -> None:
     given = context.get_parameter_source("proof_budget") is not ParameterSource.DEFAULT
     if given and not options["report"]:
         raise InputError("--proof-budget is for the report: give --report, too, or leave it out")
-    check_folder(options["out"])
     for path in (options["features"], options["labels"]):
         if path is not None and path.is_dir():
             raise InputError(f"{path} is a folder; give a file")
@@ -224,6 +224,7 @@ def reproduce(
     NAMES are figures (fig1, fig2, fig3, beyond, phase, theorem, convergence), panels, or all.
     Every finished cell is kept at once; after Ctrl-C or a crash the same command goes on.
     """
+    from nodeproof.cli.outputs import check_folder
     from nodeproof.cli.reproduce import run_reproduce
 
     check_folder(out)
@@ -265,8 +266,9 @@ def bench(out: Path, as_json: bool, **settings: Any) -> None:
     of its own and is kept at once; after Ctrl-C or a crash the same command goes on.
     """
     from nodeproof.cli.bench import read_sizes, run_bench
+    from nodeproof.cli.outputs import check_folder
 
-    check_folder(out)
+    check_folder(out, ("bench.json", "bench.csv", "bench.png"))
     run_bench(out, as_json, **{**settings, "links": read_sizes(settings["links"])})
 
 
@@ -296,25 +298,6 @@ def data_get(name: str, out: Path | None, as_json: bool) -> None:
     from nodeproof.cli.data import run_get
 
     run_get(name, out, as_json)
-
-
-def check_folder(out: Path) -> None:
-    """Fail before the work, not after it, where the results could not be written."""
-    import tempfile
-
-    from nodeproof.io.regular import check_writable, resolved
-
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out {out} is a file; give a folder")
-    if not resolved(out).parent.is_dir():
-        raise InputError(f"--out {out}: the folder {resolved(out).parent} does not exist")
-    folder = out if out.exists() else resolved(out).parent
-    check_writable(folder)
-    try:  # where rights say nothing, as in /proc
-        Path(tempfile.mkdtemp(prefix=".", dir=folder)).rmdir()
-    except OSError as error:
-        reason = error.strerror or error
-        raise InputError(f"--out {out}: cannot write into the folder {folder}: {reason}") from None
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -19,11 +19,14 @@ from nodeproof.cli.console import LiveLine, note, screen
 from nodeproof.cli.documents import as_text, print_document
 from nodeproof.cli.earlier import is_about
 from nodeproof.cli.models import find_model
+from nodeproof.cli.outputs import check_places
 from nodeproof.errors import MissingExtraError
 from nodeproof.io import atomic_folder, atomic_path
 from nodeproof.io.regular import check_writable
 
 __all__ = ["draw_certificate", "run_certify"]
+
+_NAMES = ("certificate.npz", "certificate.json", "certificate.csv", "certificate.png")
 
 _OTHER_FIT = "{file} is about another fit than {model}; `nodeproof certify` makes a new one"
 
@@ -39,6 +42,7 @@ def run_certify(
         return
     clf = NodeClassifier.load(find_model(model))
     check_writable(folder)
+    check_places(folder, _NAMES)
     with LiveLine(enabled=not as_json) as line:
 
         def tell(stage: Stage) -> None:
@@ -64,7 +68,7 @@ def _write(
     clf: NodeClassifier, proof: Certificate, summary: dict[str, Any], folder: Path
 ) -> list[Path]:
     """Write the certificate, what it says, and its word on every node; return the files."""
-    names = ["certificate.npz", "certificate.json", "certificate.csv"]
+    *names, picture = _NAMES
     with atomic_folder(folder) as temporary:
         proof.save(temporary / names[0])
         (temporary / names[1]).write_text(as_text(summary), encoding="utf-8")
@@ -77,7 +81,7 @@ def _write(
         }
         pyarrow.csv.write_csv(pa.table(table), temporary / names[2])
         try:
-            names.append(draw_certificate(proof, temporary / "certificate.png").name)
+            names.append(draw_certificate(proof, temporary / picture).name)
         except MissingExtraError as missing:
             note(f"no picture: {missing}")
     return [folder / name for name in names]

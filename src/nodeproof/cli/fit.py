@@ -26,6 +26,7 @@ from nodeproof.cli.console import (
 from nodeproof.cli.documents import as_text, print_document
 from nodeproof.cli.earlier import outdated_files
 from nodeproof.cli.given import read_given
+from nodeproof.cli.outputs import check_folder
 from nodeproof.cli.results import summarise, write_predictions, write_query
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.io import atomic_folder
@@ -76,6 +77,10 @@ def run_fit(
 ) -> None:
     """Read the files, fit, and write what was found to the folder ``out``."""
     began = time.perf_counter()
+    written = ["predictions.csv", "summary.json", "model.npz"]
+    written += ["query.csv"] if query else []
+    written += ["report.html"] if report else []
+    check_folder(out, [*written, "certificate.npz"] if report and proof_budget else written)
     if report:
         check_jinja()
     given = read_given(
@@ -120,9 +125,6 @@ def run_fit(
         notes.append(f"the time budget of {time_budget:g} s is spent: the fit was stopped early")
     on_disk = isinstance(given.graph, GraphFolder)
     proven = report and proof_budget and not on_disk and clf.status_ != Status.INTERRUPTED
-    written = ["predictions.csv", "summary.json", "model.npz"]
-    written += ["query.csv"] if query else []
-    written += ["report.html"] if report else []
     written += ["certificate.npz"] if proven else []
     if doubts := _doubts(clf, weights):
         notes.append(doubts)

@@ -155,12 +155,15 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _move_files(folder: Path, final: Path, without: Iterable[str]) -> None:
+    places = {file: final / file.relative_to(folder) for file in _files(folder)}
+    for place in places.values():  # before the first is moved: all of them or none
+        if place.is_dir():
+            raise InputError(f"cannot write the file {place}: it is a folder; move it away")
     with _undisturbed():
         # These first: beside what is new they would be taken for a part of it.
         for name in without:
             (final / name).unlink(missing_ok=True)
-        for file in _files(folder):
-            place = final / file.relative_to(folder)
+        for file, place in places.items():
             place.parent.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
             _replace(file, place)
 
