@@ -46,3 +46,18 @@ def test_public_names_are_listed_without_being_imported():
     numpy, *names = run(code).stdout.split()
     assert numpy == "False"
     assert {"NodeClassifier", "datasets", "certify", "__version__"} <= set(names)
+
+
+def test_a_missing_model_is_named_before_anything_heavy_is_imported():
+    code = """
+import sys
+from nodeproof.cli import main
+for command in ("predict", "report", "certify"):
+    try:
+        main([command, "nowhere"])
+    except SystemExit as ended:
+        print(ended.code, *sorted(set(sys.modules) & set(sys.argv[1:])))
+"""
+    done = run(code)
+    assert done.stdout == 3 * "2\n"
+    assert done.stderr.count("there is no model nowhere") == 3

@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from nodeproof import __version__
+from nodeproof.cli.models import find_model
 from nodeproof.errors import InputError, MissingExtraError
 
 __all__ = ["cli", "main"]
@@ -128,9 +129,10 @@ def predict(model: Path, **options: Any) -> None:
     New are the nodes that the model does not know; nothing is fitted again. Files are CSV, TSV
     or Parquet. Writes node, label and probability.
     """
+    file = find_model(model)  # before all that is imported below
     from nodeproof.cli.predict import run_predict
 
-    run_predict(model, **options)
+    run_predict(file, **options)
 
 
 @cli.command()
@@ -148,6 +150,8 @@ def certify(model: Path, **options: Any) -> None:
     certificate.json, certificate.csv (each node: is it certain) and, with matplotlib,
     certificate.png. With --verify, DIR may also be a certificate's file.
     """
+    if not options["verify"]:
+        find_model(model)
     from nodeproof.cli.certify import run_certify
 
     run_certify(model, **options)
@@ -165,9 +169,10 @@ def report(model: Path, **options: Any) -> None:
     The page is one HTML file that needs nothing else. It says what is proven if `nodeproof
     certify DIR` was run before.
     """
+    file = find_model(model)  # before all that is imported below
     from nodeproof.cli.report import run_report
 
-    run_report(model, **options)
+    run_report(file, **options)
 
 
 @cli.command()
