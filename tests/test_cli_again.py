@@ -199,3 +199,24 @@ def test_no_certificate_of_links_is_about_a_model_that_has_none(known):
     model._saved_problem = "a certificate needs one affinity for all classes"
     assert is_about(replace(proof, instance=None), model)
     assert not is_about(proof, model)
+
+
+@pytest.mark.parametrize(
+    "name", ["model.npz", "predictions.csv", "summary.json", "query.csv", "certificate.npz"]
+)
+def test_a_report_takes_the_place_of_no_other_result(capsys, results, name):
+    before = (results / name).read_bytes()
+    code, _, err = run(capsys, "report", "out", "--out", f"out/{name}")
+    assert code == 2
+    assert "would overwrite" in err
+    assert (results / name).read_bytes() == before
+
+
+def test_a_fit_takes_the_place_of_nothing_it_reads(capsys, results):
+    """People fill in query.csv, give it back, and ask for more."""
+    before = (results / "query.csv").read_bytes()
+    code, _, err = run(capsys, "fit", "edges.csv", "--labels", "out/query.csv", "--query", 3,
+                       "--out", "out")  # fmt: skip
+    assert code == 2
+    assert "would overwrite out/query.csv" in err.replace("\\", "/")
+    assert (results / "query.csv").read_bytes() == before

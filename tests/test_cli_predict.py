@@ -310,6 +310,8 @@ BAD = [
     (["links", "--edges", "new_edges.csv", "--out", "a/b.csv"], "does not exist"),
     (["links", "--edges", "new_edges.csv", "--out", "links/predictions.csv"], "overwrite"),
     (["links", "--edges", "new_edges.csv", "--out", "links/model.npz"], "overwrite"),
+    (["links", "--edges", "new_edges.csv", "--out", "links/certificate.npz"], "overwrite"),
+    (["links", "--edges", "new_edges.csv", "--out", "new_edges.csv"], "which is read"),
     (["text.npz", "--edges", "new_edges.csv"], "does not begin like one; it is damaged"),
     ([], "DIR"),
 ]

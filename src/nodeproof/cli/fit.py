@@ -80,7 +80,8 @@ def run_fit(
     written = ["predictions.csv", "summary.json", "model.npz"]
     written += ["query.csv"] if query else []
     written += ["report.html"] if report else []
-    check_folder(out, [*written, "certificate.npz"] if report and proof_budget else written)
+    perhaps = ["certificate.npz"] if report and proof_budget else []
+    check_folder(out, written + perhaps, (edges, features, labels))
     if report:
         check_jinja()
     given = read_given(

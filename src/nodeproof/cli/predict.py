@@ -14,19 +14,18 @@ from rich.table import Table
 from nodeproof import NodeClassifier, __version__
 from nodeproof.cli.console import note, notes_from_warnings, screen
 from nodeproof.cli.documents import print_document
-from nodeproof.cli.models import find_model
+from nodeproof.cli.outputs import check_file
 from nodeproof.errors import InputError
 from nodeproof.inductive import needs_features
 from nodeproof.io import atomic_path
 from nodeproof.io.files import count_of, unnamed
 from nodeproof.io.new_nodes import read_new_nodes
-from nodeproof.io.regular import check_writable, resolved
 
 __all__ = ["run_predict"]
 
 
 def run_predict(
-    model: Path,
+    file: Path,
     *,
     features: Path | None,
     edges: Path | None,
@@ -40,8 +39,7 @@ def run_predict(
 ) -> None:
     """Load the model, read the files, and write the predictions to the file ``out``."""
     began = time.perf_counter()
-    file = find_model(model)
-    _check_out(out, file)
+    check_file(out, file, (features, edges))
     clf = NodeClassifier.load(file)
     if features is not None and not hasattr(clf, "n_features_in_"):
         raise InputError(f"the model in {file} was fitted without features: leave out --features")
@@ -81,20 +79,6 @@ def run_predict(
     for line in notes:
         note(line)
     _show(summary, out)
-
-
-def _check_out(out: Path, model: Path) -> None:
-    """Fail before the work, not after it, where the predictions could not be written."""
-    if out.is_dir():
-        raise InputError(f"--out {out} is a folder; give a file")
-    if not resolved(out).parent.is_dir():
-        raise InputError(f"--out {out}: the folder {resolved(out).parent} does not exist")
-    check_writable(resolved(out).parent)
-    written = [model.resolve()]
-    if model.name == "model.npz":
-        written.append(model.resolve().with_name("predictions.csv"))
-    if resolved(out) in written:
-        raise InputError(f"--out {out} would overwrite what the fit has written; give another name")
 
 
 def _take_names(clf: NodeClassifier) -> list[str] | None:

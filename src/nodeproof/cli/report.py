@@ -9,15 +9,15 @@ from nodeproof.certificate import Certificate
 from nodeproof.cli.console import note, screen
 from nodeproof.cli.documents import print_document
 from nodeproof.cli.earlier import is_about
-from nodeproof.cli.models import find_model
+from nodeproof.cli.outputs import check_file
 
 __all__ = ["run_report"]
 
 
-def run_report(model: Path, *, out: Path | None, title: str, as_json: bool) -> None:
+def run_report(file: Path, *, out: Path | None, title: str, as_json: bool) -> None:
     """Write the report on the model in a folder."""
-    file = find_model(model)
     out = file.with_name("report.html") if out is None else out
+    check_file(out, file)
     clf = NodeClassifier.load(file)
     proof = _certificate_of(clf, file.with_name("certificate.npz"))
     clf.report(out, certificate=proof, title=title)
