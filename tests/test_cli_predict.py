@@ -197,6 +197,21 @@ def test_links_alone_are_enough_for_a_model_without_features(capsys, data, parts
     assert (found == NAMES[data.y_true[NEW]]).mean() >= 0.9
 
 
+def test_names_and_paths_are_not_taken_for_markup(capsys, data, tmp_path, monkeypatch):
+    names = np.array(["[/x]", "[red]b", ":cat:"])
+    y = np.where(data.y >= 0, names[data.y], "")
+    monkeypatch.chdir(tmp_path)
+    folder = Path("[o]")
+    folder.mkdir()
+    NodeClassifier(random_state=0).fit(y=y, graph=data.graph).save(folder / "model.npz")
+    edges = write(Path("edges.csv"), [["u", "v"], ["new", 0], ["other", 1], ["third", 2]])
+    code, out, err = run(capsys, "predict", folder, "--edges", edges, "--out", folder / "p.csv")
+    assert code == 0, err
+    labels = {row["label"] for row in read(folder / "p.csv")}
+    assert all(f"{name}: " in out for name in labels)
+    assert "[o]" in out
+
+
 def test_features_alone_are_enough_too(capsys, data, folder, tmp_path):
     code, out, err = run(
         capsys, "predict", folder / "model", "--features", folder / "new_features.csv",

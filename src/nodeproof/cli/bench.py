@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.markup import escape
 from rich.table import Table
 
 from nodeproof.bench import Report, Row, bench
@@ -63,11 +62,11 @@ def _show(report: Report, written: list[Path]) -> None:
     for table in (_times(own), _qualities(own), *([_peers(others)] if others else [])):
         screen.print(table, "")
     for name, text in {row.method: row.note for row in others if row.note}.items():
-        screen.print(f"{name}: {escape(text)}", soft_wrap=True)
+        screen.print(f"{name}: {text}", soft_wrap=True)
     for row in own:
         if row.seconds is None:
             where = f"{power_of_ten(row.links or 0)} links, {row.sources}"
-            screen.print(f"{where} {escape(row.note)}", soft_wrap=True)
+            screen.print(f"{where} {row.note}", soft_wrap=True)
     _show_growth(report.exponents)
     for entry in report.disk:
         screen.print(_on_disk(entry), soft_wrap=True)
@@ -159,7 +158,7 @@ def _show_growth(exponents: dict[str, Growth]) -> None:
     for name, growth in exponents.items():
         sizes = f"{power_of_ten(growth.sizes[0])}–{power_of_ten(growth.sizes[-1])}"
         said.append(f"{name} {growth.exponent:.2f}{'' if growth.same_work else '*'} ({sizes})")
-    screen.print(f"time ~ links^x, x = {escape(', '.join(said))}", soft_wrap=True)
+    screen.print(f"time ~ links^x, x = {', '.join(said)}", soft_wrap=True)
     if not all(growth.same_work for growth in exponents.values()):
         screen.print(
             "* not the same work at all sizes (small graphs are given more starts, and labels are "
@@ -225,7 +224,7 @@ class _Line(LiveLine):
     def tell(self, cell: Cell, text: str) -> None:
         """Show what is being measured."""
         doing = f"{power_of_ten(cell.links)} links, {cell.title}" + (f": {text}" if text else "")
-        self.show(escape(f"{self.done + 1} of {self.total}: {doing} ({self.seconds:.0f} s)"))
+        self.show(f"{self.done + 1} of {self.total}: {doing} ({self.seconds:.0f} s)")
 
     def finished(self, cell: Cell, error: str) -> None:
         """Count a cell, and say where it failed."""

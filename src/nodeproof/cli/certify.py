@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-from rich.markup import escape
 from rich.table import Table
 
 from nodeproof import NodeClassifier, __version__
@@ -125,16 +124,16 @@ def _verify(file: Path, model: Path | None, as_json: bool) -> None:
     if as_json:
         print_document(summary)
     elif holds:
-        screen.print(f"confirmed: {escape(proof.explain())}", soft_wrap=True)
+        screen.print(f"confirmed: {proof.explain()}", soft_wrap=True)
     else:
-        screen.print(f"refused: {escape(reason)}", soft_wrap=True)
+        screen.print(f"refused: {reason}", soft_wrap=True)
     if not holds:
         sys.exit(1)
 
 
 def _show(proof: Certificate, written: list[Path]) -> None:
-    table = Table(title=escape(proof.status), show_header=False, min_width=60)
-    table.add_row("meaning", escape(proof.explain()))
+    table = Table(title=proof.status, show_header=False, min_width=60)
+    table.add_row("meaning", proof.explain())
     if proof.status != "not applicable":
         table.add_row("objective", f"{proof.objective:,.6f}")
         table.add_row("no labelling is below", f"{proof.lower_bound:,.6f}")

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import ClassVar, Self
 
 from rich.console import Console
-from rich.markup import escape
 from rich.status import Status
+from rich.text import Text
 
 from nodeproof.resources import Needs
 from nodeproof.solvers import Progress
@@ -25,9 +25,10 @@ __all__ = [
     "screen",
 ]
 
-#: results go to the standard output, everything else to the standard error stream
-screen = Console()
-errors = Console(stderr=True)
+#: results go to the standard output, everything else to the standard error stream; what looks
+#: like markup or an emoji's code is part of a name or a path, and shown as it is
+screen = Console(markup=False, emoji=False)
+errors = Console(stderr=True, markup=False, emoji=False)
 
 # Work that ends sooner needs no progress line.
 _PATIENCE = 2.0
@@ -38,7 +39,7 @@ _MUCH_MEMORY, _MUCH_TIME = 2**30, 20.0
 
 def note(text: str) -> None:
     """Print one line about the data or the fit."""
-    errors.print(f"[dim]note:[/dim] {escape(text)}", soft_wrap=True)
+    errors.print(Text("note:", style="dim"), text, soft_wrap=True)
 
 
 @contextmanager
@@ -78,10 +79,11 @@ class LiveLine:
         """Put this on the line."""
         if not self.enabled or self.seconds < _PATIENCE:
             return
+        shown = Text(text)  # a string would be read as markup
         if self.line is None:
-            self.line = errors.status(text)
+            self.line = errors.status(shown)
             self.line.start()
-        self.line.update(text)
+        self.line.update(shown)
 
 
 class ProgressLine(LiveLine):

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.markup import escape
 from rich.table import Table
 
 from nodeproof import NodeClassifier, __version__, baselines
@@ -61,7 +60,7 @@ def run_demo(out: Path, seed: int, as_json: bool) -> None:
     for name, data in drawn.items():
         screen.print(_table(name, data, results[name]))
         said = f"certificate of {SOURCES['GFL']}: {proofs[name].explain()}"
-        screen.print(escape(said), "", sep="\n", soft_wrap=True)
+        screen.print(said, "", sep="\n", soft_wrap=True)
     screen.print("best possible: told the true parameters and every other node's class")
     if picture:
         screen.print(f"picture: {picture}")

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.markup import escape
 from rich.table import Table
 
 from nodeproof import NodeClassifier
@@ -244,5 +243,5 @@ def _show(summary: dict[str, Any], written: list[Path]) -> None:
     }
     for key, value in rows.items():
         if value:
-            table.add_row(key, escape(value))
+            table.add_row(key, value)
     screen.print(table)

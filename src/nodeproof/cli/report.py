@@ -25,7 +25,7 @@ def run_report(file: Path, *, out: Path | None, title: str, as_json: bool) -> No
         said = {"nodeproof": __version__, "report": str(out), "certificate": proof is not None}
         print_document(said)
     else:
-        screen.print(f"written: {out}", markup=False, soft_wrap=True)
+        screen.print(f"written: {out}", soft_wrap=True)
 
 
 def _certificate_of(clf: NodeClassifier, file: Path) -> Certificate | None:
