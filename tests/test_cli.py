@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ import scipy.sparse as sp
 
 from cli_helpers import run, write
 from nodeproof import NodeClassifier
+from nodeproof.cli import main
 from nodeproof.datasets import make_planted
 
 NAMES = np.array(["cat", "dog", "<script>alert(1)</script>"])
@@ -371,6 +373,36 @@ def test_help_and_documents_agree_on_how_long_the_experiments_take(capsys):
         assert duration in told
         assert duration in shown
     assert "takes 40 minutes" in (root / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+@pytest.mark.parametrize("arguments", ["--version", "data list", "data list --json"])
+def test_a_closed_output_takes_nothing_and_that_is_no_error(arguments):
+    command = ["sh", "-c", f'exec "$0" -m nodeproof {arguments} >&-', sys.executable]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("encoding", "shown"), [("ascii", "? ?: "), ("latin-1", "é ?: ")])
+def test_what_an_output_cannot_show_is_replaced(files, tmp_path, monkeypatch, encoding, shown):
+    folder, _, _ = files
+    text = (folder / "labels.csv").read_text().replace(NAMES[0], "é ☃")
+    labels = tmp_path / "labels.csv"
+    labels.write_text(text, encoding="utf-8")
+    printed = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(printed, encoding))
+    with pytest.raises(SystemExit) as ended:
+        main(["fit", str(folder / "edges.csv"), "--labels", str(labels), "--out", str(tmp_path)])
+    assert not ended.value.code
+    assert shown in printed.getvalue().decode(encoding)
+
+
+@pytest.mark.parametrize("option", ["--labels", "--out"])
+def test_a_name_that_is_not_utf_8_is_refused_at_once(capsys, files, option):
+    name = b"caf\xe9".decode("utf-8", "surrogateescape")
+    code, out, err = run(capsys, "fit", files[0] / "edges.csv", option, name)
+    assert (code, out) == (2, "")
+    assert err == "nodeproof: caf\N{REPLACEMENT CHARACTER} is not UTF-8; give a name that is\n"
 
 
 def test_help_and_version_do_not_wait_for_the_mathematics():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from contextlib import suppress
@@ -308,9 +309,11 @@ def data_get(name: str, out: Path | None, as_json: bool) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with one line and exit code 2."""
     given = sys.argv[1:] if arguments is None else arguments
+    _prepare_output()
     # With colours, numba would let a terminal's colours be reset at the end: behind the JSON.
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
     try:
+        _check_text(given)
         status = cli.main(
             given, prog_name="nodeproof", standalone_mode=False, obj=join(["nodeproof", *given])
         )
@@ -336,6 +339,25 @@ def main(arguments: list[str] | None = None) -> None:
         _fail("interrupted", code=130)
     else:
         sys.exit(status if isinstance(status, int) else 0)
+
+
+def _prepare_output() -> None:
+    """Let all be printed: to nowhere if the output is closed, with ? for what it cannot show."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # Before any file is opened: it would be the output, and take what others print.
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
+def _check_text(given: list[str]) -> None:
+    """Refuse names that are not UTF-8: what reads and writes tables cannot take them."""
+    for name in given:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{name} is not UTF-8; give a name that is") from None
 
 
 def _forget_output() -> None:
