@@ -75,6 +75,8 @@ BAD_INPUT = {
     "temperature": ({"temperature": -1}, {"X": [[0.0]], "y": [0]}, "temperature"),
     "max_iter": ({"max_iter": 0}, {"X": [[0.0]], "y": [0]}, "max_iter"),
     "n_init": ({"n_init": 0}, {"X": [[0.0]], "y": [0]}, "n_init"),
+    "huge n_init": ({"n_init": 10**21}, {"X": [[0.0]], "y": [0]}, "n_init must be at most"),
+    "broken n_jobs": ({"n_jobs": 1.5}, {"X": [[0.0]], "y": [0]}, "n_jobs must be an integer"),
     "son": ({"son": -1.0}, {"X": [[0.0]], "y": [0]}, "son must be a finite number ≥ 0"),
     "son without fixed weights": ({"son": 1.0}, {"X": [[0.0]], "y": [0]}, "son=1.0 needs fixed"),
     "engine": ({"engine": "dask"}, {"X": [[0.0]], "y": [0]}, "engine"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from joblib import Parallel, cpu_count, delayed
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from nodeproof import threads
+from nodeproof.errors import InputError
 
 
 def test_ranges_cover_every_row_once_and_in_order(monkeypatch):
@@ -35,6 +38,33 @@ def test_every_core_is_used_unless_the_environment_says_less(monkeypatch):
     for nonsense in ("", "many", "0"):
         monkeypatch.setenv("OMP_NUM_THREADS", nonsense)
         assert threads.default_threads() == cpu_count()
+
+
+def test_no_more_threads_are_started_than_cores_can_serve():
+    before = threading.active_count()
+    with threads.using(10**6):
+        assert threading.active_count() - before < 4 * cpu_count()
+    assert threading.active_count() == before
+
+
+def test_threads_end_where_another_cannot_be_started(monkeypatch):
+    before, start = threading.active_count(), threading.Thread.start
+
+    def start_two(thread):
+        if threading.active_count() >= before + 2:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_two)
+    with pytest.raises(InputError, match="cannot start 4 threads"), threads.using(4):
+        pass
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("n_jobs", [0, 1.5, "2", True])
+def test_a_number_of_threads_is_an_integer(n_jobs):
+    with pytest.raises(InputError, match="n_jobs must"), threads.using(n_jobs):
+        pass
 
 
 @pytest.mark.skipif(cpu_count() < 2, reason="needs two cores")

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import partial
 from itertools import pairwise
+from numbers import Integral
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, TypeVar
@@ -23,8 +24,11 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from nodeproof.errors import InputError
+
 __all__ = [
     "ROWS",
+    "check_jobs",
     "default_threads",
     "map_each",
     "map_rows",
@@ -38,6 +42,9 @@ T = TypeVar("T")
 
 #: rows in one range: small enough to share out, large enough not to notice the sharing
 ROWS = 4096
+
+# More threads on a core only wait for each other.
+_MOST_A_CORE = 4
 
 _lock = Lock()
 _limiters = 0
@@ -59,12 +66,18 @@ class _Crew:
         self._busy = Lock()
         self._context = copy_context()
         self._context.run(_crew.set, None)  # what a task calls is not shared out again
-        self._threads = [
-            Thread(target=self._context.copy().run, args=(self._work,), daemon=True)
-            for _ in range(n_threads - 1)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[Thread] = []
+        try:
+            for _ in range(n_threads - 1):
+                self._start()
+        except RuntimeError as error:
+            self.dismiss()  # else they would wait for ever, and keep others from being started
+            raise InputError(f"cannot start {n_threads} threads, {error}: ask for fewer") from None
+
+    def _start(self) -> None:
+        thread = Thread(target=self._context.copy().run, args=(self._work,), daemon=True)
+        thread.start()
+        self._threads.append(thread)
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
@@ -141,7 +154,10 @@ _crew: ContextVar[_Crew | None] = ContextVar("nodeproof_crew", default=None)
 @contextmanager
 def using(n_jobs: int | None) -> Iterator[None]:
     """Let the functions below run on this many threads (``None``: see `default_threads`)."""
-    n_threads = default_threads() if n_jobs is None else effective_n_jobs(n_jobs)
+    check_jobs(n_jobs)
+    n_threads = default_threads()
+    if n_jobs is not None:
+        n_threads = min(effective_n_jobs(n_jobs), _MOST_A_CORE * effective_n_jobs(-1))
     with _blas_on_one_thread():
         crew = _crew.get()
         if (1 if crew is None else crew.n_threads) == n_threads:
@@ -155,6 +171,16 @@ def using(n_jobs: int | None) -> Iterator[None]:
             _crew.reset(token)
             if crew is not None:
                 crew.dismiss()
+
+
+def check_jobs(n_jobs: Any) -> None:
+    """Raise an error unless this says how many threads there shall be."""
+    if n_jobs is None:
+        return
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral):
+        raise InputError(f"n_jobs must be an integer or None, got {n_jobs!r}")
+    if n_jobs == 0:
+        raise InputError("n_jobs must not be 0: give a number of threads, or None")
 
 
 def _controller() -> ThreadpoolController:

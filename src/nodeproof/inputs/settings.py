@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.inputs.labels import EncodedLabels
-from nodeproof.solvers.base import LARGEST, check_at_least, check_count
+from nodeproof.solvers.base import LARGEST, MOST_STARTS, check_at_least, check_count
 from nodeproof.solvers.rows import check_engine
+from nodeproof.threads import check_jobs
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
@@ -25,11 +26,10 @@ def check_settings(clf: NodeClassifier) -> None:
     check_engine(clf.engine)
     check_count("max_iter", clf.max_iter)
     if clf.n_init != "auto":
-        check_count("n_init", clf.n_init)
+        check_count("n_init", clf.n_init, MOST_STARTS)
     check_at_least("temperature", clf.temperature, 0.0)
     check_at_least("tol", clf.tol, 0.0)
-    if clf.n_jobs == 0:
-        raise InputError("n_jobs must not be 0: give a number of threads, or None")
+    check_jobs(clf.n_jobs)
 
 
 def check_sizes(X: NDArray[Any] | None, labels: EncodedLabels, graph: Graph | None) -> None:

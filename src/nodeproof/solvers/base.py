@@ -13,10 +13,22 @@ from numpy.typing import NDArray
 from nodeproof.errors import InputError
 from nodeproof.problem import Models
 
-__all__ = ["LARGEST", "Callback", "Progress", "Result", "Status", "check_at_least", "check_count"]
+__all__ = [
+    "LARGEST",
+    "MOST_STARTS",
+    "Callback",
+    "Progress",
+    "Result",
+    "Status",
+    "check_at_least",
+    "check_count",
+]
 
 #: no weight of the user's may be larger: costs would not be floats
 LARGEST = 1e30
+
+#: more starts than anybody waits for
+MOST_STARTS = 1_000_000
 
 
 class Status(StrEnum):
@@ -85,10 +97,12 @@ class Result:
     history: dict[str, list[float]]
 
 
-def check_count(name: str, value: Any) -> None:
-    """Raise an error unless the value is a positive integer."""
+def check_count(name: str, value: Any, most: int | None = None) -> None:
+    """Raise an error unless the value is a positive integer, not above the most."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise InputError(f"{name} must be a positive integer, got {value!r}")
+    if most is not None and value > most:
+        raise InputError(f"{name} must be at most {most:,}, got {value!r}")
 
 
 def check_at_least(name: str, value: Any, least: float, most: float = float("inf")) -> None:

@@ -15,6 +15,7 @@ from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
 from nodeproof.solvers.align import best_match
 from nodeproof.solvers.base import (
+    MOST_STARTS,
     Callback,
     Progress,
     Result,
@@ -119,7 +120,7 @@ class BlockCADO:
     def __post_init__(self) -> None:
         check_count("max_iter", self.max_iter)
         if self.n_init != "auto":
-            check_count("n_init", self.n_init)
+            check_count("n_init", self.n_init, MOST_STARTS)
         if self.affinities not in ("scalar", "matrix"):
             raise InputError(f"affinities must be 'scalar' or 'matrix', got {self.affinities!r}")
         check_at_least("temperature", self.temperature, 0.0)
