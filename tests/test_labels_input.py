@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse as sp
 from sklearn.exceptions import DataConversionWarning
 
 from nodeproof import NodeClassifier
@@ -237,3 +238,22 @@ def test_labels_that_tell_single_nodes_apart_are_asked_about_at_the_caller():
     with pytest.warns(UserWarning, match="30 labels name 30 classes") as caught:
         encode_labels(np.arange(30), None)
     assert [warning.filename for warning in caught] == [__file__]
+
+
+@pytest.mark.parametrize(
+    ("labels", "n"), [(np.arange(60), 60), ([f"{v / 7:.4f}" for v in range(1, 60)], 600)]
+)
+def test_features_and_identifiers_are_refused_as_labels(labels, n):
+    y = np.full(n, "", dtype="U9")
+    y[: len(labels)] = labels
+    with pytest.raises(InputError, match=r"different labels on \d+ nodes: are they features"):
+        NodeClassifier().fit(y=y, graph=sp.eye_array(n, k=1) + sp.eye_array(n, k=-1))
+
+
+def test_many_classes_may_have_a_label_each_where_most_nodes_have_none():
+    y = np.full(600, -1)
+    y[::10] = np.arange(60)
+    links = sp.eye_array(600, k=1) + sp.eye_array(600, k=-1)
+    with pytest.warns(UserWarning, match="60 labels name 60 classes"):
+        clf = NodeClassifier(n_init=1, max_iter=2, random_state=0).fit(y=y, graph=links)
+    assert len(clf.classes_) == 60

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["check_candidates", "check_settings", "check_sizes"]
 
+# So many classes may well have a node each.
+_FEW_CLASSES = 50
+
 
 def check_settings(clf: NodeClassifier) -> None:
     """Raise an error that names the first setting of a classifier that cannot be used."""
@@ -52,6 +55,31 @@ def check_sizes(X: NDArray[Any] | None, labels: EncodedLabels, graph: Graph | No
         )
     if n < K:
         raise InputError(f"n_classes={K} is more than the {n} nodes: a class would be empty")
+    if labels.codes is not None:
+        _check_distinct(labels.classes, labels.codes)
+
+
+def _check_distinct(classes: NDArray[Any], codes: NDArray[np.int64]) -> None:
+    """Refuse labels that are hardly classes: features, or what tells single nodes apart.
+
+    A label for each of many classes is enough where most nodes have none, but fractions name none.
+    """
+    given, named = int((codes >= 0).sum()), int(codes.max()) + 1
+    if named <= _FEW_CLASSES or 10 * named <= 9 * given:
+        return
+    if 2 * given > len(codes) or _are_fractions(classes[:named]):
+        raise InputError(
+            f"there are {named:,} different labels on {given:,} nodes: are they features, or what "
+            "tells single nodes apart? Labels must name classes"
+        )
+
+
+def _are_fractions(names: NDArray[Any]) -> bool:
+    try:
+        numbers = names.astype(np.float64)
+    except ValueError:
+        return False
+    return bool((numbers != np.round(numbers)).mean() > 0.5)
 
 
 def check_candidates(
