@@ -180,9 +180,11 @@ def _cluster(scheduler: str | None) -> Iterator[Any]:
         return
     try:
         from distributed import Client
+        from distributed.comm import resolve_address
     except ImportError:
         raise MissingExtraError("distributed", "dask") from None
     try:
+        resolve_address(scheduler)  # a client without a usable address waits long for its end
         client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         raise InputError(f"--scheduler {scheduler}: no cluster answers there ({error})") from None
