@@ -42,6 +42,7 @@ def test_every_core_is_used_unless_the_environment_says_less(monkeypatch):
 
 def test_no_more_threads_are_started_than_cores_can_serve():
     before = threading.active_count()
+    assert threads.count_threads(10**6) == 4 * cpu_count()
     with threads.using(10**6):
         assert threading.active_count() - before < 4 * cpu_count()
     assert threading.active_count() == before

@@ -29,6 +29,7 @@ from nodeproof.errors import InputError
 __all__ = [
     "ROWS",
     "check_jobs",
+    "count_threads",
     "default_threads",
     "map_each",
     "map_rows",
@@ -154,10 +155,7 @@ _crew: ContextVar[_Crew | None] = ContextVar("nodeproof_crew", default=None)
 @contextmanager
 def using(n_jobs: int | None) -> Iterator[None]:
     """Let the functions below run on this many threads (``None``: see `default_threads`)."""
-    check_jobs(n_jobs)
-    n_threads = default_threads()
-    if n_jobs is not None:
-        n_threads = min(effective_n_jobs(n_jobs), _MOST_A_CORE * effective_n_jobs(-1))
+    n_threads = count_threads(n_jobs)
     with _blas_on_one_thread():
         crew = _crew.get()
         if (1 if crew is None else crew.n_threads) == n_threads:
@@ -171,6 +169,14 @@ def using(n_jobs: int | None) -> Iterator[None]:
             _crew.reset(token)
             if crew is not None:
                 crew.dismiss()
+
+
+def count_threads(n_jobs: int | None) -> int:
+    """Return how many threads to use: as many as are asked for, but not far more than cores."""
+    check_jobs(n_jobs)
+    if n_jobs is None:
+        return default_threads()
+    return int(min(effective_n_jobs(n_jobs), _MOST_A_CORE * effective_n_jobs(-1)))
 
 
 def check_jobs(n_jobs: Any) -> None:

@@ -29,7 +29,7 @@ from nodeproof.io.regular import resolved
 from nodeproof.io.row_files import RowFiles
 from nodeproof.io.work_folder import WorkFolder
 from nodeproof.memory import available_memory, parse_size
-from nodeproof.threads import default_threads
+from nodeproof.threads import count_threads
 
 __all__ = ["convert", "work_folder"]
 
@@ -125,7 +125,7 @@ def convert(
     if limit < _LEAST_MEMORY:
         raise InputError(f"a conversion needs at least 128MiB of memory, got {limit:,} bytes")
     place = work_folder(out)
-    n_threads = default_threads() if threads is None else threads
+    n_threads = count_threads(threads)
     with connect(place / "spill", limit * 3 // 4, n_threads) as connection:
         tell = progress or _silent
         links, notes = open_links(
