@@ -61,3 +61,23 @@ for command in ("predict", "report", "certify"):
     done = run(code)
     assert done.stdout == 3 * "2\n"
     assert done.stderr.count("there is no model nowhere") == 3
+
+
+def test_ctrl_c_while_the_command_is_imported_gives_one_line():
+    code = """
+import sys
+from nodeproof.__main__ import main
+
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == "click":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+try:
+    main()
+except SystemExit as ended:
+    print(ended.code)
+"""
+    done = run(code)
+    assert (done.stdout, done.stderr) == ("130\n", "nodeproof: interrupted\n")
