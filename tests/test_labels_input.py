@@ -240,6 +240,7 @@ def test_labels_that_tell_single_nodes_apart_are_asked_about_at_the_caller():
     assert [warning.filename for warning in caught] == [__file__]
 
 
+@pytest.mark.filterwarnings("ignore:the [0-9]+ labels name")
 @pytest.mark.parametrize(
     ("labels", "n"), [(np.arange(60), 60), ([f"{v / 7:.4f}" for v in range(1, 60)], 600)]
 )
@@ -250,6 +251,7 @@ def test_features_and_identifiers_are_refused_as_labels(labels, n):
         NodeClassifier().fit(y=y, graph=sp.eye_array(n, k=1) + sp.eye_array(n, k=-1))
 
 
+@pytest.mark.filterwarnings("ignore:the fit reached max_iter", "ignore:what was given does not")
 def test_many_classes_may_have_a_label_each_where_most_nodes_have_none():
     y = np.full(600, -1)
     y[::10] = np.arange(60)
