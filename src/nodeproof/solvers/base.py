@@ -101,7 +101,7 @@ def check_count(name: str, value: Any, most: int | None = None) -> None:
     """Raise an error unless the value is a positive integer, not above the most."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise InputError(f"{name} must be a positive integer, got {value!r}")
-    if most is not None and value > most:
+    if most is not None and int(value) > most:
         raise InputError(f"{name} must be at most {most:,}, got {value!r}")
 
 
