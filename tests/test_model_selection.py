@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import StratifiedKFold
@@ -213,3 +214,25 @@ def test_an_error_in_a_fit_says_which_split():
     with pytest.raises(InputError, match="max_iter") as caught:
         cross_validate(NodeClassifier(max_iter=0), X, y, cv=3)
     assert caught.value.__notes__ == ["(in the fit of split 0)"]
+
+
+@pytest.mark.parametrize("named", ["X", "graph"])
+def test_labels_of_nodes_in_another_order_are_refused(named):
+    X, y, graph = told()
+    ids = [f"v{v}" for v in range(30)]
+    given = {"X": X, "graph": graph}
+    given[named] = pd.DataFrame(given[named], index=ids, columns=ids if named == "graph" else None)
+    shuffled = pd.Series(y, index=ids)[::-1]
+    with pytest.raises(InputError, match="list the same nodes in another order: row 0"):
+        cross_validate(Spy(), y=shuffled, cv=2, **given)
+
+
+def test_links_may_go_between_names_that_only_the_labels_know():
+    ids = np.array([f"v{v}" for v in range(12)])
+    links = np.array([(u, v) for u in range(12) for v in range(u) if u % 2 == v % 2])
+    table = pd.DataFrame({"source": ids[links[:, 0]], "target": ids[links[:, 1]]})
+    y = pd.Series(np.arange(12) % 2, index=ids)
+    clf = NodeClassifier(random_state=0, n_jobs=1)
+    by_name = cross_validate(clf, None, y, graph=table, cv=2)
+    by_position = cross_validate(clf, None, y.to_numpy(), graph=links.T, cv=2)
+    assert by_name["test_accuracy"].tolist() == by_position["test_accuracy"].tolist()
