@@ -1,6 +1,7 @@
 """Labels to choose settings by: how they are given, and that nothing is fitted to them."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from citation_helpers import draw_citations
@@ -105,3 +106,23 @@ def test_labels_to_choose_by_that_make_no_sense_are_refused(validation, message)
 def test_labels_to_choose_by_need_labels_to_fit(few):
     with pytest.raises(InputError, match="validation needs labels to fit"):
         fit(few, None, n_classes=K, validation=([0], [1]))
+
+
+@pytest.mark.parametrize("called", ["v{}", None])
+def test_labels_to_choose_by_must_list_the_nodes_as_the_fit_does(few, judged, called):
+    y, nodes = judged
+    ids = [called.format(v) if called else v for v in range(120)]
+    truth = pd.Series(np.where(np.isin(np.arange(120), nodes), few.z, -1), index=ids)
+    by_name = fit(few, pd.Series(y, index=ids), truth)
+    assert by_name.estimated_accuracy_ == fit(few, y, truth.to_numpy()).estimated_accuracy_
+    with pytest.raises(InputError, match="the fit and validation list the same nodes in another"):
+        fit(few, pd.Series(y, index=ids), truth[::-1])
+    pairs = (nodes, truth.iloc[nodes][::-1])
+    with pytest.raises(InputError, match="and its labels list the same nodes in another order"):
+        fit(few, pd.Series(y, index=ids), pairs)
+
+
+def test_labels_to_choose_by_may_be_counted_from_zero():
+    labels = encoded(-1, -1, 0, 1)
+    nodes, codes = check_validation(([1, 0], pd.Series([0, 1])), labels)
+    assert (nodes.tolist(), codes.tolist()) == ([1, 0], [0, 1])

@@ -302,7 +302,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         nodes = NodeData(K or FEWEST, X, labels.codes, network, smoothing)
         held = None
         if labels.codes is not None:
-            held = hold_back(labels.codes, check_validation(validation, labels))
+            held = hold_back(labels.codes, check_validation(validation, labels, names))
         elif validation is not None:
             raise InputError("validation needs labels to fit: y is None or holds no label")
         if K and isinstance(solver, BlockCADO):

@@ -14,6 +14,7 @@ from nodeproof.callers import warn_caller
 from nodeproof.errors import InputError
 from nodeproof.inputs.values import read_values
 from nodeproof.memory import check_free
+from nodeproof.node_names import check_order, names_of_rows
 
 __all__ = ["EncodedLabels", "check_validation", "encode_labels", "encode_names", "warn_of_typos"]
 
@@ -109,7 +110,7 @@ def encode_names(
 
 
 def check_validation(
-    validation: Any, labels: EncodedLabels
+    validation: Any, labels: EncodedLabels, names: NDArray[Any] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """Return nodes to choose settings by and their class numbers.
 
@@ -117,6 +118,8 @@ def check_validation(
     ----------
     validation : pair of arrays, array of shape (n,), or None
         As :meth:`NodeClassifier.fit` takes it.
+    names : ndarray of shape (n,), optional
+        What the nodes are called; by default by their positions.
     """
     if validation is None:
         return None
@@ -141,6 +144,7 @@ def check_validation(
         values, known = read_values(given)
         if len(known) != len(nodes):
             raise InputError(f"validation has {len(nodes)} nodes, but {len(known)} labels")
+        _check_pairs(nodes, given, names)
         nodes = nodes[known].astype(np.int64)
     else:
         values, known = read_values(validation)
@@ -149,6 +153,8 @@ def check_validation(
                 f"validation must be (nodes, labels) or one label a node, {n} in all; got "
                 f"{len(known)}"
             )
+        called = range(n) if names is None else names
+        check_order({"the fit": called, "validation": names_of_rows(validation)})
         nodes = np.flatnonzero(known)
     if len(nodes) == 0:
         raise InputError("validation holds no label")
@@ -162,6 +168,14 @@ def check_validation(
     if unknown:
         raise InputError(f"validation has the label {unknown[0]!r}, which y does not have")
     return nodes, np.array([position[name] for name in values.tolist()], dtype=np.int64)
+
+
+def _check_pairs(nodes: NDArray[Any], given: Any, names: NDArray[Any] | None) -> None:
+    """Raise an error where the labels have an index that lists the nodes in another order."""
+    index = names_of_rows(given)
+    if isinstance(index, np.ndarray):  # else it counts the labels
+        called = nodes if names is None else names[nodes]
+        check_order({"the nodes of validation": called, "its labels": index})
 
 
 def warn_of_typos(labels: EncodedLabels) -> None:
