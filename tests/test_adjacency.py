@@ -455,3 +455,21 @@ def test_the_first_bad_weight_is_found_wherever_it_is():
                 broken[position] = bad
                 assert kernels.first_bad_weight(broken) == position
     assert kernels.first_bad_weight(np.zeros(0)) == -1
+
+
+def test_links_that_a_mask_hides_are_no_links():
+    matrix = np.ma.masked_array(np.where(dense(True) > 0, dense(True), 9.0), mask=dense(True) == 0)
+    np.testing.assert_array_equal(check_adjacency(matrix).toarray(), dense(True))
+    ends = np.array([np.append(SOURCE, [4, 5]), np.append(TARGET, [5, 0])])
+    hidden = np.zeros_like(ends, dtype=bool)
+    hidden[[0, 1], [5, 6]] = True
+    edge_index = np.ma.masked_array(ends, mask=hidden)
+    np.testing.assert_array_equal(check_adjacency(edge_index, N).toarray(), dense(False))
+
+
+@pytest.mark.parametrize(("column", "message"), [("target", "row 1 .* empty"), ("weight", "nan")])
+def test_what_a_mask_hides_in_a_table_of_links_is_missing(column, message):
+    table = {"source": [0, 1], "target": [1, 2], "weight": [1, 2]}
+    table[column] = np.ma.masked_array(table[column], mask=[False, True])
+    with pytest.raises(InputError, match=message):
+        check_adjacency(table)

@@ -17,6 +17,11 @@ BAD_INPUT = {
     "nothing": ({}, {}, "all None"),
     "nan": ({}, {"X": [[0.0], [np.nan]], "y": [0, 1]}, "NaN at row 1, column 0"),
     "inf": ({}, {"X": [[0.0], [np.inf]], "y": [0, 1]}, "infinity at row 1, column 0"),
+    "masked": (
+        {},
+        {"X": np.ma.masked_array([[0], [1]], mask=[[False], [True]]), "y": [0, 1]},
+        "NaN at row 1, column 0",
+    ),
     "lengths": ({}, {"X": [[0.0], [1.0]], "y": [0, 1, 1]}, "X has 2, y has 3"),
     "lengths, nothing known": (
         {"n_classes": 2},

@@ -462,3 +462,10 @@ def test_papers_of_cora_that_were_left_out_are_judged_as_well_as_fitted_ones():
     new, fitted, whole = np.mean(scores, axis=0)
     assert new > fitted - 0.02
     assert new > whole - 0.03
+
+
+def test_links_of_new_nodes_that_a_mask_hides_are_no_links():
+    matrix = np.ma.masked_array(np.ones((2, 5)), mask=np.arange(10).reshape(2, 5) % 3 > 0)
+    assert check_links(matrix, 2, 5).toarray().tolist() == matrix.filled(0).tolist()
+    pairs = np.ma.masked_array([[0, 4], [1, 0], [1, 2]], mask=[[0, 0], [0, 1], [0, 0]])
+    assert check_links(pairs, 2, 5).toarray().tolist() == [[0, 0, 0, 0, 1], [0, 0, 1, 0, 0]]

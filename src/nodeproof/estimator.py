@@ -573,6 +573,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             self._forget("n_features_in_", "feature_names_in_")
             return None
         X = plain(X)
+        if np.ma.is_masked(X):
+            X = X.astype(np.float64).filled(np.nan)  # refused where it is looked at
         check_columns(X)
         try:
             checked: NDArray[Any] = validate_data(

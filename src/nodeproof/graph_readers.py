@@ -14,7 +14,7 @@ from nodeproof.edges import from_edges, warn_directed
 from nodeproof.errors import InputError
 from nodeproof.memory import check_free
 from nodeproof.pyg_data import is_pyg_data, read_links, refuse_other_kinds
-from nodeproof.tensors import plain
+from nodeproof.tensors import as_array, plain, without_hidden
 
 __all__ = [
     "NamedGraph",
@@ -26,6 +26,7 @@ __all__ = [
     "is_networkx",
     "is_table",
     "list_columns",
+    "read_ends",
     "read_weights",
     "table_columns",
     "to_csr",
@@ -75,17 +76,18 @@ def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
         return to_csr(graph.to_numpy(), n_nodes)
     if is_table(graph):
         return from_edges(*table_columns(graph), n_nodes)
-    array = np.asarray(graph)
+    array = as_array(graph, "the graph")
     # A 2×2 array of integers is two links if there are more than two nodes, else a matrix.
     links = array.shape[1:] != (2,) or (array.dtype.kind in "iu" and n_nodes not in (None, 2))
     if array.ndim == 2 and len(array) == 2 and links:
-        return from_edges(array[0], array[1], None, n_nodes)
+        return from_edges(*without_hidden(array, listed=1), None, n_nodes)
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise InputError(
             f"cannot read a graph from {type(graph).__name__} of shape {array.shape}; give a "
             "scipy sparse matrix, a square array, an edge_index of shape (2, E), a networkx or "
             "igraph graph, or a table with the columns source and target"
         )
+    array = without_hidden(array)
     # scipy takes neither halves nor the byte order of another machine.
     kind = array.dtype.newbyteorder("=")
     kind = np.dtype(np.float32) if kind == np.float16 else kind
@@ -196,14 +198,18 @@ def table_columns(
             f"{list_columns(names)}: rename them"
         )
     weight = _find_column(names, _WEIGHT_NAMES)
-    ends = [_read_ends(table[column], column) for column in (source, target)]
+    ends = [read_ends(table[column], column) for column in (source, target)]
     return ends[0], ends[1], None if weight is None else read_weights(table[weight], weight)
 
 
-def _read_ends(column: Any, name: Any) -> NDArray[Any]:
-    ends = np.asarray(plain(column))
+def read_ends(column: Any, name: Any) -> NDArray[Any]:
+    """Return a column of nodes, none of which is missing, shape (E,)."""
+    ends = np.asanyarray(plain(column))
     if ends.ndim != 1:
         raise InputError(f"an edge table has one column {name}, got {ends.shape[1]} of that name")
+    if np.ma.is_masked(ends):
+        raise InputError(f"row {np.ma.getmaskarray(ends).argmax()} of the {name} column is empty")
+    ends = np.asarray(ends)
     if ends.dtype.kind in "OfT":
         row = next((row for row, end in enumerate(ends.tolist()) if _is_empty(end)), None)
         if row is not None:
@@ -225,7 +231,9 @@ def _is_empty(end: Any) -> bool:
 
 def read_weights(column: Any, name: Any) -> NDArray[np.float64]:
     """Return a column of weights; nan where there is none."""
-    held = np.asarray(plain(column))
+    held = plain(column)
+    # Lists of masked arrays have None where something is hidden.
+    held = np.array(held.tolist(), object) if np.ma.is_masked(held) else np.asarray(held)
     if held.dtype.kind == "O":
         held = np.array([np.nan if _is_empty(weight) else weight for weight in held.tolist()])
     try:

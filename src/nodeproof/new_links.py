@@ -11,8 +11,14 @@ from numpy.typing import NDArray
 from nodeproof import kernels
 from nodeproof.edges import LARGEST_WEIGHT, LEAST_WEIGHT
 from nodeproof.errors import InputError
-from nodeproof.graph_readers import column_names, is_table, list_columns, read_weights
-from nodeproof.tensors import plain
+from nodeproof.graph_readers import (
+    column_names,
+    is_table,
+    list_columns,
+    read_ends,
+    read_weights,
+)
+from nodeproof.tensors import as_array, plain, without_hidden
 
 __all__ = ["check_links", "links_from_pairs"]
 
@@ -54,7 +60,7 @@ def check_links(graph: Any, n_new: int | None, n_fitted: int, unit: float = 1.0)
         return _check_matrix(sp.csr_array(graph), n_new, n_fitted)
     if is_table(graph):
         return links_from_pairs(*_columns(graph), n_new=n_new, n_fitted=n_fitted, unit=unit)
-    array = np.asarray(graph)
+    array = as_array(graph, "the links of new nodes")
     if array.size == 0 and array.ndim < 2:
         array = np.empty((0, 2), dtype=np.int64)
     if array.ndim != 2 or array.dtype.kind not in "biuf":
@@ -63,9 +69,10 @@ def check_links(graph: Any, n_new: int | None, n_fitted: int, unit: float = 1.0)
             f"give a matrix of shape {_wanted(n_new, n_fitted)}, or pairs of shape (E, 2) or (E, 3)"
         )
     if array.shape[1] == n_fitted and n_new in (None, len(array)):
-        return _check_matrix(sp.csr_array(array.astype(np.float64)), n_new, n_fitted)
+        return _check_matrix(sp.csr_array(without_hidden(array).astype(np.float64)), n_new, n_fitted)
     if array.shape[1] not in (2, 3):
         _refuse_shape(array.shape, n_new, n_fitted)
+    array = without_hidden(array, listed=0)
     weight = array[:, 2] if array.shape[1] == 3 else None
     return links_from_pairs(
         array[:, 0], array[:, 1], weight, n_new=n_new, n_fitted=n_fitted, unit=unit
@@ -154,7 +161,7 @@ def _columns(table: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | Non
             f"{list_columns(names)}: rename them"
         )
     weights = None if weight is None else read_weights(table[weight], weight)
-    return np.asarray(table[new]), np.asarray(table[fitted]), weights
+    return read_ends(table[new], new), read_ends(table[fitted], fitted), weights
 
 
 def _refuse_shape(shape: tuple[int, ...], n_new: int | None, n_fitted: int) -> None:

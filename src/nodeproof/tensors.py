@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
 
-__all__ = ["plain"]
+__all__ = ["as_array", "plain", "without_hidden"]
 
 
 def plain(value: Any) -> Any:
@@ -40,3 +42,33 @@ def plain(value: Any) -> Any:
         raise InputError(f"a sparse tensor must have rows and columns, got {tuple(value.shape)}")
     entries, ends = value.values().numpy(force=True), value.indices().numpy(force=True)
     return sp.csr_array(sp.coo_array((entries, (ends[0], ends[1])), shape=tuple(value.shape)))
+
+
+def as_array(value: Any, what: str) -> NDArray[Any]:
+    """Return a tensor or nested lists as an array; raise an error where rows differ in length.
+
+    Parameters
+    ----------
+    what : str
+        What it is called in an error.
+    """
+    try:
+        return np.asanyarray(plain(value))
+    except ValueError:
+        raise InputError(f"the rows of {what} differ in length: give as many entries each") from None
+
+
+def without_hidden(array: NDArray[Any], listed: int | None = None) -> NDArray[Any]:
+    """Return an array without a mask: hidden entries are zero, hidden links are left out.
+
+    Parameters
+    ----------
+    listed : int, optional
+        The axis along which links are listed, where it is no matrix.
+    """
+    if not isinstance(array, np.ma.MaskedArray):
+        return np.asarray(array)
+    if listed is None:
+        return np.asarray(array.filled(0))
+    hidden = np.ma.getmaskarray(array).any(axis=1 - listed)
+    return np.compress(~hidden, np.ma.getdata(array), axis=listed)
