@@ -117,6 +117,25 @@ def test_a_second_fit_forgets_what_was_found_by_the_first():
     assert not left & set(vars(clf))
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": np.ones((12, 2)), "graph": np.eye(11)}, "12 rows"),
+        ({"X": np.full((12, 2), 1e200), "validation": ([2], ["?"])}, "validation"),
+        ({"X": None, "y": [None] * 12, "graph": None}, "neither features nor a graph"),
+    ],
+)
+def test_a_fit_that_is_refused_leaves_an_earlier_one_as_it_was(change, message):
+    X = np.array([[-3.0]] * 6 + [[3.0]] * 6) + np.linspace(0, 1, 12)[:, None]
+    y = ["a", "a"] + [None] * 8 + ["b", "b"]
+    clf = NodeClassifier(random_state=0, n_jobs=1).fit(X, y)
+    before, proba = dict(vars(clf)), clf.predict_proba(X)
+    with pytest.raises(InputError, match=message):
+        clf.fit(**{"X": X, "y": y} | change)
+    assert vars(clf) == before
+    np.testing.assert_array_equal(clf.predict_proba(X), proba)
+
+
 def test_integer_labels_keep_their_names_and_dtype():
     y = np.array([10, 20, -1, -1], dtype=np.int16)
     clf = NodeClassifier(random_state=0).fit(y=y, graph=np.array([[0, 1], [2, 3]]).T)

@@ -255,8 +255,15 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             On Ctrl-C, after what was done by then has been kept: the attributes are there.
         """
         check_settings(self)
-        with threads.using(self.n_jobs), shown(self.verbose):
-            self._fit(X, y, graph, validation, checkpoint)
+        before = vars(self).copy()
+        try:
+            with threads.using(self.n_jobs), shown(self.verbose):
+                self._fit(X, y, graph, validation, checkpoint)
+        except BaseException:
+            # Half of another fit would make the model of an earlier one wrong.
+            vars(self).clear()
+            vars(self).update(before)
+            raise
         if self.status_ == Status.INTERRUPTED:
             raise KeyboardInterrupt
         return self
