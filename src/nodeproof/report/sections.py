@@ -57,7 +57,8 @@ def judged_nodes(subject: Subject, y_true: Any) -> Blind:
     truth = encode_labels(y_true, None)
     if truth.n_nodes != subject.n:
         raise InputError(f"y_true has {truth.n_nodes} entries for {subject.n} nodes")
-    check_order({"the fit": getattr(clf, "node_ids_", None), "y_true": names_of_rows(y_true)})
+    fitted = getattr(clf, "node_ids_", range(subject.n))
+    check_order({"the fit": fitted, "y_true": names_of_rows(y_true)})
     subject.judged_by = "truth"
     names = {name: code for code, name in enumerate(clf.classes_.tolist())}
     codes = np.full(subject.n, -1)
