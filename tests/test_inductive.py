@@ -236,6 +236,12 @@ def test_bad_links_are_refused_in_a_clear_word(data, fitted, kind):
         fitted.predict(data.X[:10], graph=links)
 
 
+@pytest.mark.parametrize("number", [10**12, 3 * 10**11, 2**63 - 1])
+def test_more_new_nodes_than_memory_holds_are_refused(number):
+    with pytest.raises(InputError, match=r"new nodes would take about .* number them from 0"):
+        check_links([[number, 0]], None, 5)
+
+
 def test_what_the_model_never_saw_is_refused(data, fitted):
     links = data.graph[:10, 10:]
     with pytest.raises(InputError, match="fitted with features: give X"):

@@ -18,6 +18,7 @@ from nodeproof.graph_readers import (
     read_ends,
     read_weights,
 )
+from nodeproof.memory import check_free
 from nodeproof.tensors import as_array, plain, without_hidden
 
 __all__ = ["check_links", "links_from_pairs"]
@@ -25,6 +26,9 @@ __all__ = ["check_links", "links_from_pairs"]
 _NEW_NAMES = ("new", "source", "src", "from", "u")
 _FITTED_NAMES = ("fitted", "target", "dst", "to", "v")
 _WEIGHT_NAMES = ("weight", "w")
+
+# Where a node's row begins, and the steps to its probabilities for a few classes.
+_NODE_BYTES = 100.0
 
 
 def check_links(graph: Any, n_new: int | None, n_fitted: int, unit: float = 1.0) -> sp.csr_array:
@@ -98,6 +102,9 @@ def links_from_pairs(
         )
     if n_new is None:
         n_new = int(new.max()) + 1 if len(new) else 0
+        check_free(
+            _NODE_BYTES * n_new, f"labels of {n_new:,} new nodes", "number them from 0 without gaps"
+        )
     for name, ends, n in (("new", new, n_new), ("fitted", fitted, n_fitted)):
         if len(ends) and not 0 <= ends.min() <= ends.max() < n:
             bad = ends.min() if ends.min() < 0 else ends.max()
