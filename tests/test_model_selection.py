@@ -191,6 +191,8 @@ class Coder(Spy):
         ({"cv": [([0], [1])]}, "type Split, got tuple"),
         ({"cv": [Split([5], [], [])]}, "split 0 leaves no labelled node"),
         ({"cv": [Split([5], [], [0])]}, "scored at node 0, which has no label"),
+        ({"cv": [Split([], [], [5])]}, "split 0 has no training node with a label"),
+        ({"cv": [Split([0], [], [5])]}, "split 0 has no training node with a label"),
         ({"cv": [Split([5], [], [99])]}, "node 99, but y has 30"),
         ({"y": [-1] * 30}, "y names 0 classes"),
         ({"y": [1] * 30}, "y names 1 classes"),

@@ -69,7 +69,8 @@ class Nodes:
 
     def check(self, fit: Fit) -> None:
         """Raise an error if a fit cannot be made or scored for want of nodes or labels."""
-        fit.split.hide(self.labels)
+        if not np.isin(fit.split.hide(self.labels), self.classes).any():
+            raise InputError(f"{fit.name} has no training node with a label: predictions need some")
         if len(fit.scored) == 0:
             raise InputError(f"{fit.name} leaves no labelled node to score")
         without = fit.scored[~np.isin(self.labels[fit.scored], self.classes)]
