@@ -384,7 +384,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
 
         `labels_` maximise each node's own probability; the labelling of least objective can
         differ at a few nodes, and is the one that is certified. Sets `map_labels_` to it, and
-        `certified_nodes_` to the nodes that keep their label in every optimal labelling.
+        `certified_nodes_` to the nodes that keep their label in every optimal labelling. Where
+        nothing tells the names of the classes apart (`Certificate.renaming` is true), that holds
+        up to these names: such nodes stay together, whatever their class is called.
 
         Parameters
         ----------
