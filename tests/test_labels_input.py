@@ -46,9 +46,9 @@ def classes_of(y):
 
 @pytest.mark.parametrize("container", TEXTS)
 def test_the_same_texts_are_unknown_in_every_container(container):
-    y = TEXTS[container](["b", "", "-1", "nan", "None", "NaN", "é", "0", "b"])
+    y = TEXTS[container](["b", "", "-1", "nan", "None", "NaN", "é", "0", "b", " ", "\t ", " -1"])
     names = ["0", "NaN", "None", "b", "é"]
-    assert classes_of(y) == (names, [3, -1, -1, -1, 2, 1, 4, 0, 3])
+    assert classes_of(y) == (names, [3, -1, -1, -1, 2, 1, 4, 0, 3, -1, -1, -1])
 
 
 def test_what_numpy_and_pandas_make_of_unknown_labels_is_unknown():
@@ -259,3 +259,9 @@ def test_many_classes_may_have_a_label_each_where_most_nodes_have_none():
     with pytest.warns(UserWarning, match="60 labels name 60 classes"):
         clf = NodeClassifier(n_init=1, max_iter=2, random_state=0).fit(y=y, graph=links)
     assert len(clf.classes_) == 60
+
+
+def test_names_that_differ_by_white_space_are_asked_about():
+    with pytest.warns(UserWarning, match="'a' and 'a ' differ by white space alone") as caught:
+        warn_of_typos(encode_labels(["a", "a ", " b", "a", "a ", "c d"], None))
+    assert len(caught) == 1

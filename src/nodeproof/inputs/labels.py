@@ -58,7 +58,7 @@ def encode_labels(y: Any, n_classes: int | None) -> EncodedLabels:
     ----------
     y : array of shape (n,), or None
         Integers, booleans or strings, as :func:`read_values` takes them: −1, None, NaN, what a
-        mask hides, and the texts "", "-1" and "nan" mean unknown.
+        mask hides, blank text, and the texts "-1" and "nan" mean unknown.
     n_classes : int or None
         Number of classes; by default that of the distinct labels.
     """
@@ -181,10 +181,11 @@ def _check_pairs(nodes: NDArray[Any], given: Any, names: NDArray[Any] | None) ->
 def warn_of_typos(labels: EncodedLabels) -> None:
     """Warn of classes that may be slips.
 
-    They are those with a name that often means unknown, and those that a single label names,
-    almost as another class is called.
+    They are those with a name that often means unknown, those that are called alike but for white
+    space, and those that a single label names, almost as another class is called.
     """
     _warn_of_doubtful(labels)
+    _warn_of_spaces(labels)
     if labels.codes is None or labels.classes.dtype.kind != "U" or len(labels.classes) < 3:
         return
     counts = np.bincount(labels.codes[labels.codes >= 0], minlength=len(labels.classes))
@@ -203,6 +204,20 @@ def _warn_of_doubtful(labels: EncodedLabels) -> None:
     if doubtful:
         called = "a class is called" if len(doubtful) == 1 else "classes are called"
         warn_caller(f"{called} {', '.join(doubtful)}; if that means unknown, give None or -1 there")
+
+
+def _warn_of_spaces(labels: EncodedLabels) -> None:
+    if labels.classes.dtype.kind != "U":
+        return
+    first: dict[str, str] = {}
+    for name in labels.classes.tolist():
+        other = first.setdefault(name.strip(), name)
+        if other != name:
+            warn_caller(
+                f"the classes {other!r} and {name!r} differ by white space alone; if they are one, "
+                "strip the labels first"
+            )
+            return
 
 
 def _letters(name: str) -> str:
