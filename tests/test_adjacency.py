@@ -127,6 +127,22 @@ def test_a_two_by_two_array_is_read_as_a_matrix_not_as_two_links():
     np.testing.assert_array_equal(check_adjacency(both).toarray(), both)
 
 
+@pytest.mark.parametrize("n_nodes", [None, 2, 4])
+def test_two_rows_of_two_that_can_mean_one_thing_only_are_read_silently(n_nodes):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert check_adjacency(np.array([[0, 1], [1, 0]]), n_nodes)[0, 1] == 1
+
+
+def test_two_links_in_a_square_are_said_to_be_read_down_the_columns():
+    pairs = np.array([(0, 1), (2, 3)])
+    with pytest.warns(UserWarning, match="links 0–2 and 1–3; for .* 0–1 and 2–3 give its transp"):
+        matrix = check_adjacency(pairs, 4)
+    assert matrix[0, 2] == matrix[1, 3] == 1
+    with pytest.warns(UserWarning, match=r"between two nodes; for .*'target': \[1, 3\]"):
+        check_adjacency(pairs)
+
+
 def test_without_a_number_of_nodes_the_last_position_counts():
     assert check_adjacency(np.array([SOURCE, TARGET])).shape == (5, 5)
     assert check_adjacency(as_columns(True, PLAIN)).shape == (5, 5)

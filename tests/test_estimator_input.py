@@ -29,6 +29,7 @@ BAD_INPUT = {
         "X has 2, y has 3",
     ),
     "graph size": ({}, {"y": [0, 1, 1], "graph": np.eye(2)}, "2 nodes but .* 3 rows"),
+    "labels by name": ({}, {"X": [[0.0], [1.0]], "y": {"a": 0}}, "got a dict: give them in the"),
     "label range": ({}, {"X": [[0.0], [1.0]], "y": [0, -2]}, "node 1 is -2"),
     "too many labels": (
         {"n_classes": 2},

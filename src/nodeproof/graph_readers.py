@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from nodeproof.callers import warn_caller
 from nodeproof.edges import from_edges, warn_directed
 from nodeproof.errors import InputError
 from nodeproof.memory import check_free
@@ -79,6 +80,8 @@ def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
     array = as_array(graph, "the graph")
     # A 2×2 array of integers is two links if there are more than two nodes, else a matrix.
     links = array.shape[1:] != (2,) or (array.dtype.kind in "iu" and n_nodes not in (None, 2))
+    if array.shape == (2, 2) and array.dtype.kind in "iu":
+        _warn_of_square(array, links, n_nodes)
     if array.ndim == 2 and len(array) == 2 and links:
         return from_edges(*without_hidden(array, listed=1), None, n_nodes)
     if array.ndim != 2 or array.dtype.kind not in "biuf":
@@ -94,6 +97,23 @@ def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
     entries = np.count_nonzero(array)
     check_free(16.0 * entries, f"a sparse copy of {entries:,} links", "leave links out")
     return sp.csr_array(array.astype(kind, copy=False))
+
+
+def _warn_of_square(array: NDArray[Any], links: bool, n_nodes: int | None) -> None:
+    """Say what two rows of two integers are taken for, where they could be something else."""
+    if array[0, 1] == array[1, 0]:
+        return  # pairs or their transpose, the links are the same
+    (a, b), (c, d) = array.tolist()
+    if links:
+        warn_caller(
+            f"a 2×2 array of integers is read as an edge_index, with the links {a}–{c} and "
+            f"{b}–{d}; for the links {a}–{b} and {c}–{d} give its transpose"
+        )
+    elif n_nodes is None and array.max() > 1:
+        warn_caller(
+            "a 2×2 array of integers is read as a matrix of the links between two nodes; for "
+            f"the links {a}–{b} and {c}–{d} give a table, {{'source': {[a, c]}, 'target': {[b, d]}}}"
+        )
 
 
 def is_networkx(graph: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,11 @@ def _as_column(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     y = plain(y)
     if sp.issparse(y):
         raise InputError("y must be a dense array of labels, got a sparse matrix")
+    if isinstance(y, Mapping):
+        raise InputError(
+            "y must be a list of labels, one a node, got a dict: give them in the order of the "
+            "graph's nodes, for example [y.get(node) for node in graph.nodes]"
+        )
     mask = None
     if isinstance(y, np.ma.MaskedArray):
         mask, y = np.ma.getmaskarray(y), np.ma.getdata(y)
