@@ -261,8 +261,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
                 self._fit(X, y, graph, validation, checkpoint)
         except BaseException:
             # Half of another fit would make the model of an earlier one wrong.
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
         if self.status_ == Status.INTERRUPTED:
             raise KeyboardInterrupt
