@@ -489,3 +489,34 @@ def test_what_a_mask_hides_in_a_table_of_links_is_missing(column, message):
     table[column] = np.ma.masked_array(table[column], mask=[False, True])
     with pytest.raises(InputError, match=message):
         check_adjacency(table)
+
+
+def test_links_of_a_data_may_be_lists():
+    data = SimpleNamespace(edge_index=[SOURCE.tolist(), TARGET.tolist()], num_nodes=N)
+    np.testing.assert_array_equal(check_adjacency(data).toarray(), dense(False))
+
+
+@pytest.mark.parametrize("weight", [WEIGHT * 1j, ["strong"] * 5])
+def test_weights_of_a_data_that_are_no_real_numbers_are_refused(weight):
+    ends = np.array([SOURCE, TARGET])
+    data = SimpleNamespace(edge_index=ends, edge_weight=np.array(weight), num_nodes=N)
+    with pytest.raises(InputError, match="weights of links must be real numbers"):
+        check_adjacency(data)
+
+
+@pytest.mark.parametrize("weight", [[1j, 1.0], [10**400, 1.0]])
+def test_weights_of_a_table_that_are_no_floats_are_refused(weight):
+    with pytest.raises(InputError, match="weight column must hold numbers"):
+        check_adjacency({"source": [0, 1], "target": [1, 2], "weight": weight})
+
+
+def test_a_weight_beyond_floats_is_refused_by_its_link():
+    graph = nx.Graph()
+    graph.add_edge("a", "b", weight=10**400)
+    with pytest.raises(InputError, match=r"link \('a', 'b'\) is too large: 1000.*\.\.\."):
+        check_adjacency(graph)
+
+
+def test_links_in_rows_of_several_lengths_are_refused():
+    with pytest.raises(InputError, match="rows of the graph differ in length"):
+        check_adjacency([[0, 1], [2]])

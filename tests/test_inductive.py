@@ -208,6 +208,8 @@ BAD_LINKS = {
     "rows": (sp.csr_array((9, 170)), r"expected shape \(10, 170\), got \(9, 170\)"),
     "square": (sp.csr_array((180, 180)), r"expected shape \(10, 170\)"),
     "flat": (np.zeros(170), "cannot read links"),
+    "ragged": ([[0, 1], [2]], "rows of the links of new nodes differ in length"),
+    "sparse vector": (sp.coo_array(np.ones(170)), r"got \(170,\)"),
     "text": ([["a", "b"]], "cannot read links"),
     "an object": (object(), "cannot read links of new nodes from object"),
     "negative": (-np.eye(10, 170), "new node 0 to fitted node 0 is negative: -1"),

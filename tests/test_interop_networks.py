@@ -229,3 +229,9 @@ def test_a_saved_model_keeps_the_names_and_new_nodes_are_linked_by_them(tmp_path
     assert not end.value.code
     [row] = csv.DictReader(out.read_text().splitlines())
     assert (row["node"], row["label"]) == ("new", "cat")
+
+
+@pytest.mark.parametrize("write", [to_networkx, to_igraph])
+def test_what_is_no_network_is_not_written_to(write):
+    with pytest.raises(InputError, match=r"expected an? \w+ graph, got csr_array"):
+        write(reference(), sp.csr_array((3, 3)))

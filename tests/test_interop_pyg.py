@@ -300,3 +300,21 @@ def test_a_data_with_a_matrix_can_be_written_to():
 def test_a_data_of_another_size_is_refused():
     with pytest.raises(InputError, match="the Data has 60 nodes, but the classifier was fitted to"):
         to_pyg(reference(), data().subgraph(torch.arange(60)))
+
+
+def test_labels_of_a_data_may_be_a_list_of_texts():
+    inside = torch.tensor([True, False, True])
+    data = pyg.data.Data(edge_index=torch.tensor([[0, 1], [1, 2]]), train_mask=inside)
+    data.y = ["a", "b", "b"]
+    clf = NodeClassifier(random_state=0).fit(graph=data)
+    assert clf.classes_.tolist() == ["a", "b"]
+    assert clf._given.tolist() == [0, -1, 1]
+
+
+@pytest.mark.parametrize("split", [0.5, "a"])
+def test_a_split_that_is_no_number_of_a_column_is_refused(split):
+    masks = torch.ones((3, 2), dtype=torch.bool)
+    data = pyg.data.Data(edge_index=torch.tensor([[0, 1], [1, 2]]), train_mask=masks)
+    data.y = torch.tensor([0, 1, 1])
+    with pytest.raises(InputError, match="split must be 0 to 1"):
+        from_pyg(data, split=split)

@@ -57,6 +57,8 @@ def from_edges(
         raise InputError(
             f"a link names node {low if low < 0 else top}, but nodes run from 0 to {n - 1}"
         )
+    if weight is not None and np.asarray(weight).dtype.kind not in "biuf":
+        raise InputError(f"weights of links must be real numbers, got {np.asarray(weight).dtype}")
     data = np.ones(len(source), np.float32) if weight is None else np.asarray(weight, np.float64)
     bad = kernels.first_bad_weight(data)
     if bad >= 0:

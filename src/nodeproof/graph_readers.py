@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,7 +84,8 @@ def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
     if array.shape == (2, 2) and array.dtype.kind in "iu":
         _warn_of_square(array, links, n_nodes)
     if array.ndim == 2 and len(array) == 2 and links:
-        return from_edges(*without_hidden(array, listed=1), None, n_nodes)
+        source, target = without_hidden(array, listed=1)
+        return from_edges(source, target, None, n_nodes)
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise InputError(
             f"cannot read a graph from {type(graph).__name__} of shape {array.shape}; give a "
@@ -112,7 +114,8 @@ def _warn_of_square(array: NDArray[Any], links: bool, n_nodes: int | None) -> No
     elif n_nodes is None and array.max() > 1:
         warn_caller(
             "a 2×2 array of integers is read as a matrix of the links between two nodes; for "
-            f"the links {a}–{b} and {c}–{d} give a table, {{'source': {[a, c]}, 'target': {[b, d]}}}"
+            f"the links {a}–{b} and {c}–{d} give a table, "
+            f"{{'source': {[a, c]}, 'target': {[b, d]}}}"
         )
 
 
@@ -182,9 +185,10 @@ def _from_igraph(graph: Any) -> sp.csr_array:
 
 def _from_triples(edges: list[tuple[int, int, Any]], names: Sequence[Any]) -> sp.csr_array:
     for u, v, weight in edges:
-        if not _is_number(weight):
+        if what := _fault_of(weight):
             raise InputError(
-                f"the weight of the link ({names[u]!r}, {names[v]!r}) is no number: {weight!r}"
+                f"the weight of the link ({names[u]!r}, {names[v]!r}) is {what}: "
+                f"{reprlib.repr(weight)}"
             )
     table = np.asarray(edges, dtype=np.float64).reshape(-1, 3)
     ends = table[:, :2].astype(np.int64)
@@ -192,12 +196,15 @@ def _from_triples(edges: list[tuple[int, int, Any]], names: Sequence[Any]) -> sp
     return from_edges(ends[:, 0], ends[:, 1], weight, len(names))
 
 
-def _is_number(value: Any) -> bool:
+def _fault_of(weight: Any) -> str:
+    """Return why this cannot be a weight, or an empty text."""
     try:
-        float(value)
+        float(weight)
+    except OverflowError:
+        return "too large"
     except (TypeError, ValueError):
-        return False
-    return True
+        return "no number"
+    return ""
 
 
 def table_columns(
@@ -257,9 +264,11 @@ def read_weights(column: Any, name: Any) -> NDArray[np.float64]:
     if held.dtype.kind == "O":
         held = np.array([np.nan if _is_empty(weight) else weight for weight in held.tolist()])
     try:
-        return held.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"the {name} column must hold numbers, got {_dtype(column)}") from None
+        if held.dtype.kind != "c":  # half of a complex number would be lost
+            return held.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise InputError(f"the {name} column must hold numbers, got {_dtype(column)}")
 
 
 def _dtype(column: Any) -> str:

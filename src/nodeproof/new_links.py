@@ -61,6 +61,8 @@ def check_links(graph: Any, n_new: int | None, n_fitted: int, unit: float = 1.0)
     """
     graph = plain(graph)
     if sp.issparse(graph):
+        if graph.ndim != 2:
+            _refuse_shape(graph.shape, n_new, n_fitted)
         return _check_matrix(sp.csr_array(graph), n_new, n_fitted)
     if is_table(graph):
         return links_from_pairs(*_columns(graph), n_new=n_new, n_fitted=n_fitted, unit=unit)
@@ -73,7 +75,9 @@ def check_links(graph: Any, n_new: int | None, n_fitted: int, unit: float = 1.0)
             f"give a matrix of shape {_wanted(n_new, n_fitted)}, or pairs of shape (E, 2) or (E, 3)"
         )
     if array.shape[1] == n_fitted and n_new in (None, len(array)):
-        return _check_matrix(sp.csr_array(without_hidden(array).astype(np.float64)), n_new, n_fitted)
+        return _check_matrix(
+            sp.csr_array(without_hidden(array).astype(np.float64)), n_new, n_fitted
+        )
     if array.shape[1] not in (2, 3):
         _refuse_shape(array.shape, n_new, n_fitted)
     array = without_hidden(array, listed=0)

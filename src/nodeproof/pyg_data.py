@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from nodeproof.callers import warn_caller
 from nodeproof.edges import from_edges
 from nodeproof.errors import InputError
-from nodeproof.tensors import plain
+from nodeproof.tensors import as_array, plain
 
 __all__ = [
     "count_nodes",
@@ -51,7 +52,7 @@ def count_nodes(data: Any) -> int:
     for name in ("x", "train_mask", "y"):
         rows = getattr(data, name, None)
         if rows is not None and np.ndim(rows) > 0:
-            return int(rows.shape[0])
+            return len(rows)
     return int(data.num_nodes)
 
 
@@ -66,9 +67,9 @@ def read_links(data: Any, weight: str | None = "auto") -> sp.csr_array:
     """
     if getattr(data, "edge_index", None) is None:
         return _read_matrix(data)
-    edge_index = plain(data.edge_index)
-    if np.ndim(edge_index) != 2 or len(edge_index) != 2:
-        raise InputError(f"edge_index must have the shape (2, E), got {np.shape(edge_index)}")
+    edge_index = as_array(data.edge_index, "edge_index")
+    if edge_index.ndim != 2 or len(edge_index) != 2:
+        raise InputError(f"edge_index must have the shape (2, E), got {edge_index.shape}")
     weights = _read_weights(data, weight)
     return from_edges(edge_index[0], edge_index[1], weights, count_nodes(data))
 
@@ -101,7 +102,7 @@ def _read_weights(data: Any, name: str | None) -> NDArray[np.float64] | None:
             return None
     if held is None:
         return None
-    weights = np.asarray(plain(held))
+    weights = as_array(held, "the weights of links")
     if weights.ndim > 2 or (weights.ndim == 2 and weights.shape[1] != 1):
         raise InputError(f"weights of links need one number a link, got shape {weights.shape}")
     return weights.ravel()
@@ -127,7 +128,7 @@ def read_labels(data: Any, mask: str = "train_mask", split: int | None = None) -
     if y is None:
         return None
     inside = _read_mask(data, mask, split)
-    labels = np.asarray(plain(y))
+    labels = as_array(y, "y")
     if labels.ndim > 1 and labels.shape[1:] != (1,):
         raise InputError(
             f"y has the shape {labels.shape}: a node can have one label only; choose a column and "
@@ -138,6 +139,8 @@ def read_labels(data: Any, mask: str = "train_mask", split: int | None = None) -
         raise InputError(f"{mask} has {len(inside)} entries, but y has {len(labels)}")
     if labels.dtype.kind in "bu":
         labels = labels.astype(np.int64)
+    elif labels.dtype.kind in "UST":
+        labels = labels.astype(object)  # text has no -1
     return np.where(inside, labels, -1)
 
 
@@ -166,7 +169,7 @@ def _read_mask(data: Any, name: str, split: int | None) -> NDArray[np.bool_]:
                 f"{name} has {columns} columns, one a split: choose one by "
                 "fit(**nodeproof.interop.from_pyg(data, split=0))"
             )
-        if not 0 <= split < columns:
+        if not isinstance(split, Integral) or not 0 <= split < columns:
             raise InputError(f"split must be 0 to {columns - 1}, got {split!r}")
         mask = mask[:, split]
     elif split is not None:

@@ -55,7 +55,9 @@ def as_array(value: Any, what: str) -> NDArray[Any]:
     try:
         return np.asanyarray(plain(value))
     except ValueError:
-        raise InputError(f"the rows of {what} differ in length: give as many entries each") from None
+        raise InputError(
+            f"the rows of {what} differ in length: give each as many entries"
+        ) from None
 
 
 def without_hidden(array: NDArray[Any], listed: int | None = None) -> NDArray[Any]:

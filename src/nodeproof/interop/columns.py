@@ -33,8 +33,10 @@ def check_columns(X: Any) -> None:
 def _other_columns(X: Any) -> Iterator[tuple[Any, str]]:
     """Yield name and type of the columns that are not numbers."""
     if hasattr(X, "dtypes") and hasattr(X, "iloc"):
-        for name, dtype in zip(X.columns, X.dtypes, strict=True):
-            if dtype.kind not in "biufcO" or (dtype.kind == "O" and not _holds_numbers(X, name)):
+        # By position: two columns may have the same name.
+        for k, (name, dtype) in enumerate(zip(X.columns, X.dtypes, strict=True)):
+            objects = dtype.kind == "O"
+            if dtype.kind not in "biufcO" or (objects and not _holds_numbers(X.iloc[:, k])):
                 yield name, str(dtype)
     elif hasattr(X, "schema") and hasattr(X, "columns"):
         fields = X.schema if hasattr(X, "column_names") else X.schema.items()
@@ -44,9 +46,8 @@ def _other_columns(X: Any) -> Iterator[tuple[Any, str]]:
                 yield name, str(dtype)
 
 
-def _holds_numbers(X: Any, name: Any) -> bool:
+def _holds_numbers(column: Any) -> bool:
     """Tell whether a column of Python objects can be read as numbers."""
-    column = X[name]
     if column.dtype != object:
         return False  # categories, texts and the like
     try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nodeproof.errors import InputError
+from nodeproof.graph_readers import is_igraph, is_networkx
 from nodeproof.interop.outcome import outcome_of
 from nodeproof.node_names import names_of_graph, warn_of_shuffle
 
@@ -38,6 +40,8 @@ def to_networkx(clf: NodeClassifier, graph: Any, *, key: str = "nodeproof") -> A
     >>> to_networkx(clf, clubs).nodes[1]["nodeproof"]
     'Mr. Hi'
     """
+    if not is_networkx(graph):
+        raise InputError(f"expected a networkx graph, got {type(graph).__name__}")
     names = names_of_graph(graph)
     found = outcome_of(clf, graph.number_of_nodes(), "the graph", names)
     if not hasattr(clf, "node_ids_"):
@@ -63,6 +67,8 @@ def to_igraph(clf: NodeClassifier, graph: Any, *, key: str = "nodeproof") -> Any
     key : str
         What they are called.
     """
+    if not is_igraph(graph):
+        raise InputError(f"expected an igraph graph, got {type(graph).__name__}")
     found = outcome_of(clf, graph.vcount(), "the graph", names_of_graph(graph))
     graph.vs[key] = found.labels.tolist()
     graph.vs[f"{key}_probability"] = found.probability.tolist()
