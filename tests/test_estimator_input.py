@@ -62,6 +62,8 @@ BAD_INPUT = {
         {"y": [0, 1, -1], "validation": ([2], [0])},
         "validation has nothing to choose",
     ),
+    "seed": ({"random_state": -1}, {"X": [[0.0]], "y": [0]}, "random_state must be .*, got -1"),
+    "seed of words": ({"random_state": "a"}, {"X": [[0.0]], "y": [0]}, "random_state must be"),
     "n_jobs": ({"n_jobs": 0}, {"X": [[0.0]], "y": [0]}, "n_jobs must not be 0"),
     "max_iter whole": ({"max_iter": 2.5}, {"X": [[0.0]], "y": [0]}, "max_iter"),
     "edge list": ({"n_classes": 1}, {"graph": np.ones((5, 2), int)}, r"transpose, shape \(2, E\)"),

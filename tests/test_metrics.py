@@ -5,7 +5,12 @@ import pandas as pd
 import pytest
 
 from nodeproof.errors import InputError
-from nodeproof.metrics import brier, expected_calibration_error, reliability_curve
+from nodeproof.metrics import (
+    brier,
+    expected_calibration_error,
+    matched_accuracy,
+    reliability_curve,
+)
 
 SCORES = [brier, expected_calibration_error, lambda *given: reliability_curve(*given).error]
 PROBA = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -45,3 +50,16 @@ def test_truth_has_one_entry_a_node(score):
     for truth in (0, [0, 1], [[0, 1, 2]] * 3):
         with pytest.raises(InputError, match=r"one (entry|row) a node"):
             score(truth, PROBA)
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -0.5, 2.0])
+def test_probabilities_must_be_some(score, bad):
+    with pytest.raises(InputError, match=r"0 to 1, but is .* at row 0, column 1"):
+        score([0], [[0.5, bad]])
+
+
+@pytest.mark.parametrize(("truth", "found"), [([0, 1], [0]), ([], []), ([[0]], [[0]])])
+def test_classes_are_matched_at_the_same_nodes(truth, found):
+    with pytest.raises(InputError, match="one entry a node, of the same nodes"):
+        matched_accuracy(truth, found)

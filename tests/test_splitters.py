@@ -209,3 +209,10 @@ def test_a_split_of_other_nodes_is_refused():
 def test_what_a_mask_hides_stays_hidden():
     y = np.ma.array([0, 1, 2], mask=[False, True, True])
     assert Split([0, 1], [], [2]).hide(y).tolist() == [0, -1, -1]
+
+
+def test_numbers_that_cannot_be_hidden_are_refused_as_they_were_given():
+    y = np.array([1, 2**63 + 5], dtype=np.uint64)
+    with pytest.raises(InputError, match=r"label 9223372036854775813; .* below 2\*\*63"):
+        Split([0, 1], [], []).hide(y)
+    assert Split([0], [], [1]).hide(y).tolist() == [1, -1]

@@ -25,6 +25,8 @@ FEWEST_JUDGED = 20
 # Errors of calibration that nobody needs to mind; and how far beyond chance one must be.
 _SMALL, _BEYOND_CHANCE = 0.02, 1.5
 
+_ROUNDING = 1e-5
+
 
 def matched_accuracy(y_true: ArrayLike, y_found: ArrayLike) -> float:
     """Return the accuracy after the best renaming of the found classes (Hungarian method).
@@ -42,7 +44,13 @@ def matched_accuracy(y_true: ArrayLike, y_found: ArrayLike) -> float:
     >>> matched_accuracy([0, 0, 1, 1], ["b", "b", "a", "b"])
     0.75
     """
-    shared = contingency_matrix(np.asarray(y_true), np.asarray(y_found))
+    truth, found = np.asarray(y_true), np.asarray(y_found)
+    if truth.ndim != 1 or truth.shape != found.shape or len(truth) == 0:
+        raise InputError(
+            "y_true and y_found must have one entry a node, of the same nodes: got shapes "
+            f"{truth.shape} and {found.shape}"
+        )
+    shared = contingency_matrix(truth, found)
     rows, columns = linear_sum_assignment(-shared)
     return float(shared[rows, columns].sum() / shared.sum())
 
@@ -205,6 +213,14 @@ def _check_rows(
     if probabilities.ndim != 2 or len(truth) != len(probabilities):
         raise InputError(
             f"proba must have one row a node: got shape {probabilities.shape} for {len(truth)}"
+        )
+    # Sums of floats may be off by their last digits.
+    allowed = (probabilities >= -_ROUNDING) & (probabilities <= 1.0 + _ROUNDING)
+    if not allowed.all():
+        row, column = np.argwhere(~allowed)[0]
+        raise InputError(
+            f"proba must hold probabilities, 0 to 1, but is {probabilities[row, column]:g} at row "
+            f"{row}, column {column}"
         )
     K = probabilities.shape[1]
     numbers = truth

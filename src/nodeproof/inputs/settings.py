@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
@@ -33,6 +34,20 @@ def check_settings(clf: NodeClassifier) -> None:
     check_at_least("temperature", clf.temperature, 0.0)
     check_at_least("tol", clf.tol, 0.0)
     check_jobs(clf.n_jobs)
+    _check_seed(clf.random_state)
+
+
+def _check_seed(random_state: Any) -> None:
+    whole = isinstance(random_state, int | np.integer)
+    try:
+        # Whole numbers may be larger than scikit-learn has them.
+        fits = random_state >= 0 if whole else bool(check_random_state(random_state))
+    except ValueError:
+        fits = False
+    if not fits:
+        raise InputError(
+            f"random_state must be an integer ≥ 0, a RandomState or None, got {random_state!r}"
+        )
 
 
 def check_sizes(X: NDArray[Any] | None, labels: EncodedLabels, graph: Graph | None) -> None:

@@ -79,6 +79,11 @@ class Split:
 def keep_labels(labels: NDArray[Any], nodes: NDArray[np.intp]) -> NDArray[Any]:
     """Return a copy of the labels, shape (n,), that is unknown at all but the given nodes."""
     kind = labels.dtype.kind
+    if kind == "u" and labels[nodes].max(initial=0) >= 2**63:
+        raise InputError(
+            f"y has the label {labels[nodes].max()}; numbers that name classes must be below 2**63 "
+            "where labels are hidden: give them as text"
+        )
     if kind == "O":
         kept = np.full(len(labels), None, dtype=object)
     elif kind in "US":
