@@ -180,7 +180,7 @@ def _cluster(scheduler: str | None) -> Iterator[Any]:
         return
     try:
         from distributed import Client
-        from distributed.comm import resolve_address
+        from distributed.comm.addressing import resolve_address
     except ImportError:
         raise MissingExtraError("distributed", "dask") from None
     try:
