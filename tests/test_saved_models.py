@@ -293,6 +293,9 @@ DAMAGE = {
     "links of other nodes": lambda meta, arrays: arrays.update(problem_costs=np.ones((7, 3))),
     "costs of other classes": lambda meta, arrays: arrays.update(problem_costs=np.ones((180, 4))),
     "a link to nowhere": lambda meta, arrays: arrays["problem_indices"].__setitem__(0, 999),
+    "covariances of less than nothing": lambda meta, arrays: np.negative(
+        arrays["term_0"], out=arrays["term_0"]
+    ),
     "half a labelling problem": lambda meta, arrays: arrays.pop("problem_eta"),
     "no findings": lambda meta, arrays: meta.update(findings=None),
     "half the findings": lambda meta, arrays: arrays.pop("findings_even"),
@@ -320,6 +323,7 @@ SOFTMAX_DAMAGE = {
     "other columns": lambda meta, arrays: arrays.update(softmax_0_coefficients=np.ones((3, 9))),
     "other classes": lambda meta, arrays: arrays.update(softmax_0_coefficients=np.ones((4, 61))),
     "other features": lambda meta, arrays: arrays.update(softmax_0_directions=np.ones((60, 9))),
+    "other loners": lambda meta, arrays: arrays.update(softmax_0_alone=np.ones((3, 9))),
 }
 
 
@@ -338,6 +342,22 @@ def test_a_damaged_classifier_is_refused(tmp_path, kind):
     NodeClassifier.load(tmp_path / "m.npz")
     rewrite(tmp_path / "m.npz", lambda meta, arrays: SOFTMAX_DAMAGE[kind](meta, arrays))
     with pytest.raises(InputError, match="damaged"):
+        NodeClassifier.load(tmp_path / "m.npz")
+
+
+@pytest.mark.parametrize("weights", ["calibrated", (1.0, 2.5, 13.0)])
+@pytest.mark.parametrize(
+    "term", [Covariance(), *(Gaussian(kind) for kind in ("shared", "diagonal", "full"))], ids=repr
+)
+def test_spreads_of_less_than_nothing_are_refused(data, tmp_path, term, weights):
+    clf = NodeClassifier(terms=[term, Labels()], weights=weights, max_iter=5, random_state=0)
+    clf.fit(data.X, data.y, graph=data.graph).save(tmp_path / "m.npz")
+    new = NodeClassifier.load(tmp_path / "m.npz").predict_proba(data.X[:3])
+    np.testing.assert_array_equal(new, clf.predict_proba(data.X[:3]))
+    rewrite(
+        tmp_path / "m.npz", lambda meta, arrays: arrays.update(term_0=-np.abs(arrays["term_0"]))
+    )
+    with pytest.raises(InputError, match="not positive definite"):
         NodeClassifier.load(tmp_path / "m.npz")
 
 

@@ -55,6 +55,7 @@ from nodeproof.io.atomic import atomic_path
 from nodeproof.io.model_arrays import (
     Arrays,
     check_arrays,
+    check_spreads,
     check_values,
     describe_kept,
     rebuild_findings,
@@ -144,6 +145,8 @@ def _rebuild(cls: type[C], meta: dict[str, Any], arrays: Arrays) -> C:
     classes, proba, given = arrays["classes"], arrays["proba"], arrays["given"]
     terms = tuple(decode(spec) for spec in meta["terms"])
     models = tuple(arrays[f"term_{k}"] for k in range(len(terms)))
+    for term, model in zip(terms, models, strict=True):
+        check_spreads(term, model)
     affinity = Affinity(arrays["ell"], arrays["ell_t"]) if "ell" in arrays else None
     clf.classes_, clf.proba_ = classes, proba
     clf.labels_ = classes[proba.argmax(axis=1)]

@@ -15,12 +15,14 @@ from nodeproof.io.model_header import GRAPH_SETTINGS, SOFTMAX_SETTINGS
 from nodeproof.io.npz import Header
 from nodeproof.report.findings import Findings
 from nodeproof.smoothing import Reduction
+from nodeproof.terms import Covariance, Gaussian, Term
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
 
 __all__ = [
     "check_arrays",
+    "check_spreads",
     "check_values",
     "describe_kept",
     "rebuild_findings",
@@ -176,6 +178,21 @@ def check_values(arrays: Arrays) -> None:
         raise ValueError("the scale of a feature is not positive")
     if f"{_FINDINGS}nodes" in arrays:
         _check_findings(arrays)
+
+
+def check_spreads(term: Term, models: NDArray[Any]) -> None:
+    """Refuse class models whose features would vary by less than nothing, in some direction."""
+    if isinstance(term, Covariance):
+        spreads = models
+    elif isinstance(term, Gaussian):
+        variances = models.shape[1] == 2  # a row of them, below that of the means
+        spreads = models[:, 1, :, None] * np.eye(models.shape[2]) if variances else models[:, 1:]
+    else:
+        return
+    try:
+        np.linalg.cholesky(spreads)
+    except np.linalg.LinAlgError:
+        raise ValueError("the covariances of a class are not positive definite") from None
 
 
 def rebuild_problem(meta: dict[str, Any], arrays: Arrays) -> Instance | str | None:
