@@ -18,7 +18,6 @@ from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Covariance, Gaussian, Labels, Softmax
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:the fit has averaged features"),
     pytest.mark.filterwarnings("ignore:predict.X. judges new nodes"),
     pytest.mark.filterwarnings("ignore:what was given does not tell"),
 ]

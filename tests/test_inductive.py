@@ -25,8 +25,6 @@ from nodeproof.solvers import BlockCADO
 from nodeproof.solvers.sweep import Sweeper
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax
 
-pytestmark = pytest.mark.filterwarnings("ignore:the fit has averaged features")
-
 
 @pytest.fixture(scope="module")
 def data():

@@ -1,6 +1,7 @@
 """The classifier term: what its estimate is made of, and what a labelled node is charged."""
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pytest
@@ -349,3 +350,13 @@ def test_only_nodes_without_links_are_damped(loners):
     surer = np.exp(hard).max(axis=1) - np.exp(-costs).max(axis=1)
     assert (surer[unlabelled & apart] > -1e-6).mean() > 0.95
     assert Softmax(hops=0).bind(nodes).damping == 1.0
+
+
+def test_new_nodes_without_links_are_warned_of_only_where_links_are_all_that_tells(loners):
+    X, y, A, _, _ = loners
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        NodeClassifier(terms=[Softmax(hops=4)], random_state=0).fit(X, y, graph=A).predict(X[:3])
+    by_links = NodeClassifier(terms=[Softmax(hops=1, of="links")], random_state=0)
+    with pytest.warns(UserWarning, match="give their links to fitted nodes"):
+        by_links.fit(X, y, graph=A).predict(X[:3])

@@ -106,7 +106,7 @@ class FittedSoftmax:
     normaliser : ndarray of shape (n,), or None without hops
         ``s_u = 1/√(d_u + 1)`` of the fitted nodes, degrees in the unit of a mean link.
     alone : ndarray of shape (K, r + 1), or None
-        Of the classifier that judges nodes without links, where features are averaged.
+        The same for nodes without links, where features are averaged.
     of : {"features", "links"}
         What is learnt from.
     """

@@ -135,7 +135,7 @@ def _certify(
         interrupted = True
     proof = _Proof.of(search)
     try:
-        if not (search.stopped or search.late):  # which takes longer than the bound
+        if not (search.stopped or search.judgement.late):  # it takes longer than the bound
             proof.ask_nodes()
         while not (interrupted or search.stopped) and proof.go_on(deadline, max_iter):
             pass

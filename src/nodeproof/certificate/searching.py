@@ -107,16 +107,11 @@ class Search:
         """Probability that the bound is wrong: any of the looks may have been."""
         return FAILURE * self.n_looks if self.judgement.failure else 0.0
 
-    @property
-    def late(self) -> bool:
-        """Whether there was no time for the rigorous bound that so few nodes allow."""
-        return self.judgement.late
-
     def run(self, deadline: float, max_iter: int | None) -> None:
         """Try the closed forms, then search until the deadline."""
         self.judge_until = max(deadline, self.began + _PATIENCE)
         self.try_families()
-        if not self.late:  # what is found in time is judged as they were
+        if not self.judgement.late:  # what is found in time is judged as they were
             self.judge_until = math.inf
         if not self.done:
             self.improve(deadline, max_iter)

@@ -182,15 +182,14 @@ def check_values(arrays: Arrays) -> None:
 
 def check_spreads(term: Term, models: NDArray[Any]) -> None:
     """Refuse class models whose features would vary by less than nothing, in some direction."""
-    if isinstance(term, Covariance):
-        spreads = models
-    elif isinstance(term, Gaussian):
-        variances = models.shape[1] == 2  # a row of them, below that of the means
-        spreads = models[:, 1, :, None] * np.eye(models.shape[2]) if variances else models[:, 1:]
-    else:
+    if not isinstance(term, Covariance | Gaussian):
         return
+    spreads = models if isinstance(term, Covariance) else models[:, 1:]
     try:
-        np.linalg.cholesky(spreads)
+        if spreads.shape[1] == spreads.shape[2]:
+            np.linalg.cholesky(spreads)
+        elif not (spreads > 0).all():  # variances of single columns
+            raise np.linalg.LinAlgError
     except np.linalg.LinAlgError:
         raise ValueError("the covariances of a class are not positive definite") from None
 
