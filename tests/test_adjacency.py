@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeproof import kernels
-from nodeproof.adjacency import check_adjacency, from_edges, unless_all_one
+from nodeproof.adjacency import _inspect, check_adjacency, from_edges, unless_all_one
 from nodeproof.errors import InputError
 
 N = 6  # node 5 has no links
@@ -242,6 +242,32 @@ def test_a_directed_matrix_is_made_symmetric_by_maximum_with_a_warning():
         np.testing.assert_array_equal(matrix.toarray(), [[0, 2, 0], [2, 0, 4], [0, 4, 0]])
 
 
+def test_a_directed_matrix_made_to_cancel_in_a_known_sum_is_not_taken_for_symmetric():
+    """Found by a birthday search against a sum whose multipliers were constants of the source."""
+    hub, incoming, outgoing = 116_476, [36_472, 51_998], [41_250, 47_220]
+    n = hub + 1
+    rows, columns = [hub, hub, *incoming], [*outgoing, hub, hub]
+    forged = sp.csr_array((np.ones(4), (rows, columns)), shape=(n, n))
+    for matrix in (forged, sp.csr_array(forged.T)):
+        with pytest.warns(UserWarning, match="directed"):
+            assert check_adjacency(matrix).nnz == 8
+
+
+def test_nobody_can_know_what_symmetry_is_checked_with(monkeypatch):
+    used = []
+    inspect = kernels.inspect_links
+
+    def look(*arguments):
+        used.append(arguments[-1])
+        return inspect(*arguments)
+
+    monkeypatch.setattr(kernels, "inspect_links", look)
+    for _ in range(2):
+        np.random.seed(0)  # noqa: NPY002 - a seed that others set must not reach it
+        check_adjacency(sp.csr_array(dense(False)))
+    assert len({bits for marks in used for bits in marks.tolist()}) == 2 * N
+
+
 @pytest.mark.filterwarnings("ignore:the graph is directed")
 def test_a_directed_networkx_graph_is_made_symmetric_by_maximum():
     directed = nx.DiGraph()
@@ -440,6 +466,7 @@ def test_symmetry_is_told_as_by_comparison_with_the_transpose(matrix):
     assert told == (matrix == matrix.T).all()
     pattern = kernels.is_symmetric(csr.indptr, csr.indices, csr.data[:0])
     assert pattern == ((matrix > 0) == (matrix.T > 0)).all()
+    assert _inspect(csr).symmetric == pattern
 
 
 @settings(max_examples=200, deadline=None)

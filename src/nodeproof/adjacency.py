@@ -112,9 +112,13 @@ class _Seen(NamedTuple):
 
 
 def _inspect(matrix: sp.csr_array) -> _Seen:
+    # Seeded by the system, anew for every matrix: nobody can make one that cancels by design.
+    # Nothing but the answer whether it is symmetric depends on them.
+    marks = np.random.default_rng().integers(2**64, size=matrix.shape[0], dtype=np.uint64)
+
     def part(lo: int, hi: int) -> tuple[int, int, int, int, bool, np.uint64]:
         found: tuple[int, int, int, int, bool, np.uint64] = kernels.inspect_links(
-            lo, hi, matrix.indptr, matrix.indices, matrix.data
+            lo, hi, matrix.indptr, matrix.indices, matrix.data, marks
         )
         return found
 

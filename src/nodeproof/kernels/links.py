@@ -30,48 +30,6 @@ def first_bad_weight(data):
     return -1
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _stir(x, factor):
-    """Return 64 bits that look like chance for every integer, others for another factor."""
-    x = (x + np.uint64(1)) * factor
-    return (x ^ (x >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-
-
-@njit(cache=True, nogil=True)
-def inspect_links(lo, hi, indptr, indices, data):
-    """Look at rows lo…hi of a CSR matrix once.
-
-    Returns how many entries lie on the diagonal; how many weights are zero, one, and negative
-    or not finite; whether columns increase along the rows; and a sum in which an entry and its
-    twin cancel: over all rows it is zero if, and but for a chance of 2⁻⁶⁴ only if, the
-    positions are symmetric.
-    """
-    loops, zeros, ones, bad, ordered = 0, 0, 0, 0, True
-    one, other = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
-    odd = np.uint64(0)
-    for v in range(lo, hi):
-        previous = -1
-        # An entry counts as a product of what its ends stir to, the lower end first.
-        lower, upper = np.uint64(0), np.uint64(0)
-        for e in range(indptr[v], indptr[v + 1]):
-            u = np.int64(indices[e])
-            ordered &= u > previous
-            previous = u
-            w = data[e]
-            ones += w == 1.0
-            if w != 1.0:
-                zeros += w == 0.0
-                bad += not (w >= 0.0 and w < np.inf)
-            if u < v:
-                lower += _stir(np.uint64(u), one)
-            elif u > v:
-                upper += _stir(np.uint64(u), other)
-            else:
-                loops += 1
-        odd += lower * _stir(np.uint64(v), other) - upper * _stir(np.uint64(v), one)
-    return loops, zeros, ones, bad, ordered, odd
-
-
 @intrinsic
 def prefetch(typingctx, array, position):
     """Ask the processor to bring ``array[position]`` (one axis) near; reads nothing."""
@@ -88,6 +46,47 @@ def prefetch(typingctx, array, position):
         return context.get_dummy_value()
 
     return types.void(array, position), generate
+
+
+@njit(cache=True, nogil=True)
+def inspect_links(lo, hi, indptr, indices, data, marks):
+    """Look at rows lo…hi of a CSR matrix once.
+
+    Returns how many entries lie on the diagonal; how many weights are zero, one, and negative
+    or not finite; whether columns increase along the rows; and a sum of 64 bits in which an entry
+    and its twin cancel.
+
+    `marks` holds 64 random bits a node. Over all rows the sum is Σ_{u<v} d(u, v) m(u) m(v)
+    modulo 2⁶⁴, where d is 1 or −1 for an entry without a twin and 0 elsewhere. It is zero if the
+    positions are symmetric. If they are not, take two nodes with d(u, v) = ±1: whatever the
+    marks of all others are, the sum is ±(m(u) + a) (m(v) + b) + c, and at most 33 · 2⁶⁴ of the
+    2¹²⁸ pairs of marks make that zero. So marks that whoever made the matrix could not
+    know miss an asymmetric one with a probability below 2⁻⁵⁸.
+    """
+    loops, zeros, ones, bad, ordered = 0, 0, 0, 0, True
+    odd = np.uint64(0)
+    end = len(indices) - 1
+    for v in range(lo, hi):
+        previous = -1
+        lower, upper = np.uint64(0), np.uint64(0)
+        for e in range(indptr[v], indptr[v + 1]):
+            prefetch(marks, indices[min(e + AHEAD, end)])
+            u = np.int64(indices[e])
+            ordered &= u > previous
+            previous = u
+            w = data[e]
+            ones += w == 1.0
+            if w != 1.0:
+                zeros += w == 0.0
+                bad += not (w >= 0.0 and w < np.inf)
+            if u < v:
+                lower += marks[u]
+            elif u > v:
+                upper += marks[u]
+            else:
+                loops += 1
+        odd += (lower - upper) * marks[v]
+    return loops, zeros, ones, bad, ordered, odd
 
 
 @njit(cache=True, nogil=True)
