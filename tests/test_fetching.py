@@ -7,7 +7,8 @@ import io
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,18 +26,27 @@ from planetoid_helpers import citations, write_planetoid
 
 
 class Server:
-    """A server on this machine: ``files`` are sent, ``cut`` ones only in part."""
+    """A server on this machine: ``files`` are sent, ``cut`` ones only in part.
+
+    What is asked of a server with `answer` is left to that function, which gets the handler.
+    """
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.cut: set[str] = set()
         self.asked: list[str] = []
+        self.answer: Callable[[BaseHTTPRequestHandler], None] | None = None
+        self.closing = threading.Event()
         server = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 name = self.path.rpartition("/")[2]
                 server.asked.append(name)
+                if server.answer is not None:
+                    with suppress(OSError):  # whoever asked has gone
+                        server.answer(self)
+                    return
                 if name not in server.files:
                     self.send_error(404)
                     return
@@ -55,6 +65,7 @@ class Server:
         self.thread.start()
 
     def close(self) -> None:
+        self.closing.set()
         self.http.shutdown()
         self.http.server_close()
         self.thread.join()
@@ -297,6 +308,106 @@ def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert folder.parts[-2:] == ("nodeproof", "cora")
 
 
+@pytest.mark.parametrize(
+    "damage", [b"", b"\n", b"23cfa55d91c6", b"no sum  tiny.npz\n", b"\xff\x00"]
+)
+@pytest.mark.filterwarnings("ignore:no checksum")
+def test_a_damaged_record_of_a_checksum_vouches_for_nothing(
+    server: Server, unlisted: Source, cache: Path, damage: bytes
+) -> None:
+    load("tiny")
+    path = cache / "tiny" / "tiny.npz"
+    record = fetching.record_of(path)
+    record.write_bytes(damage)
+    for _ in range(2):  # with the file and without
+        message = refusal("tiny")
+        assert f"{record} is damaged" in message
+        assert "delete it and tiny.npz to fetch the file again" in message
+        path.unlink(missing_ok=True)
+    record.unlink()
+    assert load("tiny").graph.shape == (3, 3)
+
+
+# Downloads that do not end by themselves
+
+
+def send_for_ever(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    while True:
+        handler.wfile.write(bytes(1 << 16))
+
+
+def redirect_for_ever(handler: BaseHTTPRequestHandler) -> None:
+    if handler.path.endswith("elsewhere"):
+        handler.send_error(404)
+        return
+    handler.send_response(302)
+    handler.send_header("Location", "/elsewhere")
+    handler.end_headers()
+    while True:
+        handler.wfile.write(bytes(1 << 16))
+
+
+def promise_too_much(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Length", str(10**15))
+    handler.end_headers()
+    handler.wfile.write(bytes(1000))
+
+
+@pytest.mark.parametrize("megabytes", [None, 0.001, 0.2])
+@pytest.mark.parametrize("answer", [send_for_ever, promise_too_much])
+def test_a_download_brings_no_more_than_the_data_set_should_have(
+    server: Server, tiny: Source, cache: Path, monkeypatch: pytest.MonkeyPatch, megabytes, answer
+) -> None:
+    monkeypatch.setattr(fetching, "_UNLISTED", 3 * 2**20)
+    monkeypatch.setattr(fetching, "_SMALL", 2**20)
+    register(monkeypatch, replace(tiny, megabytes=megabytes))
+    server.answer = answer
+    message = refusal("tiny")
+    assert f"cannot fetch {server.home}/tiny.npz: it is larger than " in message
+    assert f"larger than {3 if megabytes is None else 1} MiB" in message
+    assert content_of(cache) == []
+
+
+def test_what_a_redirect_brings_along_is_not_read(
+    server: Server, tiny: Source, cache: Path
+) -> None:
+    server.answer = redirect_for_ever
+    assert "404" in refusal("tiny")
+    assert content_of(cache) == []
+
+
+@pytest.mark.parametrize("what", ["header", "content"])
+def test_a_download_that_trickles_is_given_up(
+    server: Server, tiny: Source, cache: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Every byte comes soon after the one before: only the whole takes too long."""
+    monkeypatch.setattr(fetching, "_PATIENCE", 0.3)
+    monkeypatch.setattr(fetching, "_SLOWEST", 10**12)
+
+    def trickle(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+        if what == "content":
+            handler.wfile.write(b"Content-Length: 100000\r\n\r\n")
+        while not server.closing.wait(0.01):
+            handler.wfile.write(b"x")
+
+    server.answer = trickle
+    assert "it was not complete after 0 seconds" in refusal("tiny")
+    assert content_of(cache) == []
+
+
+def test_a_download_that_stalls_is_given_up(
+    server: Server, tiny: Source, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "_STALLED", 0.1)
+    server.answer = lambda handler: server.closing.wait() and None
+    assert "timed out" in refusal("tiny")
+    assert content_of(cache) == []
+
+
 # Folders that are looked at first
 
 
@@ -397,6 +508,7 @@ def test_the_karate_club_needs_no_download(cache: Path) -> None:
 )
 def test_a_download_never_leaves_https(unlisted, cache, monkeypatch, place, reason):
     requests = pytest.importorskip("requests")
+    urllib3 = pytest.importorskip("urllib3")
 
     def send(self: Any, request: Any, **_: Any) -> Any:
         if "example.org" in request.url:
@@ -404,7 +516,7 @@ def test_a_download_never_leaves_https(unlisted, cache, monkeypatch, place, reas
         response = requests.Response()
         response.status_code, response.url, response.request = 302, request.url, request
         response.headers["location"] = place
-        response.raw = io.BytesIO()
+        response.raw = urllib3.HTTPResponse(io.BytesIO(), preload_content=False)
         return response
 
     monkeypatch.setattr(requests.adapters.HTTPAdapter, "send", send)

@@ -346,6 +346,15 @@ def test_what_is_no_header_is_refused(folder, text):
     assert not is_graph_folder(folder)
 
 
+@pytest.mark.parametrize("checksum", ["", "12ab", "12AB34CD", "12ab34cd0", 0, None])
+def test_a_record_that_is_no_checksum_is_refused(folder, checksum):
+    files = json.loads((folder / "graph.json").read_text())["files"]
+    files["indices.npy"]["crc32"] = checksum
+    edit_header(folder, files=files)
+    with pytest.raises(InputError, match=r"graph.json does not list indices.npy with .* checksum"):
+        GraphFolder.open(folder)
+
+
 def test_ids_of_another_kind_or_number_are_refused(folder):
     files = json.loads((folder / "graph.json").read_text())["files"]
     for table in (pa.table({"node": ["a"]}), pa.table({"id": [f"{v}" for v in range(30)]})):

@@ -27,7 +27,14 @@ from nodeproof.edges import LARGEST_WEIGHT, LEAST_WEIGHT
 from nodeproof.errors import InputError
 from nodeproof.io.atomic import atomic_folder
 from nodeproof.io.files import reading
-from nodeproof.io.graph_header import FORMAT, index_type, is_count, read_header, write_header
+from nodeproof.io.graph_header import (
+    FORMAT,
+    index_type,
+    is_checksum,
+    is_count,
+    read_header,
+    write_header,
+)
 from nodeproof.io.growing import HEADER, GrowingArray, GrowingColumn, npy_header
 from nodeproof.io.names import as_integers, as_texts
 from nodeproof.io.regular import resolved
@@ -256,7 +263,7 @@ class GraphFolder:
         if (
             not isinstance(entry, dict)
             or not is_count(entry.get("size"))
-            or not isinstance(entry.get("crc32"), str)
+            or not is_checksum(entry.get("crc32"))
         ):
             raise self._damaged("graph.json", f"does not list {name} with its size and checksum")
         return entry

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from nodeproof.errors import InputError
 from nodeproof.io.files import reading
 
-__all__ = ["FORMAT", "index_type", "is_count", "read_header", "write_header"]
+__all__ = ["FORMAT", "index_type", "is_checksum", "is_count", "read_header", "write_header"]
 
 FORMAT = "nodeproof graph"
 _VERSION = 1
@@ -70,6 +71,11 @@ def _check_header(path: Path, header: dict[str, Any]) -> None:
 def is_count(value: Any) -> bool:
     """Tell whether a value of the header can be a number of things."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**62
+
+
+def is_checksum(value: Any) -> bool:
+    """Tell whether a value of the header can be the CRC-32 of a file."""
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{8}", value) is not None
 
 
 def write_header(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 from nodeproof.errors import InputError
-from nodeproof.io.graph_header import is_count
+from nodeproof.io.graph_header import is_checksum, is_count
 
 __all__ = ["check_state"]
 
@@ -54,8 +53,7 @@ def _is_entry(found: Any) -> bool:
         and set(found) == {"length", "size", "crc32"}
         and is_count(found["length"])
         and is_count(found["size"])
-        and isinstance(found["crc32"], str)
-        and re.fullmatch("[0-9a-f]{8}", found["crc32"]) is not None
+        and is_checksum(found["crc32"])
     )
 
 
