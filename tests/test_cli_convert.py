@@ -180,15 +180,15 @@ def notes_of(capsys, *arguments) -> tuple[int, int, list[str]]:
 
 def test_a_header_that_may_be_a_link_is_told_and_can_be_settled(capsys, tmp_path):
     links, graph = tmp_path / "links.csv", tmp_path / "graph"
-    links.write_text("Von;Nach;Betrag\na;b;1,20\nb;c;2,79\n")
+    links.write_text("Von;Nach;Betrag\na;b;1,20\nc;d;2,79\n")
     unused = "not used of links.csv: "
-    assert notes_of(capsys, links, graph) == (5, 3, [
+    assert notes_of(capsys, links, graph) == (6, 3, [
         f"{unused}column 2",
         "the first line of links.csv is read as a link between 'Von' and 'Nach', which occur in "
         "no other; if it names the columns, use --header",
     ])  # fmt: skip
-    assert notes_of(capsys, links, graph, "--header") == (3, 2, [f"{unused}Betrag"])
-    assert notes_of(capsys, links, graph, "--no-header") == (5, 3, [f"{unused}column 2"])
+    assert notes_of(capsys, links, graph, "--header") == (4, 2, [f"{unused}Betrag"])
+    assert notes_of(capsys, links, graph, "--no-header") == (6, 3, [f"{unused}column 2"])
     links.write_text("source,target\na,b\nb,c\n")
     assert notes_of(capsys, links, graph) == (3, 2, [])
     assert notes_of(capsys, links, graph, "--no-header") == (5, 3, [])

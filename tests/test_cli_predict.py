@@ -340,7 +340,7 @@ def test_bad_input_gives_one_line_and_exit_code_two(
         (tmp_path / name).symlink_to(folder / name)
     write(tmp_path / "strangers.csv", [["source", "target"], ["ann", "bob"], ["bob", "eve"]])
     write(tmp_path / "negative.csv", [[*"uvw"], ["new", "user 001", 1], ["new", "user 002", -1]])
-    write(tmp_path / "header.csv", [["Von", "Nach"], *parts["new edges"]])
+    write(tmp_path / "header.csv", [["Von", "Nach"], ["p", "q"], *parts["new edges"]])
     write(tmp_path / "lacking.csv", [["node", *"abcde"], ["new", *"12345"]])
     write(tmp_path / "twice.csv", [["node", *"abcdefa"], ["new", *"1234567"]])
     write(tmp_path / "short.csv", [["new", "1", "2"]])

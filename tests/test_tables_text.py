@@ -45,7 +45,7 @@ def test_a_header_can_be_forced_either_way(write: Write) -> None:
 
 
 def test_a_first_line_that_may_be_a_header_is_told(write: Write) -> None:
-    edges = write("e.csv", "paper,cites\na,b\nb,c\n")
+    edges = write("e.csv", "paper,cites\na,b\nc,d\n")
     (note,) = read_tables(edges).notes
     assert "the first line of e.csv is read as a link between 'paper' and 'cites'" in note
     assert "--header" in note
@@ -334,13 +334,13 @@ def test_a_weight_that_is_a_word_is_no_name_of_a_node(write: Write) -> None:
 
 
 def test_a_header_that_was_taken_for_a_link_explains_missing_features(write: Write) -> None:
-    edges = write("e.csv", "Von;Nach;Betrag\na;b;1,2\nb;c;2,1\n")
-    message = refusal(edges, write("f.csv", "Kunde;x\na;1\nb;2\nc;3\n"))
+    edges = write("e.csv", "Von;Nach;Betrag\na;b;1,2\nc;d;2,1\n")
+    message = refusal(edges, write("f.csv", "Kunde;x\na;1\nb;2\nc;3\nd;4\n"))
     assert message.startswith("2 nodes without a row in")
     assert message.endswith("; if the first line of e.csv names the columns, use --header")
     # Not where other nodes are missing, nor where the user has said that it is a link.
     assert "--header" not in refusal(edges, write("f.csv", "node;x\nVon;1\nNach;2\na;3\n"))
-    assert "--header" not in refusal(edges, write("f.csv", "a;1\nb;2\nc;3\n"), header=False)
+    assert "--header" not in refusal(edges, write("f.csv", "a;1\nb;2\nc;3\nd;4\n"), header=False)
     edges = write("e.csv", "a,b\nb,c\n")
     assert "--header" not in refusal(edges, write("f.csv", "node,x\nc,3\n"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 
 from nodeproof.errors import InputError
@@ -12,21 +13,22 @@ __all__ = [
     "LABELS",
     "NODES",
     "Column",
-    "edges_have_header",
     "features_have_header",
     "find_column",
-    "find_ends",
-    "find_weight",
+    "find_index",
+    "is_index_name",
     "is_name",
     "labels_have_header",
+    "list_names",
+    "note_on_index",
     "position",
 ]
 
 Column = str | int | None
 
-_SOURCES = ("source", "src", "from", "u", "node1", "id1", "fromnodeid", "source_id", "head")
-_TARGETS = ("target", "dst", "to", "v", "node2", "id2", "tonodeid", "target_id", "tail")
-_WEIGHTS = ("weight", "w")
+# What pandas and R call the column with the numbers or names of rows, in text and in Parquet.
+_FIRST_INDEX = re.compile(r"(Unnamed: [0-9]+)?")
+_LAST_INDEX = re.compile(r"__index_level_[0-9]+__")
 NODES = ("node", "id", "node_id", "nodeid")
 LABELS = ("label", "labels", "class", "y", "category")
 
@@ -43,49 +45,11 @@ def position(file: TableFile, asked: Column, default: int) -> int:
     return int(asked)
 
 
-def edges_have_header(head: Sequence[Sequence[str]], source: int, target: int) -> bool:
-    """Tell whether the first row of an edges file names its columns.
-
-    It does if its ends are two well-known names ("source" and "target", "u" and "v", …) that
-    are no ids further down; or if they are not whole numbers while all ids below are; or if
-    another of its fields is no number while all below it are. An end that is a whole number is
-    never a name.
-
-    Parameters
-    ----------
-    head : sequence of rows
-        The fields of the first rows.
-    source, target : int
-        Where the ends are, as far as is known.
-
-    Examples
-    --------
-    >>> edges_have_header([["paper", "cites"], ["12", "7"]], 0, 1)
-    True
-    >>> edges_have_header([["ann", "bob"], ["bob", "eve"]], 0, 1)
-    False
-    """
-    first, below = head[0], head[1:]
-    names = [cell.lower() for cell in first]
-    ids = {row[end] for row in below for end in (source, target)}
-    ends = (first[source], first[target])
-    if any(_is_whole(end) for end in ends):
-        return False
-    if set(names) & set(_SOURCES) and set(names) & set(_TARGETS) and not ids & set(ends):
-        return True
-    if not below:
-        return False
-    if all(_is_whole(node) for node in ids):
-        return True
-    others = [i for i in range(len(first)) if i not in (source, target)]
-    return any(not is_number(first[i]) and all(is_number(row[i]) for row in below) for i in others)
-
-
 def features_have_header(first: Sequence[str], node: int, is_known: Callable[[str], bool]) -> bool:
     """Tell whether the first row of a features file names its columns.
 
     It does if none of its features is a number (and they are not all empty), or if its id is a
-    well-known name ("node", "id", or nothing, as pandas writes) that no link knows.
+    well-known name ("node", "id", or that of an index of pandas) that no link knows.
 
     Parameters
     ----------
@@ -104,7 +68,8 @@ def features_have_header(first: Sequence[str], node: int, is_known: Callable[[st
     False
     """
     features = [cell for i, cell in enumerate(first) if i != node]
-    if first[node].lower() in ("", *NODES) and not is_known(first[node]):
+    named = first[node].lower() in NODES or is_index_name(first[node])
+    if named and not is_known(first[node]):
         return True
     return any(features) and not any(is_number(cell) for cell in features)
 
@@ -140,11 +105,38 @@ def labels_have_header(
     False
     """
     first = head[0]
-    if first[node].lower() in NODES and first[label].lower() in LABELS:
+    named = first[node].lower() in NODES or is_index_name(first[node])
+    if named and first[label].lower() in LABELS:
         return not is_known(first[node])
     if is_number(first[node]) or is_number(first[label]) or first[label] in unknown:
         return False
-    return not is_known(first[node]) and first[label] not in {row[label] for row in head[1:]}
+    # Where files were joined, the header may come again.
+    others = {row[label] for row in head[1:] if row != first}
+    return not is_known(first[node]) and first[label] not in others
+
+
+def is_index_name(name: str) -> bool:
+    """Tell whether a first column of this name is the index of pandas, or the row names of R.
+
+    Examples
+    --------
+    >>> is_index_name(""), is_index_name("Unnamed: 0"), is_index_name("node")
+    (True, True, False)
+    """
+    return bool(_FIRST_INDEX.fullmatch(name))
+
+
+def find_index(file: TableFile) -> int | None:
+    """Return the position of a column that numbers or names the rows, by its name, or None."""
+    if is_index_name(file.names[0]):
+        return 0
+    return next((i for i, name in enumerate(file.names) if _LAST_INDEX.fullmatch(name)), None)
+
+
+def note_on_index(file: TableFile, index: int) -> str:
+    """Return the note that a column only numbers the rows."""
+    which = "first column" if index == 0 else f"column {file.names[index]!r}"
+    return f"the {which} of {file.path.name} numbers its rows, as pandas and R do: not used"
 
 
 def find_column(
@@ -163,7 +155,7 @@ def find_column(
     taken : collection of int
         Positions that hold something else.
     """
-    listed = f"its columns are {_listed(file.names)}"
+    listed = f"its columns are {list_names(file.names)}"
     if asked is not None:
         found = [i for i, name in enumerate(file.names) if name == asked]
         if not found and not is_name(asked) and 0 <= int(asked) < len(file.names):
@@ -175,6 +167,8 @@ def find_column(
             raise InputError(f"{file.path}: column {asked!r} is asked for twice; {listed}")
         return found[0]
     free = [i for i in range(len(file.names)) if i not in taken]
+    if not free:
+        raise InputError(f"{file.path} has too few columns; {listed}")
     chosen = next((i for i in free if file.names[i].lower() in known), free[0])
     if sum(file.names[i] == file.names[chosen] for i in free) > 1:
         raise InputError(
@@ -184,51 +178,6 @@ def find_column(
     return chosen
 
 
-def find_ends(file: TableFile, source: Column, target: Column) -> tuple[int, int]:
-    """Return the positions of the two ends of a link: well-known names, or the first two."""
-    names = {name.lower() for name in file.names}
-    known = names & set(_SOURCES) and names & set(_TARGETS)
-    named = any(not name.startswith("column ") for name in file.names)
-    if named and not known and source is None and target is None and len(file.names) > 3:
-        raise InputError(
-            f"{file.path} has {len(file.names)} columns ({_listed(file.names)}): say "
-            "which hold the ends of a link, with --source and --target"
-        )
-    # What is asked for is settled first, so that a default never takes it.
-    if source is None and target is not None:
-        end = find_column(file, target)
-        return find_column(file, None, _SOURCES if known else (), (end,)), end
-    start = find_column(file, source, _SOURCES if known else ())
-    return start, find_column(file, target, _TARGETS if known else (), (start,))
-
-
-def find_weight(
-    file: TableFile, asked: Column, ends: Sequence[int], first: Sequence[str] | None
-) -> int | None:
-    """Return the position of the weight, or None where the links have none.
-
-    Parameters
-    ----------
-    file : TableFile
-        The edges.
-    asked : str, int or None
-        What the user asks for.
-    ends : sequence of two ints
-        Positions of the ends.
-    first : sequence of str or None
-        The first row of a file without a header; its third field is the weight if a number.
-    """
-    if asked is not None:
-        return find_column(file, asked, taken=ends)
-    others = [i for i in range(len(file.names)) if i not in ends]
-    if first is not None:
-        return others[0] if others and is_number(first[others[0]]) else None
-    return next((i for i in others if file.names[i].lower() in _WEIGHTS), None)
-
-
-def _listed(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
+    """Return the names of columns, or the first of many, for messages."""
     return ", ".join(repr(name[:40]) for name in names[:10]) + (", …" if len(names) > 10 else "")
-
-
-def _is_whole(cell: str) -> bool:
-    return cell.removeprefix("-").isdecimal()

@@ -13,8 +13,14 @@ from nodeproof.errors import InputError
 from nodeproof.io.duck import quoted, quoted_file, readable
 from nodeproof.io.files import file_kind, reading, unnamed
 from nodeproof.io.packed import open_text
+from nodeproof.io.text import kind_of_cells
 
-__all__ = ["FileTable", "find_files", "open_files"]
+__all__ = ["FLOATS", "INTEGERS", "FileTable", "find_files", "open_files"]
+
+_SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+#: DuckDB's names of types
+INTEGERS = (*_SIGNED, *(f"U{kind}" for kind in _SIGNED))
+FLOATS = ("FLOAT", "DOUBLE")
 
 # In this order: names hold spaces and commas far more often than tabs.
 _DELIMITERS = ("\t", ",", ";", " ")
@@ -26,7 +32,7 @@ _LONGEST_LINE = 2_000_000
 _TEXT_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 
-@dataclass(frozen=True)
+@dataclass
 class FileTable:
     """Files with the same columns.
 
@@ -41,7 +47,9 @@ class FileTable:
     reader, options : str
         Which function of DuckDB reads them, and how.
     head : list of list of str, or None
-        The first rows of text without a header.
+        The first rows of text, which may begin with a header.
+    header : bool
+        Whether rows like the first name the columns, in whichever files and lines they are.
     """
 
     path: Path
@@ -51,6 +59,7 @@ class FileTable:
     reader: str
     options: str
     head: list[list[str]] | None = None
+    header: bool = False
 
     @property
     def is_text(self) -> bool:
@@ -58,24 +67,47 @@ class FileTable:
         return self.reader == "read_csv"
 
     def sql(self, files: Sequence[Path] | None = None) -> str:
-        """Return what stands behind FROM, for all files or for some."""
-        listed = ", ".join(map(quoted_file, files or self.files))
-        names = f" AS named({', '.join(map(quoted, self.names))})" if self.is_text else ""
-        return f"{self.reader}([{listed}], {self.options}){names}"
+        """Return what stands behind FROM, for all files or for some: the rows without headers."""
+        if not self.header:
+            return self._all_rows(files)
+        return f"(SELECT * FROM {self._all_rows(files)} WHERE NOT ({self._is_header()})) AS rows"
+
+    def headers_sql(self) -> str:
+        """Return a query for the number of headers that are no first line of a file, if any."""
+        listed = f"SELECT count(*) AS n FROM {self._all_rows()} WHERE {self._is_header()}"
+        return f"SELECT greatest(n - {len(self.files)}, 0) FROM ({listed})"
 
     def column(self, position: int) -> str:
         """Return a column as SQL; white space around the fields of text does not count."""
-        name = quoted(self.names[position])
-        return f"nullif(trim({name}, ' \t'), '')" if self.is_text else name
+        if not self.is_text:
+            return quoted(self.names[position])
+        return f"nullif(trim({quoted(unnamed(position))}, ' \t'), '')"
 
-    def with_header(self) -> FileTable:
-        """Return the same table with its columns named by the first line."""
+    def use_header(self) -> None:
+        """Take the names of the columns from the first line."""
         assert self.head is not None
         names = self.head[0]
         if len({name.lower() for name in names}) < len(names):
             raise InputError(f"{self.path} has two columns of the same name: {', '.join(names)}")
-        options = self.options.replace("header=false", "header=true")
-        return replace(self, names=names, options=options, head=None)
+        self.names, self.header = names, True
+
+    def kind_of(self, column: int) -> str:
+        """Return "whole", "number" or "text", by the type of a column or its first rows."""
+        if self.head is not None:
+            return kind_of_cells(self.head, column, self.header)
+        kind = self.types[column].partition("(")[0]
+        return "whole" if kind in INTEGERS else "number" if kind in FLOATS else "text"
+
+    def _all_rows(self, files: Sequence[Path] | None = None) -> str:
+        listed = ", ".join(map(quoted_file, files or self.files))
+        return f"{self.reader}([{listed}], {self.options})"
+
+    def _is_header(self) -> str:
+        cells = (
+            f"coalesce({self.column(i)}, '') = {quoted(name, chr(39))}"
+            for i, name in enumerate(self.names)
+        )
+        return " AND ".join(cells)
 
 
 def find_files(path: Path) -> tuple[Path, ...]:

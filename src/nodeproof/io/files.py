@@ -37,6 +37,14 @@ class TableFile(Protocol):
 
     path: Path
     names: list[str]
+    head: list[list[str]] | None
+    """The first rows of text, which may begin with a header; None where columns have names."""
+
+    def use_header(self) -> None:
+        """Take the names of the columns from the first line of text."""
+
+    def kind_of(self, column: int) -> str:
+        """Return "whole", "number" or "text": what a column holds, by its type or first rows."""
 
     def read(self, texts: Sequence[int], numbers: Sequence[int]) -> tuple[list[Any], Any]:
         """Return the columns asked for: text as Arrow arrays, numbers as a float64 matrix."""

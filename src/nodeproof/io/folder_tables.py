@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
@@ -17,7 +16,7 @@ from nodeproof.io.graph_folder import GraphFolder
 from nodeproof.io.keys import Keys
 from nodeproof.io.npz import Header, read_npy_header
 from nodeproof.io.regular import check_regular
-from nodeproof.io.rows import read_features, read_labels, some
+from nodeproof.io.rows import Known, read_features, read_labels, some
 from nodeproof.io.tables import UNKNOWN, open_table
 
 __all__ = ["read_folder_features", "read_folder_labels"]
@@ -50,7 +49,7 @@ def read_folder_labels(
         −1 where there is none.
     """
     unknowns = {"", unknown} if isinstance(unknown, str) else {"", *unknown}
-    rows = read_labels(open_table(path), _no_keys(path), header, node, label, unknowns)
+    rows = read_labels(open_table(path), _known_to(folder), header, node, label, unknowns)
     found, codes = rows.encoded(_nodes(folder, rows.keys), folder.n_nodes, unknowns)
     used = np.unique(codes[codes >= 0])
     names, order = np.unique(found[used], return_inverse=True)
@@ -74,7 +73,7 @@ def read_folder_features(
             )
         X = np.load(path, mmap_mode="r", allow_pickle=False)
         return X, None
-    rows = read_features(open_table(path), _no_keys(path), header, node)
+    rows = read_features(open_table(path), _known_to(folder), header, node)
     nodes = _nodes(folder, rows.keys)
     missing = np.ones(folder.n_nodes, dtype=bool)
     missing[nodes] = False
@@ -118,5 +117,5 @@ def _nodes(folder: GraphFolder, keys: Keys) -> NDArray[np.int64]:
     return np.asarray(positions[keys.codes])
 
 
-def _no_keys(path: Path) -> Keys:
-    return Keys.of_texts(path, pa.array([], pa.large_string()), str)
+def _known_to(folder: GraphFolder) -> Known:
+    return lambda nodes: bool((folder.positions(list(nodes)) >= 0).all())

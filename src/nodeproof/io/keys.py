@@ -72,6 +72,12 @@ class Keys:
             return int(node) if node.isdecimal() and int(node) < len(self.distinct) else -1
         return int(pc.index(self.distinct, pa.scalar(node, pa.large_string())).as_py())
 
+    def has(self, nodes: Sequence[str]) -> bool:
+        """Tell whether all of these are ids."""
+        if self.by_position:
+            return all(self.code(node) >= 0 for node in nodes)
+        return bool(pc.all(pc.is_in(pa.array(nodes, pa.large_string()), self.distinct)).as_py())
+
     def where(self, code: int) -> str:
         """Return where the id at a position of ``distinct`` first occurs, for messages."""
         return self.place(int(np.argmax(self.codes == code)))

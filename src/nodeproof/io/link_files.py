@@ -11,15 +11,11 @@ import numpy as np
 
 from nodeproof.errors import InputError
 from nodeproof.io.duck import first_row, readable
-from nodeproof.io.file_tables import FileTable
+from nodeproof.io.file_tables import FLOATS, INTEGERS, FileTable
 from nodeproof.io.files import count_of
 
-__all__ = ["FLOATS", "INTEGERS", "LARGEST_WEIGHT", "Ids", "LinkFiles", "check_weights", "survey"]
+__all__ = ["LARGEST_WEIGHT", "Ids", "LinkFiles", "check_weights", "survey"]
 
-_SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
-#: DuckDB's names of types
-INTEGERS = (*_SIGNED, *(f"U{kind}" for kind in _SIGNED))
-FLOATS = ("FLOAT", "DOUBLE")
 _NUMBERS = (*INTEGERS, *FLOATS, "BOOLEAN", "DECIMAL")
 _NESTED = ("STRUCT", "MAP", "UNION", "VARIANT")
 # Rows that are looked at first.
@@ -120,7 +116,10 @@ class LinkFiles:
         stats = [(str(file), file.stat()) for file in files]
         signature = {
             "files": [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats],
-            "columns": [[str(ids.table.path), ids.column, ids.table.options] for ids in self.ids],
+            "columns": [
+                [str(ids.table.path), ids.column, ids.table.header, ids.table.options]
+                for ids in self.ids
+            ],
             "weight": self.weight,
         }
         return dict(json.loads(json.dumps(signature)))

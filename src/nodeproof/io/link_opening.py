@@ -7,26 +7,25 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nodeproof.errors import InputError
-from nodeproof.io.columns import (
-    NODES,
-    Column,
-    edges_have_header,
-    find_column,
-    find_ends,
-    find_weight,
-    is_name,
-    position,
-)
+from nodeproof.io.columns import NODES, Column, find_column
 from nodeproof.io.duck import first_row, quoted, readable
 from nodeproof.io.file_tables import FileTable, open_files
-from nodeproof.io.link_files import FLOATS, INTEGERS, LinkFiles, check_weights, survey
-from nodeproof.io.links import note_on_first_line, note_on_third_column, notes_on_unused
-from nodeproof.io.text import is_number
+from nodeproof.io.link_columns import (
+    SOURCES,
+    TARGETS,
+    choose_link_columns,
+    note_on_first_link,
+    note_on_header,
+    note_on_repeats,
+    refuse_header_below,
+    stands_out,
+)
+from nodeproof.io.link_files import LinkFiles, check_weights, survey
+from nodeproof.io.text import is_whole
 
 __all__ = ["open_links"]
 
 Waiting = Callable[[float], None]
-Head = Sequence[Sequence[str]]
 
 
 def open_links(
@@ -60,72 +59,56 @@ def open_links(
     notes : list of str
         What the user should know, as `nodeproof.io.links.read_links` says it.
     """
-    # Any, because columns are found by path and names alone; rows are DuckDB's to read.
-    table: Any = open_files(connection, edges)
+    table = open_files(connection, edges)
     if len(table.names) < 2:
         raise InputError(f"{table.path} needs at least two columns, found one")
-    head = table.head
-    if head is not None and _has_header(table, header, source, target, weight):
-        table = table.with_header()
-    ends = find_ends(table, source, target)
-    weight_column = find_weight(table, weight, ends, table.head[0] if table.head else None)
-    columns = [(table, end) for end in ends]
+    # Any: columns are found by path and names alone; rows are DuckDB's to read.
+    file: Any = table
+    columns = choose_link_columns(file, header, source, target, weight)
+    places = [(table, end) for end in columns.ends]
     if nodes is not None:
-        columns.append(_open_nodes(connection, nodes, header))
+        places.append(_open_nodes(connection, nodes, header))
     with readable(table.path):
         n_links = int(first_row(connection, f"SELECT count(*) FROM {table.sql()}", waiting)[0])
     if n_links == 0:
         raise InputError(f"{table.path} is empty: it has no rows")
-    ids = [survey(connection, *column, waiting) for column in columns]
-    links = LinkFiles(table, ids, weight_column, n_links)
+    ids = [survey(connection, *place, waiting) for place in places]
+    links = LinkFiles(table, ids, columns.weight, n_links)
+    first = None if table.head is None else [table.head[0][end] for end in columns.ends]
+    alone = columns.guessed and first is not None and _is_alone(connection, links, first, waiting)
+    if alone and table.head is not None and stands_out(table.head, *columns.ends):
+        links, notes = open_links(connection, edges, nodes, True, source, target, weight, waiting)
+        return links, [note_on_header(table.files[0].name, table.head[0]), *notes]
+    if table.head is not None and header is None:
+        _refuse_header_below(connection, links, waiting)
     check_weights(connection, links, waiting)
-    notes = _notes_on_columns(links, ends, head)
-    if table.head is not None and weight_column is not None and weight is None:
-        notes.append(note_on_third_column(table.path.name))
-    if table.head is not None and header is None and _is_alone(connection, links, waiting):
-        first = [table.head[0][end] for end in ends]
-        notes.append(note_on_first_line(table.files[0].name, first))
+    notes = columns.notes
+    if table.header:
+        with readable(table.path):
+            repeats = int(first_row(connection, table.headers_sql(), waiting)[0])
+        notes += note_on_repeats(table.path.name, repeats)
+    if alone and first is not None:
+        notes.append(note_on_first_link(table.files[0].name, first))
     return links, notes
-
-
-def _has_header(
-    table: Any, header: bool | None, source: Column, target: Column, weight: Column
-) -> bool:
-    if header is not None:
-        return header
-    return any(map(is_name, (source, target, weight))) or edges_have_header(
-        table.head, position(table, source, 0), position(table, target, 1)
-    )
 
 
 def _open_nodes(
     connection: Any, nodes: str | os.PathLike[str], header: bool | None
 ) -> tuple[FileTable, int]:
     """Return the table of further nodes, and the position of their ids."""
-    listed: Any = open_files(connection, nodes)
+    listed = open_files(connection, nodes)
     if listed.head is not None:
         if header is None:
             header = any(cell.lower() in NODES for cell in listed.head[0])
         if header:
-            listed = listed.with_header()
-    return listed, find_column(listed, None, NODES)
+            listed.use_header()
+    file: Any = listed
+    return listed, find_column(file, None, NODES)
 
 
-def _notes_on_columns(links: LinkFiles, ends: Sequence[int], head: Head | None) -> list[str]:
-    """Return a note on the columns that are not used; the only one may be the weight."""
-    table = links.table
-    used = [*ends] if links.weight is None else [*ends, links.weight]
-    spare = [i for i in range(len(table.names)) if i not in used]
-    suggest = False
-    if len(used) == 2 and len(spare) == 1 and table.head is None:
-        if head is None:
-            suggest = table.types[spare[0]] in (*INTEGERS, *FLOATS)
-        else:
-            suggest = len(head) > 1 and all(is_number(row[spare[0]]) for row in head[1:])
-    return notes_on_unused(table.path.name, table.names, used, suggest)
-
-
-def _is_alone(connection: Any, links: LinkFiles, waiting: Waiting | None) -> bool:
+def _is_alone(
+    connection: Any, links: LinkFiles, first: Sequence[str], waiting: Waiting | None
+) -> bool:
     """Tell whether the ends of the first link occur in no other, and are names.
 
     Where there are many files, each of them may begin with it.
@@ -134,17 +117,65 @@ def _is_alone(connection: Any, links: LinkFiles, waiting: Waiting | None) -> boo
     assert table.head is not None
     if links.n_links < 2 or all(ids.whole for ids in ends):
         return False
-    first, *below = ([row[ids.column] for ids in ends] for row in table.head)
+    below = ([row[ids.column] for ids in ends] for row in table.head)
     # Most first lines are links, and show it soon; only what is left needs a look at all rows.
-    if any(end in first for row in below for end in row):
+    if any(end in first for row in below if row != first for end in row):
         return False
-    s, t = (ids.sql(integers=False) for ids in ends)
-    a, b = (quoted(end, "'") for end in first)
-    touching = f"{s} IN ({a}, {b}) OR {t} IN ({a}, {b})"
-    query = (
-        f"SELECT count(*) FILTER ({touching}), count(*) FILTER ({s} = {a} AND {t} = {b}) "
-        f"FROM {table.sql()}"
+    return not _touches(connection, links, first, waiting)
+
+
+def _refuse_header_below(connection: Any, links: LinkFiles, waiting: Waiting | None) -> None:
+    """Refuse a line of names in the middle of files, as `read_links` does."""
+    table = links.table
+    if links.integers or table.head is None:
+        return
+    s, t = (ids.sql(integers=False) for ids in links.ids[:2])
+    lists = (", ".join(quoted(name, "'") for name in names) for names in (SOURCES, TARGETS))
+    known = " AND ".join(
+        f"lower({end}) IN ({names})" for end, names in zip((s, t), lists, strict=True)
     )
-    with readable(table.path):
-        near, same = first_row(connection, query, waiting)
-    return bool(near == same and same in (1, len(table.files)))
+    pair = _some_pair(connection, links, known, waiting)
+    if pair is None:
+        rows = [row for row in table.head if not (table.header and row == table.head[0])]
+        ends = {tuple(row[ids.column] for ids in links.ids[:2]) for row in rows}
+        # Most names give themselves away at once, and to try them all takes long.
+        numbers = sum(all(map(is_whole, pair)) for pair in ends)
+        if not numbers or len(ends) > numbers + 1:
+            return
+        words = [f"NOT regexp_full_match({end}, '-?[0-9]+')" for end in (s, t)]
+        pair = _some_pair(connection, links, " AND ".join(words), waiting)
+        if pair is None or _others(connection, links, pair, " OR ".join(words), waiting):
+            return
+    if not _touches(connection, links, pair, waiting):
+        raise refuse_header_below(str(table.path), pair)
+
+
+def _some_pair(
+    connection: Any, links: LinkFiles, found: str, waiting: Waiting | None
+) -> list[str] | None:
+    """Return the ends of some link for which a condition holds, if there is one."""
+    s, t = (ids.sql(integers=False) for ids in links.ids[:2])
+    query = f"SELECT any_value([{s}, {t}]) FILTER ({found}) FROM {links.table.sql()}"
+    with readable(links.table.path):
+        pair: list[str] | None = first_row(connection, query, waiting)[0]
+    return pair
+
+
+def _touches(
+    connection: Any, links: LinkFiles, names: Sequence[str], waiting: Waiting | None
+) -> bool:
+    """Tell whether an end of a link occurs in another line that is not the same."""
+    s, t = (ids.sql(integers=False) for ids in links.ids[:2])
+    listed = ", ".join(quoted(end, "'") for end in names)
+    return _others(connection, links, names, f"{s} IN ({listed}) OR {t} IN ({listed})", waiting)
+
+
+def _others(
+    connection: Any, links: LinkFiles, names: Sequence[str], found: str, waiting: Waiting | None
+) -> bool:
+    """Tell whether a condition holds for a link with other ends than these."""
+    s, t = (ids.sql(integers=False) for ids in links.ids[:2])
+    a, b = (quoted(end, "'") for end in names)
+    query = f"SELECT count(*) FILTER (({found}) AND NOT ({s} = {a} AND {t} = {b}))"
+    with readable(links.table.path):
+        return bool(first_row(connection, f"{query} FROM {links.table.sql()}", waiting)[0])

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from shlex import quote
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.adjacency import from_edges
 from nodeproof.errors import InputError
-from nodeproof.io.columns import (
-    Column,
-    edges_have_header,
-    find_ends,
-    find_weight,
-    is_name,
-    position,
-)
+from nodeproof.io.columns import Column
 from nodeproof.io.files import TableFile, count_of
 from nodeproof.io.keys import Keys
-from nodeproof.io.text import TextFile, is_number
+from nodeproof.io.link_columns import (
+    SOURCES,
+    TARGETS,
+    choose_link_columns,
+    note_on_first_link,
+    note_on_header,
+    note_on_repeats,
+    refuse_header_below,
+    stands_out,
+)
+from nodeproof.io.text import TextFile
 
-__all__ = [
-    "Links",
-    "build_graph",
-    "note_on_first_line",
-    "note_on_third_column",
-    "notes_on_text",
-    "notes_on_unused",
-    "read_links",
-]
+__all__ = ["Links", "build_graph", "notes_on_text", "read_links"]
 
 
 @dataclass(frozen=True)
@@ -96,26 +89,26 @@ def read_links(
     suggest_weight : bool
         Whether to ask if a column that is not used is the weight.
     """
-    first = _settle_header(file, header, source, target, weight)
-    ends = find_ends(file, source, target)
-    weight_column = find_weight(file, weight, ends, first)
-    used = [*ends] if weight_column is None else [*ends, weight_column]
-    spare = [i for i in range(len(file.names)) if i not in used]
-    suggest = suggest_weight and len(used) == 2 and len(spare) == 1 and first is None
-    notes = notes_on_text(file, used, suggest and _holds_numbers(file, spare[0]))
-    if weight_column is not None and weight is None and first is not None:
-        notes.append(note_on_third_column(file.path.name))
-    texts, numbers = file.read(ends, used[2:])
+    columns = choose_link_columns(
+        file, header, source, target, weight, suggest_weight=suggest_weight
+    )
+    texts, numbers = file.read(columns.ends, [] if columns.weight is None else [columns.weight])
     n_links = len(texts[0])
     keys = Keys.of_texts(file.path, pa.concat_arrays(texts), lambda row: file.place(row % n_links))
-    weights = numbers[:, 0] if weight_column is not None else None
+    header_like = columns.guessed and _is_alone(keys, n_links)
+    if header_like and file.head is not None and stands_out(file.head, *columns.ends):
+        links = read_links(file, True, source, target, weight, suggest_weight=suggest_weight)
+        links.notes.insert(0, note_on_header(file.path.name, file.names))
+        return links
+    if file.head is not None and header is None:
+        _refuse_header_below(file, keys, n_links)
+    notes = columns.notes + notes_on_text(file)
+    weights = numbers[:, 0] if columns.weight is not None else None
     if weights is not None and (weights < 0).any():
         row = int(np.argmax(weights < 0))
         raise InputError(f"{file.place(row)}: the weight is negative: {weights[row]:g}")
-    header_like = first is not None and header is None and _is_alone(keys, n_links)
     if header_like:
-        ends_of_first = [keys.id_of(0), keys.id_of(n_links)]
-        notes.append(note_on_first_line(file.path.name, ends_of_first))
+        notes.append(note_on_first_link(file.path.name, [keys.id_of(0), keys.id_of(n_links)]))
     return Links(keys, weights, notes, header_like)
 
 
@@ -164,10 +157,12 @@ def build_graph(links: Links, nodes: NDArray[Any], n_nodes: int) -> tuple[sp.csr
     return graph, notes
 
 
-def notes_on_text(file: TableFile, used: Sequence[int], suggest_weight: bool = False) -> list[str]:
-    """Return notes on the columns that are not used and the lines that were skipped."""
-    notes = notes_on_unused(file.path.name, file.names, used, suggest_weight)
-    if isinstance(file, TextFile) and file.comments:
+def notes_on_text(file: TableFile) -> list[str]:
+    """Return notes on the lines of a file that were skipped."""
+    if not isinstance(file, TextFile):
+        return []
+    notes = note_on_repeats(file.path.name, file.repeats)
+    if file.comments:
         notes.append(
             f"{count_of(file.comments, 'line')} of {file.path.name} skipped as a comment; put an "
             "id that begins with # in quotes"
@@ -175,74 +170,36 @@ def notes_on_text(file: TableFile, used: Sequence[int], suggest_weight: bool = F
     return notes
 
 
-def notes_on_unused(
-    name: str, columns: Sequence[str], used: Sequence[int], suggest_weight: bool = False
-) -> list[str]:
-    """Return a note on the columns of a file that are not used, if there are any.
-
-    Parameters
-    ----------
-    name : str
-        What the file is called.
-    columns : sequence of str
-        Their names.
-    used : sequence of int
-        Positions of those that are used.
-    suggest_weight : bool
-        Whether the first of the others may be the weight.
-
-    Examples
-    --------
-    >>> notes_on_unused("links.csv", ["from", "to", "amount"], [0, 1], suggest_weight=True)
-    ['not used of links.csv: amount; if it is the weight, use --weight amount']
-    """
-    others = [column for i, column in enumerate(columns) if i not in used]
-    if not others:
-        return []
-    shown = ", ".join(others[:5]) + (", …" if len(others) > 5 else "")
-    hint = f"; if it is the weight, use --weight {quote(others[0])}" if suggest_weight else ""
-    return [f"not used of {name}: {shown}{hint}"]
-
-
-def note_on_third_column(name: str) -> str:
-    """Return the note that a file without a header has weights."""
-    return f"the third column of {name} is read as the weight of the links"
-
-
-def note_on_first_line(name: str, ends: Sequence[str]) -> str:
-    """Return the note that the first line of a file, read as a link, may be a header."""
-    return (
-        f"the first line of {name} is read as a link between {' and '.join(map(repr, ends))}, "
-        "which occur in no other; if it names the columns, use --header"
-    )
-
-
-def _settle_header(
-    file: TableFile, header: bool | None, source: Column, target: Column, weight: Column
-) -> list[str] | None:
-    """Name the columns where there is a header; return the first row where there is none."""
-    if not isinstance(file, TextFile):
-        return None
-    if header is None:
-        header = any(map(is_name, (source, target, weight))) or edges_have_header(
-            file.head, position(file, source, 0), position(file, target, 1)
-        )
-    if header:
-        file.use_header()
-        return None
-    return file.head[0]
-
-
 def _is_alone(keys: Keys, n_links: int) -> bool:
     """Tell whether the ends of the first link occur in no other, and are names."""
     if n_links < 2 or keys.integers() is not None:
         return False
-    return int(np.isin(keys.codes, keys.codes[[0, n_links]]).sum()) <= 2
+    return _touch_no_other(keys, n_links, 0)
 
 
-def _holds_numbers(file: TableFile, column: int) -> bool:
-    """Tell whether a column with a name holds numbers, by its type or its first rows."""
-    if isinstance(file, TextFile):
-        return len(file.head) > 1 and all(is_number(row[column]) for row in file.head[1:])
-    kind = pq.read_schema(file.path).field(column).type
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+def _touch_no_other(keys: Keys, n_links: int, row: int) -> bool:
+    """Tell whether the ends of a link occur in no line but those that are the same."""
+    ends = keys.codes.reshape(2, n_links)
+    same = (ends == ends[:, [row]]).all(axis=0)
+    return bool((np.isin(ends, ends[:, row]).any(axis=0) == same).all())
+
+
+def _refuse_header_below(file: TableFile, keys: Keys, n_links: int) -> None:
+    """Refuse a line of names in the middle of a file that was joined from several.
+
+    They are names if they are well known as such, or if all other ids are whole numbers; and if
+    no other link has them.
+    """
+    ends = keys.codes.reshape(2, n_links)
+    lower = pc.utf8_lower(keys.distinct)
+    known = [pc.is_in(lower, pa.array(names, lower.type)) for names in (SOURCES, TARGETS)]
+    found = known[0].to_numpy(False)[ends[0]] & known[1].to_numpy(False)[ends[1]]
+    if not found.any():
+        word = ~pc.match_substring_regex(keys.distinct, "^-?[0-9]+$").to_numpy(False)
+        found = word[ends].all(axis=0)
+        if not np.array_equal(found, word[ends].any(axis=0)):
+            return
+    row = int(np.argmax(found))
+    if found[row] and not found.all() and _touch_no_other(keys, n_links, row):
+        names = [keys.id_of(row), keys.id_of(n_links + row)]
+        raise refuse_header_below(file.place(row), names)

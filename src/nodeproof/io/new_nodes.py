@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
 from nodeproof.io.columns import Column
 from nodeproof.io.files import TableFile, count_of, file_kind
-from nodeproof.io.keys import Keys, one_node_set
+from nodeproof.io.keys import one_node_set
 from nodeproof.io.links import Links, read_links
 from nodeproof.io.rows import FeatureRows, read_features, some
 from nodeproof.io.tables import open_table
@@ -91,8 +90,8 @@ def read_new_nodes(
         links = _read_links(_open(edges), header, source, target, weight, unit)
     rows = None
     if features is not None:
-        known = links.keys if links is not None else _no_keys(Path(features))
-        rows = read_features(_open(features), known, header, node)
+        known = _nobody if links is None else links.keys.has
+        rows = read_features(_open(features), known, header, node, names or ())
     parts: list[Links | FeatureRows] = [part for part in (links, rows) if part is not None]
     if not parts:
         raise InputError("there are no new nodes: give --features FILE, --edges FILE, or both")
@@ -148,8 +147,8 @@ def _read_links(
     return links
 
 
-def _no_keys(path: Path) -> Keys:
-    return Keys.of_texts(path, pa.array([], pa.large_string()), str)
+def _nobody(nodes: Sequence[str]) -> bool:
+    return False
 
 
 def _positions(ids: NDArray[Any], fitted: NDArray[Any]) -> NDArray[np.int64]:

@@ -31,10 +31,15 @@ class ParquetFile:
     ----------
     names : list of str
         The columns.
+    head : None
+        They have names.
     """
+
+    head: list[list[str]] | None
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.head = None
         check_regular(path)
         with reading(path):
             self._file = pq.ParquetFile(path)
@@ -65,6 +70,16 @@ class ParquetFile:
             text_columns = [_as_text(columns[i]) for i in texts]
         number_columns = [self._as_numbers(columns[i], i) for i in numbers]
         return text_columns, finite_matrix(self, number_columns, numbers)
+
+    def use_header(self) -> None:
+        """Do nothing: the columns have names."""
+
+    def kind_of(self, column: int) -> str:
+        """Return "whole", "number" or "text", by the type of a column."""
+        kind = self._file.schema_arrow.field(column).type
+        if pa.types.is_integer(kind):
+            return "whole"
+        return "number" if pa.types.is_floating(kind) else "text"
 
     def place(self, row: int) -> str:
         """Return where a row stands, for messages."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -18,20 +19,28 @@ from nodeproof.io.columns import (
     Column,
     features_have_header,
     find_column,
+    find_index,
+    is_index_name,
     is_name,
     labels_have_header,
+    note_on_index,
     position,
 )
 from nodeproof.io.files import BadNumberError, TableFile, count_of, unnamed
 from nodeproof.io.keys import Keys
+from nodeproof.io.link_columns import refuse_header_below
 from nodeproof.io.links import notes_on_text
 from nodeproof.io.names import refuse_long
-from nodeproof.io.text import TextFile
 
-__all__ = ["FeatureRows", "LabelRows", "read_features", "read_labels", "some"]
+__all__ = ["FeatureRows", "Known", "LabelRows", "read_features", "read_labels", "some"]
+
+#: tells whether links have all of some ids
+Known = Callable[[Sequence[str]], bool]
 
 # As many as feature hashing gives by default. A sparse matrix may declare any number.
 _MOST_COLUMNS = 1 << 20
+# Rows by which is told whether a column has the ids of nodes.
+_LOOKED_AT = 20
 
 
 @dataclass(frozen=True)
@@ -188,29 +197,40 @@ class LabelRows:
         return np.array(labels, dtype=np.str_), found
 
 
-def read_features(file: TableFile, links: Keys, header: bool | None, node: Column) -> FeatureRows:
+def read_features(
+    file: TableFile,
+    known: Known,
+    header: bool | None,
+    node: Column,
+    fitted: Collection[str] = (),
+) -> FeatureRows:
     """Read a features file: an id column, and numbers in all the others.
 
     Parameters
     ----------
     file : TableFile
         The file.
-    links : Keys
-        The ids of the edges file, which help to tell a header from a node.
+    known : callable
+        Tells whether links have all of some ids, which helps to tell nodes from headers and the
+        numbers of rows.
     header : bool or None
         Whether the first line names the columns; None: find out.
     node : str, int or None
         The column of the ids, where the user says.
+    fitted : collection of str
+        Names that are known to be those of features.
     """
-    if isinstance(file, TextFile):
+    if file.head is not None:
         if header is None:
             header = is_name(node) or features_have_header(
-                file.head[0], position(file, node, 0), lambda found: links.code(found) >= 0
+                file.head[0], position(file, node, 0), lambda found: known([found])
             )
         if header:
             file.use_header()
-    id_column = find_column(file, node, NODES)
-    others = [i for i in range(len(file.names)) if i != id_column]
+    notes: list[str] = []
+    features = [i for i, name in enumerate(file.names) if name in fitted]
+    id_column, index = _find_node(file, node, known, features, notes)
+    others = [i for i in range(len(file.names)) if i not in (id_column, index)]
     try:
         (ids,), X = file.read([id_column], others)
     except BadNumberError as error:
@@ -221,13 +241,13 @@ def read_features(file: TableFile, links: Keys, header: bool | None, node: Colum
         ) from None
     keys = Keys.of_texts(file.path, ids, file.place)
     _refuse_repeats(keys)
-    used = range(len(file.names))
-    return FeatureRows(keys, X, [file.names[i] for i in others], notes_on_text(file, used))
+    names = [file.names[i] for i in others]
+    return FeatureRows(keys, X, names, notes + notes_on_text(file))
 
 
 def read_labels(
     file: TableFile,
-    links: Keys,
+    known: Known,
     header: bool | None,
     node: Column,
     label: Column,
@@ -239,8 +259,9 @@ def read_labels(
     ----------
     file : TableFile
         The file.
-    links : Keys
-        The ids of the edges file, which help to tell a header from a node.
+    known : callable
+        Tells whether links have all of some ids, which helps to tell nodes from headers and the
+        numbers of rows.
     header : bool or None
         Whether the first line names the columns; None: find out.
     node, label : str, int or None
@@ -249,17 +270,30 @@ def read_labels(
         What stands for an unknown label.
     """
     notes: list[str] = []
-    if isinstance(file, TextFile):
+    asked = header
+    if file.head is not None:
         if header is None:
             header = is_name(node) or is_name(label)
             if not header:
-                header, notes = _guess_label_header(file, links, node, label, unknown)
+                header, notes = _guess_label_header(file, known, node, label, unknown)
         if header:
             file.use_header()
-    id_column, label_column = _find_node_and_label(file, node, label)
+    # What is asked for is settled first, so that a default never takes it.
+    taken = () if label is None else (find_column(file, label),)
+    id_column, index = _find_node(file, node, known, taken, notes)
+    label_column = taken[0] if taken else find_column(
+        file, None, LABELS, [i for i in (id_column, index) if i is not None]
+    )  # fmt: skip
     (ids, texts), _ = file.read([id_column, label_column], [])
-    notes += notes_on_text(file, [id_column, label_column])
-    return LabelRows(Keys.of_texts(file.path, ids, file.place), texts, notes)
+    keys = Keys.of_texts(file.path, ids, file.place)
+    if file.head is not None and asked is None:
+        _refuse_header_below(keys, texts, known)
+    used = (id_column, label_column, index)
+    others = [name for i, name in enumerate(file.names) if i not in used]
+    if others:
+        shown = ", ".join(others[:5]) + (", …" if len(others) > 5 else "")
+        notes.append(f"not used of {file.path.name}: {shown}")
+    return LabelRows(keys, texts, notes + notes_on_text(file))
 
 
 def some(ids: NDArray[Any]) -> str:
@@ -274,17 +308,20 @@ def some(ids: NDArray[Any]) -> str:
 
 
 def _guess_label_header(
-    file: TextFile, links: Keys, node: Column, label: Column, unknown: Collection[str]
+    file: TableFile,
+    known: Known,
+    node: Column,
+    label: Column,
+    unknown: Collection[str],
 ) -> tuple[bool, list[str]]:
     """Tell whether there is a header, with a note if that is a guess."""
+    assert file.head is not None
     first = file.head[0]
     id_at = position(file, node, 0)
     label_at = position(file, label, 0 if id_at else 1)
-    if not labels_have_header(
-        file.head, id_at, label_at, lambda found: links.code(found) >= 0, unknown
-    ):
+    if not labels_have_header(file.head, id_at, label_at, lambda found: known([found]), unknown):
         return False, []
-    if first[id_at].lower() in NODES:
+    if first[id_at].lower() in NODES or (id_at == 0 and is_index_name(first[0])):
         return True, []
     return True, [
         f"the first line of {file.path.name} ({', '.join(first[:5])}) is read as the names of "
@@ -292,13 +329,56 @@ def _guess_label_header(
     ]
 
 
-def _find_node_and_label(file: TableFile, node: Column, label: Column) -> tuple[int, int]:
-    # What is asked for is settled first, so that a default never takes it.
-    if node is None and label is not None:
-        label_column = find_column(file, label)
-        return find_column(file, None, NODES, (label_column,)), label_column
-    id_column = find_column(file, node, NODES)
-    return id_column, find_column(file, label, LABELS, (id_column,))
+def _find_node(
+    file: TableFile,
+    asked: Column,
+    known: Known,
+    taken: Sequence[int],
+    notes: list[str],
+) -> tuple[int, int | None]:
+    """Return the positions of the ids and of an index that is not used.
+
+    The index that pandas and R write numbers the rows, or names the nodes: that is for the links
+    to say.
+    """
+    index = find_index(file)
+    named = asked is not None or any(
+        name.lower() in NODES for i, name in enumerate(file.names) if i not in taken
+    )
+    if index is None or index in taken or named:
+        column = find_column(file, asked, NODES, taken)
+        if index is None or index in taken or index == column:
+            return column, None
+        notes.append(note_on_index(file, index))
+        return column, index
+    if file.kind_of(index) != "whole":
+        return index, None
+    others = [i for i in range(len(file.names)) if i != index and i not in taken]
+    # Of two columns, the other one is what the table is for.
+    if len(file.names) > 2 and others:
+        rows, _ = file.read([index, others[0]], [])
+        counts, names = (known(row[:_LOOKED_AT].to_pylist()) for row in rows)
+        if names and not counts:
+            notes.append(note_on_index(file, index))
+            return others[0], index
+        if names or not counts:
+            raise InputError(
+                f"{file.path}: are the nodes in its first column, which has no name, or in "
+                f"{file.names[others[0]]!r}? Say so with --node 0 or --node {others[0]}"
+            )
+    which = "first column" if index == 0 else f"column {file.names[index]!r}"
+    notes.append(f"the {which} of {file.path.name}, which has no name, is read as the node")
+    return index, None
+
+
+def _refuse_header_below(keys: Keys, labels: Any, known: Known) -> None:
+    """Refuse well-known names of columns in the middle of a file that was joined from several."""
+    for name in NODES:
+        for code in np.flatnonzero(pc.equal(pc.utf8_lower(keys.distinct), name).to_numpy(False)):
+            row = int(np.argmax(keys.codes == code))
+            label = labels[row].as_py()
+            if label.lower() in LABELS and not known([keys.id_of(row)]):
+                raise refuse_header_below(keys.place(row), [keys.id_of(row), label])
 
 
 def _refuse_repeats(keys: Keys) -> None:

@@ -216,7 +216,7 @@ def _feature_rows(
     if file_kind(path) == "npz":
         X = read_feature_archive(path)
         return FeatureRows.of_array(Keys.of_positions(path, len(X)), X)
-    return read_features(open_table(path), links.keys, header, node)
+    return read_features(open_table(path), links.keys.has, header, node)
 
 
 def _label_rows(
@@ -236,7 +236,7 @@ def _label_rows(
     if file_kind(path) == "npz":
         y = read_label_archive(path)
         return LabelRows.of_array(Keys.of_positions(path, len(y)), y)
-    return read_labels(open_table(path), links.keys, header, node, label, unknown)
+    return read_labels(open_table(path), links.keys.has, header, node, label, unknown)
 
 
 def _refuse_strangers(files: list[Keys], nodes: list[NDArray[Any]], ids: NDArray[Any]) -> None:

@@ -25,7 +25,7 @@ from nodeproof.io.packed import is_packed, open_bytes
 from nodeproof.io.regular import check_regular
 from nodeproof.memory import available_memory
 
-__all__ = ["TextFile", "is_number"]
+__all__ = ["TextFile", "is_number", "is_whole", "kind_of_cells"]
 
 # In this order: names hold spaces and commas far more often than tabs.
 _DELIMITERS = ("\t", ",", ";", " ")
@@ -61,7 +61,11 @@ class TextFile:
         The columns: "column 0", "column 1", … until `use_header` was called.
     comments : int
         How many lines were skipped because they begin with ``#``.
+    repeats : int
+        How many lines were skipped because they are the header once more: files were joined.
     """
+
+    head: list[list[str]] | None
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -74,20 +78,33 @@ class TextFile:
         if first.count(self._delimiter.encode()) >= _MOST_COLUMNS:
             raise InputError(f"{path} has more than {_MOST_COLUMNS:,} columns; is it a table?")
         self._data = _squeeze(data) if self._delimiter == " " else data
-        self._header_rows = 0
+        self._header: re.Pattern[bytes] | None = None
+        self.repeats = 0
         lines = _lines(raw)
-        self.head = [self._fields(*next(lines))]
-        self.names = [unnamed(i) for i in range(len(self.head[0]))]
+        head = [self._fields(*next(lines))]
+        self.names = [unnamed(i) for i in range(len(head[0]))]
         more = min(_HEAD_ROWS, max(1, _HEAD_CELLS // len(self.names)))
         for number, line in islice(lines, more):
             fields = self._fields(number, line)
             self._check_width(number, line, fields)
-            self.head.append(fields)
+            head.append(fields)
+        self.head = head
 
     def use_header(self) -> None:
-        """Take the names of the columns from the first line."""
+        """Take the names of the columns from the first line; wherever it comes again is no row."""
+        assert self.head is not None
         self.names = self.head[0]
-        self._header_rows = 1
+        names = [name.replace('"', '""').encode() for name in self.names]
+        self._header = _header_pattern(names, self._delimiter)
+        # Few files have it again, and to look for one word takes no time.
+        start = self._first_length()
+        if self._data.find(max(names, key=len), start) >= 0:
+            body, self.repeats = self._header.subn(b"", self._data[start:])
+            self._data = self._data[:start] + body if self.repeats else self._data
+
+    def kind_of(self, column: int) -> str:
+        """Return "whole", "number" or "text", by the first rows."""
+        return kind_of_cells(self.head or [], column, self._header is not None)
 
     def read(
         self, texts: Sequence[int], numbers: Sequence[int]
@@ -105,7 +122,7 @@ class TextFile:
         numbers : ndarray of shape (n, len(numbers))
         """
         types = dict.fromkeys(texts, pa.large_string()) | dict.fromkeys(numbers, pa.float64())
-        if len(self.head) == self._header_rows:
+        if self._header and self.head and all(row == self.head[0] for row in self.head):
             raise InputError(f"{self.path} is empty: it has a header but no rows")
         problem = "it has quoted fields with line ends"
         try:
@@ -156,7 +173,7 @@ class TextFile:
 
     def _body(self) -> pa.Buffer:
         """Return the rows below the header, without a copy."""
-        start = self._first_length() if self._header_rows else 0
+        start = self._first_length() if self._header else 0
         return pa.py_buffer(self._data).slice(start)
 
     def _first_length(self) -> int:
@@ -165,7 +182,12 @@ class TextFile:
 
     def _rows(self) -> Iterator[tuple[int, bytes]]:
         """Yield the rows below the header as the file on disk has them."""
-        return islice(_lines(_load(self.path)), self._header_rows, None)
+        lines = islice(_lines(_load(self.path)), 1 if self._header else 0, None)
+        return (
+            (number, line)
+            for number, line in lines
+            if self._header is None or not self._header.fullmatch(line)
+        )
 
     def _count_rows(self) -> int:
         return sum(1 for _ in self._rows())
@@ -222,6 +244,41 @@ def is_number(cell: str) -> bool:
     except ValueError:
         return False
     return cell.isascii() and "_" not in cell
+
+
+def _header_pattern(names: Sequence[bytes], delimiter: str) -> re.Pattern[bytes]:
+    """Return what a line with these fields looks like, whatever is in quotes or padded."""
+    # Possessive: a long run of white space is not tried in all its parts.
+    around = rb"[ ]*+" if delimiter == "\t" else rb"[ \t]*+"
+    apart = rb"[ \t]++" if delimiter == " " else around + re.escape(delimiter.encode()) + around
+    fields = (rb'(?:%b|"%b")' % (escaped, escaped) for escaped in map(re.escape, names))
+    return re.compile(rb"^%b%b%b$" % (around, apart.join(fields), around), re.MULTILINE)
+
+
+def is_whole(cell: str) -> bool:
+    """Tell whether a field is a whole number.
+
+    Examples
+    --------
+    >>> is_whole("-12"), is_whole("1.0")
+    (True, False)
+    """
+    return cell.removeprefix("-").isdecimal()
+
+
+def kind_of_cells(head: Sequence[Sequence[str]], column: int, header: bool) -> str:
+    """Return "whole", "number" or "text": what a column of text holds, by its first rows.
+
+    Examples
+    --------
+    >>> kind_of_cells([["a", "b"], ["1", "2.5"], ["a", "b"]], 1, header=True)
+    'number'
+    """
+    rows = [row for row in head if row != head[0]] if header else head
+    cells = [row[column] for row in rows]
+    if not cells or not all(map(is_number, cells)):
+        return "text"
+    return "whole" if all(map(is_whole, cells)) else "number"
 
 
 def _load(path: Path) -> bytes:
