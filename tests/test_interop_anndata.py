@@ -126,11 +126,11 @@ def test_a_view_is_read_in_its_order_and_not_written(adata):
     to_anndata(clf, view.copy())
 
 
-def test_cells_in_another_order_are_refused(adata):
+def test_cells_are_found_by_name(adata):
     clf = fit(**from_anndata(adata, labels="kind"))
-    turned = adata[::-1].copy()
-    with pytest.raises(InputError, match="another order: row 0 is 'node 0'"):
-        to_anndata(clf, turned)
+    turned = to_anndata(clf, adata[::-1].copy())
+    assert turned.obs["nodeproof"].tolist() == clf.labels_[::-1].tolist()
+    np.testing.assert_array_equal(turned.obsm["nodeproof_proba"], clf.proba_[::-1])
     with pytest.raises(
         InputError, match="adata has 60 nodes, but the classifier was fitted to 120"
     ):

@@ -109,17 +109,22 @@ def test_labels_to_choose_by_need_labels_to_fit(few):
 
 
 @pytest.mark.parametrize("called", ["v{}", None])
-def test_labels_to_choose_by_must_list_the_nodes_as_the_fit_does(few, judged, called):
+def test_labels_to_choose_by_are_matched_by_name(few, judged, called):
     y, nodes = judged
     ids = [called.format(v) if called else v for v in range(120)]
     truth = pd.Series(np.where(np.isin(np.arange(120), nodes), few.z, -1), index=ids)
-    by_name = fit(few, pd.Series(y, index=ids), truth)
-    assert by_name.estimated_accuracy_ == fit(few, y, truth.to_numpy()).estimated_accuracy_
-    with pytest.raises(InputError, match="the fit and validation list the same nodes in another"):
-        fit(few, pd.Series(y, index=ids), truth[::-1])
+    expected = fit(few, y, truth.to_numpy()).estimated_accuracy_
+    named = pd.Series(y, index=ids)
+    assert fit(few, named, truth).estimated_accuracy_ == expected
     pairs = (nodes, truth.iloc[nodes][::-1])
-    with pytest.raises(InputError, match="and its labels list the same nodes in another order"):
-        fit(few, pd.Series(y, index=ids), pairs)
+    assert fit(few, named, pairs).estimated_accuracy_ == expected
+    if called:
+        assert fit(few, named, truth.iloc[nodes][::-1]).estimated_accuracy_ == expected
+        with pytest.raises(InputError, match="validation names the node 'w', which the fit"):
+            fit(few, named, truth.rename({"v7": "w"}))
+    else:  # a default index counts as none, but numbers in another order are hardly meant
+        with pytest.raises(InputError, match="the fit and validation list the same nodes in an"):
+            fit(few, named, truth[::-1])
 
 
 def test_labels_to_choose_by_may_be_counted_from_zero():

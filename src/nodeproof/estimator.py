@@ -234,7 +234,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         X : array or sparse matrix of shape (n, m), optional
             Features. Sparse ones are taken for counts.
         y : array of shape (n,), optional
-            Integer or string labels; −1 (or None, NaN, an empty string) where unknown.
+            Integer or string labels; −1 (or None, NaN, an empty string) where unknown. A Series
+            whose index has names is matched with those of `X` or of the graph, and may name some
+            of the nodes only; see :mod:`nodeproof.node_names`.
         graph : object, optional
             The links: scipy sparse matrix, square array, networkx or igraph graph, PyTorch
             Geometric ``Data``, AnnData, ``edge_index`` of shape (2, E), table of edges; or the

@@ -1,9 +1,14 @@
-"""What nodes are called by what is given for them, and whether all list them in one order."""
+"""What nodes are called by what is given for them, and how all of it is brought into one order.
+
+The rule, wherever rows meet. Two parts that both name the nodes are matched by name: equal names
+mean the same node, a number is never a text. Labels may name some of the nodes, everything else
+has to name all of them; a name that cannot be matched is refused. A part without names goes by
+position, and a default index (0, 1, 2, …) counts as none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +22,7 @@ from nodeproof.graph_readers import (
     is_igraph,
     is_matrix_table,
     is_networkx,
+    to_csr,
 )
 
 if TYPE_CHECKING:
@@ -24,47 +30,58 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Names",
+    "align_graph",
+    "align_rows",
+    "are_usable",
     "as_names",
-    "check_order",
+    "check_positions",
+    "find_order",
     "find_positions",
+    "in_order",
     "keep_names",
+    "match_names",
     "names_of_graph",
     "names_of_rows",
+    "numbered",
     "warn_of_shuffle",
+    "writable",
 ]
 
-
-#: an array that a file can hold; or positions; or None, where there is neither
+#: text, whole numbers, floats or other objects; or positions; or None, where there is neither
 Names = NDArray[Any] | range | None
 
 
-def as_names(held: Iterable[Any]) -> Names:
-    """Return names as an array that a file can hold, or None where they are no names.
+def as_names(held: Iterable[Any]) -> NDArray[Any] | range:
+    """Return names as an array: of text, int64 or float64 where all are that, else of objects.
 
-    Names are text or integers, each once; integers that count from 0 are positions.
+    Integers that count from 0 are positions.
 
     Examples
     --------
     >>> from nodeproof.node_names import as_names
-    >>> as_names(["b", "a"]).tolist(), as_names([5, 3]).tolist()
-    (['b', 'a'], [5, 3])
-    >>> as_names([0, 1, 2]), as_names(["a", "a"]), as_names([(0, 1), (0, 2)])
-    (range(0, 3), None, None)
+    >>> as_names(["b", "a"]).tolist(), as_names([5, 3]).tolist(), as_names([(0, 1), "a"]).tolist()
+    (['b', 'a'], [5, 3], [(0, 1), 'a'])
+    >>> as_names([0, 1, 2])
+    range(0, 3)
     """
-    listed = list(held)
+    listed = held.tolist() if hasattr(held, "tolist") else list(held)
     if listed and all(isinstance(name, str) for name in listed):
-        names = np.array(listed, dtype=str)
-        return names if len(set(listed)) == len(listed) else None
-    if not all(isinstance(name, int | np.integer) and type(name) is not bool for name in listed):
-        return None
-    if any(not -(2**63) <= name < 2**63 for name in listed) or len(set(listed)) < len(listed):
-        return None
-    names = np.array(listed, dtype=np.int64)
-    return range(len(names)) if np.array_equal(names, np.arange(len(names))) else names
+        return np.array(listed, dtype=str)
+    if all(isinstance(name, int | np.integer) and type(name) is not bool for name in listed):
+        if all(-(2**63) <= name < 2**63 for name in listed):
+            names = np.array(listed, dtype=np.int64)
+            return range(len(names)) if _counts_up(names) else names
+    elif all(isinstance(name, float | np.floating) for name in listed):
+        return np.array(listed, dtype=np.float64)
+    return np.fromiter(listed, dtype=object, count=len(listed))
+
+
+def _counts_up(names: NDArray[Any]) -> bool:
+    return np.array_equal(names, np.arange(len(names)))
 
 
 def names_of_graph(graph: Any) -> Names:
-    """Return the names of the nodes of a graph, if it has any."""
+    """Return the names of the nodes of a graph, if it has any; two nodes may share one."""
     if isinstance(graph, NamedGraph):
         return graph.names
     if is_networkx(graph):
@@ -76,45 +93,208 @@ def names_of_graph(graph: Any) -> Names:
     return as_names(graph.index) if is_matrix_table(graph) else None
 
 
-def names_of_rows(rows: Any) -> Names:
-    """Return the index of a pandas table or column, if it is one."""
-    index: Any = getattr(rows, "index", None)
-    # Lists have a method of that name.
-    if not hasattr(index, "equals") or getattr(index, "nlevels", 1) > 1:
-        return None
-    if (getattr(index, "start", None), getattr(index, "step", None)) == (0, 1):
-        return range(len(index))  # there may be very many
-    return as_names(index.tolist())
-
-
-def check_order(named: dict[str, Names]) -> NDArray[Any] | None:
-    """Return the names of the nodes; raise an error where two list the same ones differently.
+def names_of_rows(rows: Any, part: str) -> Names:
+    """Return the index of a pandas table or column, if it is one; each name must be there once.
 
     Parameters
     ----------
-    named : dict
-        What nodes are called by each of what was given, shape (n,), or None. The last that has
-        names counts; positions are none.
+    part : str
+        What the rows are called in an error.
     """
-    known = [(part, names) for part, names in named.items() if names is not None]
-    for (first, one), (second, other) in combinations(known, 2):
-        if _is_reordered(one, other):
-            row = next(row for row in range(len(one)) if one[row] != other[row])
+    index: Any = getattr(rows, "index", None)
+    if not hasattr(index, "equals"):  # lists have a method of that name
+        return None
+    if (getattr(index, "start", None), getattr(index, "step", None)) == (0, 1):
+        return range(len(index))  # there may be very many
+    names = as_names(index)
+    if isinstance(names, np.ndarray):
+        _check_names(names, part)
+    return names
+
+
+def _check_names(names: NDArray[Any], part: str) -> None:
+    """Refuse names that are missing or that two nodes share."""
+    if names.dtype.kind in "fO":
+        empty = [row for row, name in enumerate(names.tolist()) if _is_missing(name)]
+        if empty:
             raise InputError(
-                f"{first} and {second} list the same nodes in another order: row {row} is "
-                f"{_shown(one[row])} in {first} and {_shown(other[row])} in {second}; bring "
-                "them into one order, or give both without names"
+                f"{part} has no name for row {empty[0]}: fill its index, or leave it out with "
+                "reset_index(drop=True)"
             )
-    return next((names for _, names in reversed(known) if not isinstance(names, range)), None)
+    again = _repeated_name(names)
+    if again is not None:
+        raise InputError(
+            f"{part} gives {_shown(names[again])} as the name of more than one node (again at row "
+            f"{again}): names must differ; for rows in the order of all else, leave the index out "
+            "with reset_index(drop=True)"
+        )
 
 
-def _is_reordered(one: NDArray[Any] | range, other: NDArray[Any] | range) -> bool:
-    if len(one) != len(other) or (isinstance(one, range) and isinstance(other, range)):
+def _is_missing(name: Any) -> bool:
+    same = name == name
+    return name is None or not isinstance(same, bool | np.bool_) or not same
+
+
+def are_usable(names: NDArray[Any] | None) -> bool:
+    """Tell whether names tell nodes apart, other than by position."""
+    if names is None or _counts_up(names):
         return False
-    first, second = np.asarray(one), np.asarray(other)
-    if first.dtype.kind != second.dtype.kind or np.array_equal(first, second):
+    return not any(map(_is_missing, names.tolist())) and _repeated_name(names) is None
+
+
+def _repeated_name(names: NDArray[Any]) -> int | None:
+    """Return the first row that has the name of an earlier one, or None."""
+    listed = names.tolist()
+    if len(set(listed)) == len(listed):
+        return None
+    first: dict[Any, int] = {}
+    return next(row for row, name in enumerate(listed) if first.setdefault(name, row) != row)
+
+
+def match_names(
+    names: NDArray[Any], among: NDArray[Any], part: str, whole: str
+) -> NDArray[np.int64]:
+    """Return where each name stands among those of all nodes, shape (m,).
+
+    Parameters
+    ----------
+    names : ndarray of shape (m,)
+        Some of the nodes, or all of them.
+    among : ndarray of shape (n,)
+        All nodes.
+    part, whole : str
+        What has these names, for the error that refuses the first without a match.
+    """
+    if names.dtype == among.dtype and np.array_equal(names, among):
+        return np.arange(len(names))
+    _check_names(names, part)
+    _check_names(among, whole)
+    place = {name: row for row, name in enumerate(among.tolist())}
+    found = np.array([place.get(name, -1) for name in names.tolist()], dtype=np.int64)
+    if (found < 0).any():
+        first = names[int((found < 0).argmax())]
+        raise InputError(
+            f"{part} names the node {_shown(first)}, which {whole} does not have"
+            f"{_hint(names, among, part, whole)}"
+        )
+    return found
+
+
+def find_order(
+    names: NDArray[Any], among: NDArray[Any], part: str, whole: str
+) -> NDArray[np.int64]:
+    """Return the rows of a part in the order of all nodes, shape (n,); it must name all of them.
+
+    Parameters
+    ----------
+    names, among, part, whole
+        As in :func:`match_names`.
+    """
+    places = match_names(names, among, part, whole)
+    if len(names) < len(among):
+        match_names(among, names, whole, part)  # refuses the first that is missing
+    return np.argsort(places)
+
+
+def _hint(names: NDArray[Any], among: NDArray[Any], part: str, whole: str) -> str:
+    kinds = _kind(names), _kind(among)
+    if kinds[0] != kinds[1]:
+        return (
+            f": names are {kinds[0]} in {part} and {kinds[1]} in {whole}; bring them to one type, "
+            "for example with index.map(str)"
+        )
+    return "; leave it out, or give both without names where their rows are in one order"
+
+
+def _kind(names: NDArray[Any]) -> str:
+    if names.dtype.kind in "iuf":
+        return "numbers"
+    if names.dtype.kind == "U":
+        return "text"
+    kinds = {type(name).__name__ for name in names.tolist()}
+    return kinds.pop() if len(kinds) == 1 else "of several types"
+
+
+def numbered(graph: Names, names: Names) -> Names:
+    """Return the numbers of a graph's nodes as names, where others are called by such numbers.
+
+    Nodes 0, 1, 2, … of a graph are positions beside names of any other kind.
+    """
+    if not isinstance(graph, range) or not isinstance(names, np.ndarray):
+        return graph
+    if names.dtype.kind in "if" and np.isin(names, np.arange(len(graph))).any():
+        return np.arange(len(graph))
+    return graph
+
+
+def align_rows(rows: Any, names: Names, part: str, whole: str) -> Any:
+    """Return labels in the order of the nodes, with None for those that have no entry.
+
+    Parameters
+    ----------
+    rows : Series, table of one column, or array
+        By position, unless it has an index of names.
+    names : ndarray of shape (n,), range or None
+        What the nodes are called.
+    part, whole : str
+        What has these names, for errors.
+    """
+    own = names_of_rows(rows, part)
+    if not isinstance(own, np.ndarray) or not isinstance(names, np.ndarray):
+        check_positions({whole: names, part: own})
+        return rows
+    places = match_names(own, names, part, whole)
+    if len(places) == len(names):
+        return rows if _counts_up(places) else rows.iloc[np.argsort(places)]
+    column = rows.iloc[:, 0] if rows.ndim == 2 and rows.shape[1] == 1 else rows
+    if column.ndim != 1:
+        return rows  # refused where it is read
+    held = np.full(len(names), None, dtype=object)
+    # Entries keep their type: that of numbers tells what they can hold.
+    held[places] = np.fromiter(column.array, dtype=object, count=len(column))
+    return held
+
+
+def align_graph(graph: Any, names: Names, whole: str) -> Any:
+    """Return a graph with its nodes in the order of the names, shape (n,), if it has names."""
+    own = numbered(names_of_graph(graph), names)
+    if not isinstance(own, np.ndarray) or not isinstance(names, np.ndarray):
+        check_positions({whole: names, "graph": own})
+        return graph
+    return in_order(graph, find_order(own, names, "graph", whole), names)
+
+
+def in_order(graph: Any, order: NDArray[np.int64], names: NDArray[Any]) -> Any:
+    """Return a graph with its nodes in this order, shape (n,), and called by these names."""
+    if _counts_up(order):
+        return graph
+    return NamedGraph(to_csr(graph, len(order))[order][:, order], names)
+
+
+def check_positions(named: dict[str, Names]) -> None:
+    """Refuse parts of which one numbers the nodes in another order than positions do.
+
+    A default index counts as none, but rows next to numbers in another order are hardly meant
+    to be taken by position.
+    """
+    parts = [(part, names) for part, names in named.items() if names is not None]
+    for first, one in parts:
+        for second, other in parts:
+            if isinstance(one, range) and _is_shuffled(other, len(one)):
+                assert isinstance(other, np.ndarray)
+                row = int((other != np.arange(len(other))).argmax())
+                raise InputError(
+                    f"{first} and {second} list the same nodes in another order: row {row} is "
+                    f"{row} in {first} and {_shown(other[row])} in {second}; bring them into one "
+                    "order, or give both without names"
+                )
+
+
+def _is_shuffled(names: Names, n_nodes: int) -> bool:
+    """Tell whether names are the positions in another order."""
+    if not isinstance(names, np.ndarray) or names.dtype.kind not in "if" or len(names) != n_nodes:
         return False
-    return np.array_equal(np.sort(first), np.sort(second))
+    return not _counts_up(names) and _counts_up(np.sort(names))
 
 
 def warn_of_shuffle(names: Names, what: str, rows: str) -> None:
@@ -129,7 +309,7 @@ def warn_of_shuffle(names: Names, what: str, rows: str) -> None:
     rows : str
         What is taken in that order.
     """
-    if isinstance(names, np.ndarray) and _is_reordered(range(len(names)), names):
+    if isinstance(names, np.ndarray) and _is_shuffled(names, len(names)):
         warn_caller(
             f"{what} lists the nodes 0 to {len(names) - 1} in another order, "
             f"{', '.join(map(str, names[:3]))}, …, and {rows} in that order, not by "
@@ -150,7 +330,7 @@ def find_positions(ends: NDArray[Any], names: NDArray[Any], column: str) -> NDAr
     if (found < 0).any():
         row = int((found < 0).argmax())
         raise InputError(
-            f"row {row} of the {column} column names {ends[row].item()!r}, which is none of the "
+            f"row {row} of the {column} column names {_shown(ends[row])}, which is none of the "
             f"{len(names)} nodes"
         )
     return found
@@ -162,3 +342,8 @@ def keep_names(clf: NodeClassifier, names: NDArray[Any] | None) -> None:
         clf.node_ids_ = names
     elif hasattr(clf, "node_ids_"):
         del clf.node_ids_
+
+
+def writable(names: NDArray[Any]) -> NDArray[Any]:
+    """Return names as files and tables can hold them: numbers and text, of all else the text."""
+    return np.array(list(map(str, names.tolist()))) if names.dtype.kind == "O" else names

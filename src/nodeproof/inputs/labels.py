@@ -14,7 +14,7 @@ from nodeproof.callers import warn_caller
 from nodeproof.errors import InputError
 from nodeproof.inputs.values import read_values
 from nodeproof.memory import check_free
-from nodeproof.node_names import check_order, names_of_rows
+from nodeproof.node_names import align_rows, find_order, names_of_rows
 
 __all__ = ["EncodedLabels", "check_validation", "encode_labels", "encode_names", "warn_of_typos"]
 
@@ -141,20 +141,18 @@ def check_validation(
         if len(nodes) and not 0 <= nodes.min() <= nodes.max() < n:
             wrong = nodes[(nodes < 0) | (nodes >= n)][0]
             raise InputError(f"validation names node {wrong}, but there are nodes 0 to {n - 1}")
-        values, known = read_values(given)
+        values, known = read_values(_align_pairs(nodes, given, names))
         if len(known) != len(nodes):
             raise InputError(f"validation has {len(nodes)} nodes, but {len(known)} labels")
-        _check_pairs(nodes, given, names)
         nodes = nodes[known].astype(np.int64)
     else:
-        values, known = read_values(validation)
+        called = range(n) if names is None else names
+        values, known = read_values(align_rows(validation, called, "validation", "the fit"))
         if len(known) != n:
             raise InputError(
                 f"validation must be (nodes, labels) or one label a node, {n} in all; got "
                 f"{len(known)}"
             )
-        called = range(n) if names is None else names
-        check_order({"the fit": called, "validation": names_of_rows(validation)})
         nodes = np.flatnonzero(known)
     if len(nodes) == 0:
         raise InputError("validation holds no label")
@@ -170,12 +168,16 @@ def check_validation(
     return nodes, np.array([position[name] for name in values.tolist()], dtype=np.int64)
 
 
-def _check_pairs(nodes: NDArray[Any], given: Any, names: NDArray[Any] | None) -> None:
-    """Raise an error where the labels have an index that lists the nodes in another order."""
-    index = names_of_rows(given)
-    if isinstance(index, np.ndarray):  # else it counts the labels
-        called = nodes if names is None else names[nodes]
-        check_order({"the nodes of validation": called, "its labels": index})
+def _align_pairs(nodes: NDArray[Any], given: Any, names: NDArray[Any] | None) -> Any:
+    """Return the labels of these nodes in their order, by name where both have names."""
+    index = names_of_rows(given, "the labels of validation")
+    if not isinstance(index, np.ndarray):
+        return given  # it counts the labels
+    called = nodes if names is None else names[nodes]
+    if names is None and set(index.tolist()).isdisjoint(called.tolist()):
+        return given
+    order = find_order(index, called, "the labels of validation", "its list of nodes")
+    return given.iloc[order]
 
 
 def warn_of_typos(labels: EncodedLabels) -> None:

@@ -120,10 +120,10 @@ def to_anndata(clf: NodeClassifier, adata: Any, *, key: str = "nodeproof") -> An
     found = outcome_of(clf, adata.n_obs, "adata", names_of_graph(adata))
     classes = clf.classes_.astype(str)
     categorical = import_module("pandas").Categorical
-    adata.obs[key] = categorical.from_codes(clf.proba_.argmax(axis=1), categories=classes)
+    adata.obs[key] = categorical.from_codes(found.codes, categories=classes)
     adata.obs[f"{key}_probability"] = found.probability
     adata.obs[f"{key}_suspect"] = found.suspect
-    adata.obsm[f"{key}_proba"] = clf.proba_.astype(np.float32)
+    adata.obsm[f"{key}_proba"] = found.proba
     adata.uns[key] = _describe(clf, classes)
     return adata
 

@@ -76,11 +76,11 @@ def to_pyg(clf: NodeClassifier, data: Any) -> Any:
     found = outcome_of(clf, count_nodes(data), "the Data")
     labels = found.labels
     if labels.dtype.kind not in "biu":
-        labels = clf.proba_.argmax(axis=1)
+        labels = found.codes
     torch = import_module("torch")
     links = data.edge_index if data.edge_index is not None else data.adj_t
     data.y_pred = torch.from_numpy(labels.astype(np.int64)).to(links.device)
-    data.proba = torch.from_numpy(clf.proba_.astype(np.float32)).to(links.device)
+    data.proba = torch.from_numpy(found.proba).to(links.device)
     data.suspect = torch.from_numpy(found.suspect).to(links.device)
     return data
 

@@ -14,6 +14,7 @@ from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.graph_readers import column_names, is_table, table_columns
 from nodeproof.interop.outcome import outcome_of
 from nodeproof.interop.unpacking import link_names
+from nodeproof.node_names import writable
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
@@ -141,7 +142,7 @@ def to_table(clf: NodeClassifier, kind: Literal["pandas", "polars", "arrow"] = "
     given = np.full(n, -1) if clf._given is None else clf._given
     table = pa.table(
         {
-            "node": pa.array(getattr(clf, "node_ids_", np.arange(n))),
+            "node": pa.array(writable(getattr(clf, "node_ids_", np.arange(n)))),
             "label": pa.array(found.labels),
             "probability": pa.array(found.probability),
             "given_label": pa.array(clf.classes_[given], mask=given < 0),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,11 +20,18 @@ from nodeproof.graph_readers import (
     table_columns,
 )
 from nodeproof.node_names import (
+    Names,
+    align_rows,
+    are_usable,
     as_names,
-    check_order,
+    check_positions,
+    find_order,
     find_positions,
+    in_order,
+    match_names,
     names_of_graph,
     names_of_rows,
+    numbered,
     warn_of_shuffle,
 )
 from nodeproof.pyg_data import is_pyg_data, read_features, read_labels, refuse_other_kinds
@@ -48,7 +57,10 @@ class Given(NamedTuple):
 
 
 def unpack(X: Any, y: Any, graph: Any) -> Given:
-    """Return features, labels, links and names out of what was given to `fit`.
+    """Return features, labels, links and names out of what was given to `fit`, in one order.
+
+    It is that of `X` where it names its rows, else that of the graph, else that of `y`; the rule
+    is in :mod:`nodeproof.node_names`.
 
     A PyTorch Geometric ``Data`` brings features and labels, the latter only inside its
     ``train_mask``: the others are what is to be predicted.
@@ -57,40 +69,148 @@ def unpack(X: Any, y: Any, graph: Any) -> Given:
     if is_pyg_data(graph):
         X = read_features(graph) if X is None else X
         y = read_labels(graph) if y is None else y
-    names = check_order({"X": names_of_rows(X), "y": names_of_rows(y)})
+    rows, labels = names_of_rows(X, "X"), names_of_rows(y, "y")
     if is_table(graph) and not is_matrix_table(graph):
-        graph = _name_links(graph, names, alone=X is None and y is None)
-    named = {"X": names_of_rows(X), "y": names_of_rows(y), "graph": names_of_graph(graph)}
+        graph = _name_links(graph, rows, labels, X is None, y is None)
+    if isinstance(graph, str | PathLike):
+        graph = _open(graph)
+    known = rows if isinstance(rows, np.ndarray) else labels
+    links = numbered(_names_of_links(graph, known), known)
+    check_positions({"X": rows, "y": labels, "graph": links})
     if is_networkx(graph) and any(
-        given is not None and named[part] is None for part, given in (("X", X), ("y", y))
+        part is not None and called is None for part, called in ((X, rows), (y, labels))
     ):
-        warn_of_shuffle(named["graph"], "the graph", "rows of X and y are taken")
-    return Given(X, y, graph, check_order(named))
+        warn_of_shuffle(links, "the graph", "rows of X and y are taken")
+    names: NDArray[Any] | None = None
+    whole = "y"
+    if isinstance(rows, np.ndarray):
+        names, whole = rows, "X"
+        if isinstance(links, np.ndarray):
+            graph = _align_links(
+                graph, links, rows, y is not None and not isinstance(labels, np.ndarray)
+            )
+    elif isinstance(links, np.ndarray):
+        names, whole = links, "graph"
+        if X is not None and isinstance(labels, np.ndarray) and len(labels) == len(links):
+            _refuse_doubt("X", "y", labels, "graph", links)
+    elif isinstance(labels, np.ndarray):
+        names = labels
+        _check_rows(X, len(labels))
+    y = align_rows(y, names, "y", whole)
+    return Given(X, y, graph, names if are_usable(names) else None)
 
 
-def _name_links(table: Any, names: NDArray[Any] | None, alone: bool) -> Any:
+def _open(path: str | PathLike[str]) -> Any:
+    from nodeproof.io.graph_folder import GraphFolder
+
+    return GraphFolder.open(path)
+
+
+def _is_folder(graph: Any) -> bool:
+    return hasattr(graph, "indptr") and hasattr(graph, "degrees")
+
+
+def _names_of_links(graph: Any, known: Names) -> Names:
+    """Return the names of a graph's nodes; those in a folder only where there are others."""
+    if not _is_folder(graph):
+        return names_of_graph(graph)
+    if not isinstance(known, np.ndarray):
+        return None
+    ids: Names = graph.ids
+    return range(graph.n_nodes) if ids is None else ids
+
+
+def _align_links(graph: Any, links: NDArray[Any], rows: NDArray[Any], by_position: bool) -> Any:
+    """Return the graph with its nodes in the order of X.
+
+    Parameters
+    ----------
+    links, rows : ndarray of shape (n,)
+        What the graph and X call the nodes.
+    by_position : bool
+        Whether there are labels without names.
+    """
+    order = find_order(links, rows, "graph", "X")
+    if by_position:
+        _refuse_doubt("y", "X", rows, "graph", links)
+    if _is_folder(graph) and (np.diff(order) < 0).any():
+        raise InputError(
+            f"the graph in {graph.path} lists the nodes in another order than X: give "
+            "X.loc[nodeproof.io.graph_folder.GraphFolder.open(path).ids]"
+        )
+    return in_order(graph, order, rows)
+
+
+def _refuse_doubt(
+    part: str, first: str, one: NDArray[Any], second: str, other: NDArray[Any]
+) -> None:
+    """Refuse a part without names between two that list the nodes in different orders."""
+    if not np.array_equal(match_names(one, other, first, second), np.arange(len(one))):
+        row = next(row for row in range(len(one)) if one[row] != other[row])
+        raise InputError(
+            f"{part} has no names, and {first} and {second} list the same nodes in another order: "
+            f"row {row} is {one[row : row + 1].tolist()[0]!r} in {first} and "
+            f"{other[row : row + 1].tolist()[0]!r} in {second}; give {part} the index of {first}"
+        )
+
+
+def _check_rows(X: Any, n_labels: int) -> None:
+    """Refuse labels with names for some of the rows of features that have none."""
+    shape = np.shape(X) if isinstance(X, list | tuple) else getattr(X, "shape", ())
+    n = shape[0] if shape else n_labels
+    if n != n_labels:
+        raise InputError(
+            f"y names {n_labels} nodes, but X has {n} rows without names to match them with: give "
+            "X as a table with such an index, or y with one entry a node, -1 where unknown"
+        )
+
+
+def _name_links(table: Any, rows: Names, labels: Names, no_X: bool, no_y: bool) -> Any:
     """Return the graph of a table of links between names; of one between positions, itself."""
     source, target, weight = table_columns(table)
+    names = next((part for part in (rows, labels) if isinstance(part, np.ndarray)), None)
     if source.dtype.kind in "iu" and target.dtype.kind in "iu":
-        if names is not None and names.dtype.kind == "i":
+        if names is not None and names.dtype.kind in "if":
             raise InputError(
                 "the rows of X or y are called by numbers other than 0, 1, 2, …, so a table of "
                 "links between numbers could mean these or positions: use reset_index(drop=True) "
                 "for positions, or nodeproof.interop.from_tables for names"
             )
         return table
-    texts = _as_text(source), _as_text(target)
-    if texts[0] is None or texts[1] is None or (names is None and not alone):
-        return table  # refused where it is read
+    source, target = _as_keys(source), _as_keys(target)
     if names is None:
-        names = np.unique(np.concatenate([texts[0], texts[1]]))
-    return link_names(texts[0], texts[1], weight, names)
+        if not (no_X and no_y and source.dtype.kind == target.dtype.kind == "U"):
+            return table  # refused where it is read
+        names = np.unique(np.concatenate([source, target]))
+    elif names is labels and no_X:
+        names = _all_nodes(labels, source, target)
+    return link_names(source, target, weight, names)
 
 
-def _as_text(ends: NDArray[Any]) -> NDArray[Any] | None:
-    if ends.dtype.kind in "UT" or all(isinstance(end, str) for end in ends.tolist()):
-        return ends.astype(str)
-    return None
+def _as_keys(ends: NDArray[Any]) -> NDArray[Any]:
+    """Return a column of names: text as such, dates as an index has them."""
+    if ends.dtype.kind == "M":
+        ends = np.array(import_module("pandas").DatetimeIndex(ends).tolist(), dtype=object)
+    text = ends.dtype.kind in "UT" or all(isinstance(end, str) for end in ends.tolist())
+    return ends.astype(str) if text else ends
+
+
+def _all_nodes(labels: NDArray[Any], source: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
+    """Return the names of all nodes: those that y lists, or, if these are some, of the links."""
+    linked = dict.fromkeys([*source.tolist(), *target.tolist()])
+    listed = set(labels.tolist())
+    more = [name for name in linked if name not in listed]
+    if not more:
+        return labels
+    other = next((name for name in labels.tolist() if name not in linked), None)
+    if other is not None:
+        raise InputError(
+            f"a link names the node {more[0]!r}, which y does not have, and y names {other!r}, "
+            "which no link has: give y an entry for every node, empty where unknown"
+        )
+    ordered = sorted(linked) if all(isinstance(name, str) for name in linked) else list(linked)
+    names = as_names(ordered)
+    return np.asarray(names)
 
 
 def link_names(

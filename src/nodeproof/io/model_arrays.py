@@ -13,6 +13,7 @@ from nodeproof.inductive import FittedGraph, FittedSoftmax, Kept
 from nodeproof.io.layout import Expected, check_layout
 from nodeproof.io.model_header import GRAPH_SETTINGS, SOFTMAX_SETTINGS
 from nodeproof.io.npz import Header
+from nodeproof.node_names import writable
 from nodeproof.report.findings import Findings
 from nodeproof.smoothing import Reduction
 from nodeproof.terms import Covariance, Gaussian, Term
@@ -109,7 +110,7 @@ def to_arrays(
     if hasattr(clf, "feature_names_in_"):
         arrays["feature_names"] = clf.feature_names_in_.astype(str)
     if hasattr(clf, "node_ids_"):
-        arrays["node_ids"] = clf.node_ids_
+        arrays["node_ids"] = writable(clf.node_ids_)
     if clf._kept.graph is not None:
         arrays["null_pairs"] = clf._kept.graph.pairs
     for k, softmax in clf._kept.softmax.items():

@@ -19,13 +19,11 @@ from sklearn.utils.parallel import Parallel, delayed
 from nodeproof import threads
 from nodeproof.callers import warn_caller
 from nodeproof.errors import InputError
-from nodeproof.graph_readers import is_matrix_table, is_table
 from nodeproof.inputs import encode_labels
 from nodeproof.interop.unpacking import unpack
 from nodeproof.model_selection.scores import Score, positions
 from nodeproof.model_selection.split import Split, keep_labels
 from nodeproof.model_selection.splitters import LabelKFold
-from nodeproof.node_names import check_order, names_of_graph, names_of_rows
 from nodeproof.workers import serve
 
 __all__ = ["Fit", "Nodes", "Outcome", "as_splits", "run"]
@@ -53,7 +51,9 @@ class Nodes:
     @classmethod
     def of(cls, X: Any, y: Any, graph: Any) -> Self:
         """Read the labels, in whatever form they are given, and the names that they come with."""
-        encoded = encode_labels(y, None)
+        # A folder stays a path, which other processes open for themselves.
+        given = unpack(X, y, None if isinstance(graph, str | os.PathLike) else graph)
+        encoded = encode_labels(given.y, None)
         if encoded.codes is None or len(encoded.classes) < 2:
             raise InputError(
                 f"y names {len(encoded.classes)} classes: to hide labels and judge predictions, "
@@ -61,11 +61,8 @@ class Nodes:
             )
         known = np.flatnonzero(encoded.codes >= 0)
         labels = keep_labels(encoded.classes[encoded.codes], known)
-        named = {"X": names_of_rows(X), "y": names_of_rows(y), "graph": names_of_graph(graph)}
-        check_order(named)
-        if named["X"] is None and is_table(graph) and not is_matrix_table(graph):
-            graph = unpack(X, y, graph).graph  # fits get labels without the names of nodes
-        return cls(X, graph, labels, encoded.classes.astype(labels.dtype))
+        graph = graph if given.graph is None else given.graph
+        return cls(given.X, graph, labels, encoded.classes.astype(labels.dtype))
 
     def check(self, fit: Fit) -> None:
         """Raise an error if a fit cannot be made or scored for want of nodes or labels."""

@@ -11,7 +11,7 @@ from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.graph_readers import is_matrix_table, is_table, table_columns
 from nodeproof.interop import from_tables
-from nodeproof.node_names import check_order, names_of_graph
+from nodeproof.node_names import align_graph
 from nodeproof.solvers.hard import OneHot
 
 if TYPE_CHECKING:
@@ -36,18 +36,17 @@ def links_between(
 
 
 def _in_order(clf: NodeClassifier, graph: Any) -> Any:
-    """Return links whose nodes stand as those that were fitted; raise an error if they do not."""
+    """Return links whose nodes stand as those that were fitted."""
     names = getattr(clf, "node_ids_", None)
     if names is not None and is_table(graph) and not is_matrix_table(graph):
         source, target, _ = table_columns(graph)
         if source.dtype.kind not in "iu" or target.dtype.kind not in "iu":
             return from_tables(graph, {"node": names})["graph"]
-        if names.dtype.kind == "i":
+        if names.dtype.kind in "if":
             raise InputError(
                 "the nodes are called by numbers other than 0, 1, 2, …, so a table of links "
                 "between numbers could mean these or positions: for names give "
                 "nodeproof.interop.from_tables(links, {'node': clf.node_ids_})['graph']"
             )
     fitted = range(len(clf.labels_)) if names is None else names
-    check_order({"the fit": fitted, "graph": names_of_graph(graph)})
-    return graph
+    return align_graph(graph, fitted, "the fit")

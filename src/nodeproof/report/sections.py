@@ -14,7 +14,7 @@ from nodeproof import __version__
 from nodeproof.certificate.verifying import percent as rounded_up
 from nodeproof.errors import InputError
 from nodeproof.inputs import encode_labels
-from nodeproof.node_names import check_order, names_of_rows
+from nodeproof.node_names import align_rows
 from nodeproof.report.subject import Subject
 from nodeproof.report.wording import accuracy, percent
 from nodeproof.tuning.held import Blind
@@ -54,11 +54,10 @@ def judged_nodes(subject: Subject, y_true: Any) -> Blind:
     clf, findings = subject.clf, subject.findings
     if y_true is None:
         return Blind(findings.judged, findings.told, findings.blind, findings.noise)
-    truth = encode_labels(y_true, None)
+    fitted = getattr(clf, "node_ids_", range(subject.n))
+    truth = encode_labels(align_rows(y_true, fitted, "y_true", "the fit"), None)
     if truth.n_nodes != subject.n:
         raise InputError(f"y_true has {truth.n_nodes} entries for {subject.n} nodes")
-    fitted = getattr(clf, "node_ids_", range(subject.n))
-    check_order({"the fit": fitted, "y_true": names_of_rows(y_true)})
     subject.judged_by = "truth"
     names = {name: code for code, name in enumerate(clf.classes_.tolist())}
     codes = np.full(subject.n, -1)
