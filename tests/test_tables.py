@@ -276,16 +276,16 @@ def test_the_same_label_twice_is_fine_and_an_unknown_one_says_nothing(write: Wri
 
 
 def test_what_stands_for_unknown_can_be_said(write: Write) -> None:
-    edges, labels = write("e.csv", "1,2\n2,3\n"), write("l.csv", "1,-1\n2,none\n3,\n")
+    edges, labels = write("e.csv", "1,2\n2,3\n"), write("l.csv", "1,-1\n2,nobody\n3,\n")
     by_default = read_tables(edges, labels=labels)
-    as_told = read_tables(edges, labels=labels, unknown="none")
+    as_told = read_tables(edges, labels=labels, unknown="nobody")
     assert by_default.y is not None
     assert as_told.y is not None
-    assert by_default.y.tolist() == ["", "none", ""]
+    assert by_default.y.tolist() == ["", "nobody", ""]
     assert as_told.y.tolist() == ["-1", "", ""]
     assert (
         "no node has a known label"
-        in read_tables(edges, labels=labels, unknown=("none", "-1")).notes
+        in read_tables(edges, labels=labels, unknown=("nobody", "-1")).notes
     )
 
 

@@ -17,7 +17,7 @@ from nodeproof.errors import InputError
 from nodeproof.io.archives import GraphArchive
 from nodeproof.io.columns import Column
 from nodeproof.io.keys import Keys
-from nodeproof.io.tables import UNKNOWN, Tables, read_tables
+from nodeproof.io.tables import Tables, read_tables
 
 __all__ = ["read_with_tables"]
 
@@ -30,7 +30,7 @@ def read_with_tables(
     source: Column = None,
     target: Column = None,
     weight: Column = None,
-    unknown: Collection[str] = UNKNOWN,
+    unknown: Collection[str] | None = None,
     **options: Any,
 ) -> Tables:
     """Read what `read_tables` reads, from anything that `read_graph` takes.

@@ -15,14 +15,12 @@ from nodeproof.errors import InputError
 from nodeproof.inputs.values import read_values
 from nodeproof.memory import check_free
 from nodeproof.node_names import align_rows, find_order, names_of_rows
+from nodeproof.unknown import UNKNOWN
 
 __all__ = ["EncodedLabels", "check_validation", "encode_labels", "encode_names", "warn_of_typos"]
 
 # So many names are compared with the others.
 _MOST_TYPOS = 20
-
-# What other programs write where they know nothing.
-_DOUBTFUL = ("-1.0", "?", "<NA>", "N/A", "NA", "NULL", "NaN", "NaT", "None", "null")
 
 # So many labels may well be of a class each.
 _FEW_LABELS = 20
@@ -58,7 +56,7 @@ def encode_labels(y: Any, n_classes: int | None) -> EncodedLabels:
     ----------
     y : array of shape (n,), or None
         Integers, booleans or strings, as :func:`read_values` takes them: −1, None, NaN, what a
-        mask hides, blank text, and the texts "-1" and "nan" mean unknown.
+        mask hides, blank text, and the texts "-1", "-1.0" and "nan" mean unknown.
     n_classes : int or None
         Number of classes; by default that of the distinct labels.
     """
@@ -202,7 +200,7 @@ def warn_of_typos(labels: EncodedLabels) -> None:
 def _warn_of_doubtful(labels: EncodedLabels) -> None:
     if labels.chosen or labels.classes.dtype.kind != "U":
         return
-    doubtful = [repr(name) for name in labels.classes.tolist() if name in _DOUBTFUL]
+    doubtful = [repr(name) for name in labels.classes.tolist() if name.lower() in UNKNOWN]
     if doubtful:
         called = "a class is called" if len(doubtful) == 1 else "classes are called"
         warn_caller(f"{called} {', '.join(doubtful)}; if that means unknown, give None or -1 there")

@@ -15,12 +15,9 @@ from sklearn.utils.validation import column_or_1d
 from nodeproof.callers import warn_caller
 from nodeproof.errors import InputError
 from nodeproof.tensors import plain
+from nodeproof.unknown import NO_LABEL
 
 __all__ = ["read_values"]
-
-# numpy and pandas write -1 and NaN so where they make text of them. White space around them does
-# not count, as in files.
-_UNKNOWN_TEXTS = ("", "-1", "nan")
 
 _ABOVE_INT64 = 2.0**63
 
@@ -32,7 +29,8 @@ def read_values(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     ----------
     y : array of shape (n,)
         Integers, whole floats, booleans or text, in whatever container. Unknown are −1, None,
-        NaN, NA, what a mask hides, blank text, and the texts "-1" and "nan".
+        NaN, NA, what a mask hides, blank text, and the texts "-1", "-1.0" and "nan", with
+        or without white space around them.
 
     Returns
     -------
@@ -115,7 +113,7 @@ def _from_objects(
 
 def _is_missing(label: Any) -> bool:
     if label is None or isinstance(label, str):
-        return label is None or label.strip() in _UNKNOWN_TEXTS
+        return label is None or label.strip() in NO_LABEL
     same = label == label
     if isinstance(same, bool | np.bool_):
         return not same or bool(label == -1)
@@ -142,7 +140,7 @@ def _as_text(label: Any, node: int) -> str:
 def _are_told(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which labels of an array of numbers or text do not say that they are unknown."""
     if values.dtype.kind == "U":
-        return ~np.isin(np.char.strip(values), _UNKNOWN_TEXTS)
+        return ~np.isin(np.char.strip(values), NO_LABEL)
     if values.dtype.kind in "if":
         return np.asarray((values == values) & (values != -1))
     return np.ones(len(values), dtype=bool)

@@ -14,15 +14,12 @@ from nodeproof.errors import InputError
 from nodeproof.graph_readers import NamedGraph, connectivities, is_anndata, to_csr
 from nodeproof.interop.outcome import outcome_of
 from nodeproof.node_names import names_of_graph
+from nodeproof.unknown import UNKNOWN
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
 
-__all__ = ["UNKNOWN", "from_anndata", "to_anndata"]
-
-#: what cells without a label are called, in lower case
-UNKNOWN = ("", "-1", "?", "na", "n/a", "nan", "none", "null", "unassigned", "unknown", "unlabeled",
-           "unlabelled")  # fmt: skip
+__all__ = ["from_anndata", "to_anndata"]
 
 
 def from_anndata(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 
 from nodeproof.errors import InputError
 from nodeproof.io.files import TableFile
@@ -79,7 +79,7 @@ def labels_have_header(
     node: int,
     label: int,
     is_known: Callable[[str], bool],
-    unknown: Collection[str],
+    unknown: Container[str],
 ) -> bool:
     """Tell whether the first row of a labels file names its columns.
 
@@ -94,7 +94,7 @@ def labels_have_header(
         Where the id and the label are, as far as is known.
     is_known : callable
         Tells whether an id occurs in the edges file.
-    unknown : collection of str
+    unknown : container of str
         What stands for an unknown label.
 
     Examples

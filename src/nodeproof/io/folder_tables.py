@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,56 @@ from nodeproof.io.columns import Column
 from nodeproof.io.files import count_of, reading
 from nodeproof.io.graph_folder import GraphFolder
 from nodeproof.io.keys import Keys
+from nodeproof.io.label_columns import drop_label_columns
+from nodeproof.io.label_rows import LabelRows, read_labels
 from nodeproof.io.npz import Header, read_npy_header
 from nodeproof.io.regular import check_regular
-from nodeproof.io.rows import Known, read_features, read_labels, some
-from nodeproof.io.tables import UNKNOWN, open_table
+from nodeproof.io.rows import Known, read_features, some
+from nodeproof.io.tables import open_table
+from nodeproof.unknown import Unknown
 
-__all__ = ["read_folder_features", "read_folder_labels"]
+__all__ = ["FolderFeatures", "FolderLabels", "read_folder_features", "read_folder_labels"]
+
+
+@dataclass(frozen=True)
+class FolderLabels:
+    """Labels of n nodes.
+
+    Attributes
+    ----------
+    names : ndarray of shape (labels,)
+        Sorted, each of them the label of some node.
+    codes : ndarray of shape (n,)
+        Which of them each node has, −1 where there is none.
+    notes : list of str
+        What the user should know.
+    rows : LabelRows
+        As the table lists them.
+    """
+
+    names: NDArray[np.str_]
+    codes: NDArray[np.int64]
+    notes: list[str]
+    rows: LabelRows
+
+
+@dataclass(frozen=True)
+class FolderFeatures:
+    """Features of n nodes.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, m)
+        In the order of the nodes; perhaps memory-mapped.
+    names : list of m str, or None
+        Their names.
+    notes : list of str
+        What the user should know.
+    """
+
+    X: NDArray[Any]
+    names: list[str] | None
+    notes: list[str]
 
 
 def read_folder_labels(
@@ -29,9 +74,9 @@ def read_folder_labels(
     header: bool | None = None,
     node: Column = None,
     label: Column = None,
-    unknown: Collection[str] = UNKNOWN,
-) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
-    """Return the names of the labels in a table, sorted, and which one each node has.
+    unknown: Collection[str] | None = None,
+) -> FolderLabels:
+    """Read the labels in a table.
 
     Parameters
     ----------
@@ -41,27 +86,27 @@ def read_folder_labels(
         The table.
     header, node, label, unknown
         As in `nodeproof.io.read_tables`.
-
-    Returns
-    -------
-    names : ndarray of shape (labels,)
-    codes : ndarray of shape (n,)
-        −1 where there is none.
     """
-    unknowns = {"", unknown} if isinstance(unknown, str) else {"", *unknown}
-    rows = read_labels(open_table(path), _known_to(folder), header, node, label, unknowns)
-    found, codes = rows.encoded(_nodes(folder, rows.keys), folder.n_nodes, unknowns)
+    rows = read_labels(
+        open_table(path), _known_to(folder), header, node, label, Unknown.of(unknown)
+    )
+    codes = rows.placed(_nodes(folder, rows.keys), folder.n_nodes)
     used = np.unique(codes[codes >= 0])
-    names, order = np.unique(found[used], return_inverse=True)
-    rank = np.full(len(found) + 1, -1)
+    names, order = np.unique(np.array(rows.names, dtype=np.str_)[used], return_inverse=True)
+    rank = np.full(len(rows.names) + 1, -1)
     rank[used] = order
-    return names, rank[codes]
+    return FolderLabels(names, rank[codes], rows.notes, rows)
 
 
 def read_folder_features(
-    folder: GraphFolder, path: Path, *, header: bool | None = None, node: Column = None
-) -> tuple[NDArray[Any], list[str] | None]:
-    """Return features in the order of the graph's nodes, and their names.
+    folder: GraphFolder,
+    path: Path,
+    *,
+    header: bool | None = None,
+    node: Column = None,
+    labels: FolderLabels | None = None,
+) -> FolderFeatures:
+    """Read features in the order of the graph's nodes, without columns that are the labels.
 
     An ``.npy`` file has them in this order already, and is memory-mapped.
     """
@@ -71,9 +116,9 @@ def read_folder_features(
             raise InputError(
                 f"{path} has shape {shape}; the graph in {folder.path} has {folder.n_nodes} nodes"
             )
-        X = np.load(path, mmap_mode="r", allow_pickle=False)
-        return X, None
-    rows = read_features(open_table(path), _known_to(folder), header, node)
+        return FolderFeatures(np.load(path, mmap_mode="r", allow_pickle=False), None, [])
+    label = None if labels is None else labels.rows.column
+    rows = read_features(open_table(path), _known_to(folder), header, node, label=label)
     nodes = _nodes(folder, rows.keys)
     missing = np.ones(folder.n_nodes, dtype=bool)
     missing[nodes] = False
@@ -84,9 +129,13 @@ def read_folder_features(
             f"{count_of(len(without), 'node')} without a row in {path}: {some(ids)}; features "
             "cannot be guessed: add the rows"
         )
-    X = np.empty_like(rows.X)
+    X, names, notes = np.empty_like(rows.X), rows.names, rows.notes
     X[nodes] = rows.X
-    return X, rows.names
+    if labels is not None:
+        codes = labels.rows.placed(_nodes(folder, labels.rows.keys), folder.n_nodes)
+        X, names, more = drop_label_columns(rows, nodes, X, labels.rows, codes)
+        notes = notes + more
+    return FolderFeatures(X, names, notes)
 
 
 def _npy_header(path: Path) -> Header:

@@ -1,8 +1,10 @@
-"""Names of nodes as Arrow arrays, whatever they come in."""
+"""Names of nodes and classes, whatever they come in."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,12 +13,16 @@ import pyarrow.compute as pc
 
 from nodeproof.errors import InputError
 
-__all__ = ["as_integers", "as_texts", "refuse_long"]
+__all__ = ["as_integers", "as_texts", "name_numbers", "refuse_long"]
 
 # In an array of NumPy, every name takes as much as the longest.
 _LONGEST = 10_000
 
 # "007" and "7" are different names.
+_POINT_ZERO = re.compile(r"\.0*$")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
+# More numbers with fractions than these are measurements.
+_MOST_FRACTIONS = 20
 _INTEGER = r"^(0|-?[1-9][0-9]{0,18})$"
 
 
@@ -70,6 +76,42 @@ def as_texts(names: Any) -> Any:
         numbers = as_integers(array)
         return pc.coalesce(numbers.cast(pa.large_string()), array.cast(pa.large_string()))
     return array.cast(pa.large_string())
+
+
+def name_numbers(path: Path, counts: dict[str, int]) -> tuple[dict[str, str], list[str]]:
+    """Return what each label names, and notes: where all are numbers, 1.0 is the class 1.
+
+    Measurements are refused: they name no classes.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file, for messages.
+    counts : dict of str to int
+        Labels, and how often each occurs.
+
+    Examples
+    --------
+    >>> name_numbers(Path("l.csv"), {"1.0": 3, "2": 4})[0]
+    {'1.0': '1', '2': '2'}
+    """
+    same = {label: label for label in counts}
+    if not all(map(_NUMBER.fullmatch, counts)):
+        return same, []
+    if all(float(label).is_integer() for label in counts):
+        return {label: _POINT_ZERO.sub("", label) for label in counts}, []
+    total = sum(counts.values())
+    shown = ", ".join(list(counts)[:5]) + (", …" if len(counts) > 5 else "")
+    if len(counts) > _MOST_FRACTIONS or len(counts) > max(2, total // 2):
+        raise InputError(
+            f"{path}: {len(counts):,} different numbers in {total:,} labels ({shown}) are "
+            "measurements, not classes; cut them into ranges first, or name the column of the "
+            "classes by --label"
+        )
+    return same, [
+        f"the labels of {path.name} are numbers with fractions, read as the names of "
+        f"{len(counts)} classes: {shown}"
+    ]
 
 
 def refuse_long(texts: Any, what: str, place: Callable[[int], str]) -> None:

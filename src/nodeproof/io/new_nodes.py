@@ -251,7 +251,4 @@ def _match_columns(rows: FeatureRows, names: list[str], notes: list[str]) -> lis
     twice = [name for name in names if found.count(name) > 1]
     if twice:
         raise InputError(f"{path} has more than one column {twice[0]!r}; keep one of them")
-    spare = [name for name in found if name not in names]
-    if spare:
-        notes.append(f"not used of {path.name}: {some(np.array(spare))}")
     return [found.index(name) for name in names]

@@ -1,4 +1,4 @@
-"""Features and labels files: what they say of each node."""
+"""Features files, and which column of a table names its nodes."""
 
 from __future__ import annotations
 
@@ -7,32 +7,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
 from nodeproof.io.columns import (
-    LABELS,
     NODES,
     Column,
     features_have_header,
     find_column,
     find_index,
-    is_index_name,
     is_name,
-    labels_have_header,
+    list_names,
     note_on_index,
     position,
 )
 from nodeproof.io.files import BadNumberError, TableFile, count_of, unnamed
 from nodeproof.io.keys import Keys
-from nodeproof.io.link_columns import refuse_header_below
 from nodeproof.io.links import notes_on_text
-from nodeproof.io.names import refuse_long
 
-__all__ = ["FeatureRows", "Known", "LabelRows", "read_features", "read_labels", "some"]
+__all__ = ["FeatureRows", "Known", "find_node", "note_on_others", "read_features", "some"]
 
 #: tells whether links have all of some ids
 Known = Callable[[Sequence[str]], bool]
@@ -57,12 +51,15 @@ class FeatureRows:
         Their names.
     notes : list of str
         What the user should know.
+    aside : pair of str and pyarrow large_string array of length rows, or None
+        The column that has the name of the labels, which is no feature.
     """
 
     keys: Keys
     X: NDArray[Any] | sp.csr_array
     names: list[str]
     notes: list[str]
+    aside: tuple[str, Any] | None = None
 
     @classmethod
     def of_array(cls, keys: Keys, X: NDArray[Any] | sp.csr_array) -> FeatureRows:
@@ -111,98 +108,13 @@ class FeatureRows:
         return X
 
 
-@dataclass(frozen=True)
-class LabelRows:
-    """Labels as a file lists them.
-
-    Attributes
-    ----------
-    keys : Keys
-        The node of each row.
-    texts : pyarrow large_string array of length rows
-        Labels, some of them unknown.
-    notes : list of str
-        What the user should know.
-    """
-
-    keys: Keys
-    texts: Any
-    notes: list[str]
-
-    @classmethod
-    def of_array(cls, keys: Keys, y: NDArray[np.str_]) -> LabelRows:
-        """Make rows from labels, empty where unknown."""
-        return cls(keys, pa.array(y.tolist(), pa.large_string()), [])
-
-    def placed(self, nodes: NDArray[Any], n_nodes: int, unknown: set[str]) -> NDArray[np.str_]:
-        """Return one label a node, empty where unknown; two different ones are an error.
-
-        Parameters
-        ----------
-        nodes, n_nodes, unknown
-            As in `encoded`.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        names, codes = self.encoded(nodes, n_nodes, unknown)
-        return np.append(names, "")[codes]
-
-    def encoded(
-        self, nodes: NDArray[Any], n_nodes: int, unknown: set[str]
-    ) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
-        """Return the labels that there are, and which of them each node has.
-
-        Two different labels of one node are an error.
-
-        Parameters
-        ----------
-        nodes : ndarray of shape (rows,)
-            The node of each row.
-        n_nodes : int
-            Number of nodes n.
-        unknown : set of str
-            What stands for an unknown label.
-
-        Returns
-        -------
-        names : ndarray of shape (labels,)
-            In the order of the file, unknown ones among them.
-        codes : ndarray of shape (n,)
-            Position of each node's label in `names`, −1 where it is unknown.
-        """
-        encoded = self.texts.dictionary_encode()
-        codes = encoded.indices.to_numpy()
-        refuse_long(
-            encoded.dictionary, "label", lambda k: self.keys.place(int(np.argmax(codes == k)))
-        )
-        labels = encoded.dictionary.to_pylist()
-        known = ~np.isin(codes, [i for i, text in enumerate(labels) if text in unknown])
-        rows = np.flatnonzero(known)
-        first = np.full(n_nodes, -1)
-        # The last assignment stays, so the rows are assigned backwards.
-        first[nodes[rows[::-1]]] = rows[::-1]
-        differs = codes[rows] != codes[first[nodes[rows]]]
-        if differs.any():
-            row = int(rows[np.argmax(differs)])
-            before = int(first[nodes[row]])
-            raise InputError(
-                f"{self.keys.place(row)}: the node {self.keys.id_of(row)!r} has the label "
-                f"{labels[codes[row]]!r}, but {labels[codes[before]]!r} in "
-                f"{self.keys.short_place(before)}; give each node one label"
-            )
-        found = np.full(n_nodes, -1)
-        found[nodes[rows]] = codes[rows]
-        return np.array(labels, dtype=np.str_), found
-
-
 def read_features(
     file: TableFile,
     known: Known,
     header: bool | None,
     node: Column,
     fitted: Collection[str] = (),
+    label: str | None = None,
 ) -> FeatureRows:
     """Read a features file: an id column, and numbers in all the others.
 
@@ -218,7 +130,10 @@ def read_features(
     node : str, int or None
         The column of the ids, where the user says.
     fitted : collection of str
-        Names that are known to be those of features.
+        The names of the features that a model knows: where the file has them all, no other
+        column is read.
+    label : str, optional
+        The name of the labels, which is that of no feature.
     """
     if file.head is not None:
         if header is None:
@@ -229,10 +144,17 @@ def read_features(
             file.use_header()
     notes: list[str] = []
     features = [i for i, name in enumerate(file.names) if name in fitted]
-    id_column, index = _find_node(file, node, known, features, notes)
+    id_column, index = find_node(file, node, known, features, notes)
     others = [i for i in range(len(file.names)) if i not in (id_column, index)]
+    if fitted and set(fitted) <= {file.names[i] for i in others}:
+        notes += note_on_others(file, [i for i in others if file.names[i] not in fitted])
+        others = [i for i in others if file.names[i] in fitted]
+    aside = [i for i in others if label is not None and file.names[i].lower() == label.lower()]
+    others = [i for i in others if i not in aside]
+    if not others:
+        raise InputError(f"{file.path} has no feature: its columns are {list_names(file.names)}")
     try:
-        (ids,), X = file.read([id_column], others)
+        (ids, *labels), X = file.read([id_column, *aside[:1]], others)
     except BadNumberError as error:
         if not error.unexplained:
             raise
@@ -242,58 +164,8 @@ def read_features(
     keys = Keys.of_texts(file.path, ids, file.place)
     _refuse_repeats(keys)
     names = [file.names[i] for i in others]
-    return FeatureRows(keys, X, names, notes + notes_on_text(file))
-
-
-def read_labels(
-    file: TableFile,
-    known: Known,
-    header: bool | None,
-    node: Column,
-    label: Column,
-    unknown: Collection[str],
-) -> LabelRows:
-    """Read a labels file: an id column and a label column.
-
-    Parameters
-    ----------
-    file : TableFile
-        The file.
-    known : callable
-        Tells whether links have all of some ids, which helps to tell nodes from headers and the
-        numbers of rows.
-    header : bool or None
-        Whether the first line names the columns; None: find out.
-    node, label : str, int or None
-        The columns, where the user says.
-    unknown : collection of str
-        What stands for an unknown label.
-    """
-    notes: list[str] = []
-    asked = header
-    if file.head is not None:
-        if header is None:
-            header = is_name(node) or is_name(label)
-            if not header:
-                header, notes = _guess_label_header(file, known, node, label, unknown)
-        if header:
-            file.use_header()
-    # What is asked for is settled first, so that a default never takes it.
-    taken = () if label is None else (find_column(file, label),)
-    id_column, index = _find_node(file, node, known, taken, notes)
-    label_column = taken[0] if taken else find_column(
-        file, None, LABELS, [i for i in (id_column, index) if i is not None]
-    )  # fmt: skip
-    (ids, texts), _ = file.read([id_column, label_column], [])
-    keys = Keys.of_texts(file.path, ids, file.place)
-    if file.head is not None and asked is None:
-        _refuse_header_below(keys, texts, known)
-    used = (id_column, label_column, index)
-    others = [name for i, name in enumerate(file.names) if i not in used]
-    if others:
-        shown = ", ".join(others[:5]) + (", …" if len(others) > 5 else "")
-        notes.append(f"not used of {file.path.name}: {shown}")
-    return LabelRows(keys, texts, notes + notes_on_text(file))
+    labelled = (file.names[aside[0]], labels[0]) if aside else None
+    return FeatureRows(keys, X, names, notes + notes_on_text(file), labelled)
 
 
 def some(ids: NDArray[Any]) -> str:
@@ -307,29 +179,15 @@ def some(ids: NDArray[Any]) -> str:
     return ", ".join(map(repr, ids[:5].tolist())) + (", …" if len(ids) > 5 else "")
 
 
-def _guess_label_header(
-    file: TableFile,
-    known: Known,
-    node: Column,
-    label: Column,
-    unknown: Collection[str],
-) -> tuple[bool, list[str]]:
-    """Tell whether there is a header, with a note if that is a guess."""
-    assert file.head is not None
-    first = file.head[0]
-    id_at = position(file, node, 0)
-    label_at = position(file, label, 0 if id_at else 1)
-    if not labels_have_header(file.head, id_at, label_at, lambda found: known([found]), unknown):
-        return False, []
-    if first[id_at].lower() in NODES or (id_at == 0 and is_index_name(first[0])):
-        return True, []
-    return True, [
-        f"the first line of {file.path.name} ({', '.join(first[:5])}) is read as the names of "
-        "the columns; if it is a label, use --no-header"
-    ]
+def note_on_others(file: TableFile, others: Sequence[int]) -> list[str]:
+    """Return a note on the columns that are not used, if there are any."""
+    if not others:
+        return []
+    shown = ", ".join(file.names[i] for i in others[:5]) + (", …" if len(others) > 5 else "")
+    return [f"not used of {file.path.name}: {shown}"]
 
 
-def _find_node(
+def find_node(
     file: TableFile,
     asked: Column,
     known: Known,
@@ -369,16 +227,6 @@ def _find_node(
     which = "first column" if index == 0 else f"column {file.names[index]!r}"
     notes.append(f"the {which} of {file.path.name}, which has no name, is read as the node")
     return index, None
-
-
-def _refuse_header_below(keys: Keys, labels: Any, known: Known) -> None:
-    """Refuse well-known names of columns in the middle of a file that was joined from several."""
-    for name in NODES:
-        for code in np.flatnonzero(pc.equal(pc.utf8_lower(keys.distinct), name).to_numpy(False)):
-            row = int(np.argmax(keys.codes == code))
-            label = labels[row].as_py()
-            if label.lower() in LABELS and not known([keys.id_of(row)]):
-                raise refuse_header_below(keys.place(row), [keys.id_of(row), label])
 
 
 def _refuse_repeats(keys: Keys) -> None:

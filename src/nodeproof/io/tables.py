@@ -23,17 +23,17 @@ from nodeproof.io.archives import (
 from nodeproof.io.columns import Column
 from nodeproof.io.files import TableFile, count_of, file_kind
 from nodeproof.io.keys import Keys, one_node_set
+from nodeproof.io.label_columns import drop_label_columns
+from nodeproof.io.label_rows import LabelRows, read_labels
 from nodeproof.io.links import Links, build_graph, read_links
 from nodeproof.io.parquet import ParquetFile
-from nodeproof.io.rows import FeatureRows, LabelRows, read_features, read_labels, some
+from nodeproof.io.rows import FeatureRows, read_features, some
 from nodeproof.io.text import TextFile
+from nodeproof.unknown import Unknown
 
-__all__ = ["UNKNOWN", "Tables", "open_table", "read_tables"]
+__all__ = ["Tables", "open_table", "read_tables"]
 
 PathLike = str | os.PathLike[str]
-
-# What stands for "no label" in people's files.
-UNKNOWN = ("", "?", "-1", "NA", "N/A", "<NA>", "nan", "NaN", "None", "null", "NULL")
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,7 +83,7 @@ def read_tables(
     weight: Column = None,
     node: Column = None,
     label: Column = None,
-    unknown: Collection[str] = UNKNOWN,
+    unknown: Collection[str] | None = None,
     strict: bool = False,
 ) -> Tables:
     r"""Read edges, and perhaps features and labels, for the union of their nodes.
@@ -115,8 +115,9 @@ def read_tables(
         the first.
     label : str or int, optional
         Column of the labels. Default: "label" or "class", otherwise the first beside the ids.
-    unknown : collection of str
-        What stands for an unknown label; an empty one always does.
+    unknown : collection of str, optional
+        What stands for an unknown label; an empty one always does. Default:
+        `nodeproof.unknown.UNKNOWN`, in whichever case, with a note on those that may be classes.
     strict : bool
         Whether a node that no link mentions is an error rather than a note.
 
@@ -146,14 +147,14 @@ def read_tables(
     >>> tables.notes
     ['1 node in labels.csv but in no link: isolated']
     """
-    known_as_unknown = {"", unknown} if isinstance(unknown, str) else {"", *unknown}
     links = (
         edges
         if isinstance(edges, GraphArchive)
         else _read_edges(Path(edges), header, source, target, weight)
     )
-    feature_rows = _feature_rows(features, links, header, node)
-    label_rows = _label_rows(labels, links, header, node, label, known_as_unknown)
+    label_rows = _label_rows(labels, links, header, node, label, Unknown.of(unknown))
+    column = None if label_rows is None else label_rows.column
+    feature_rows = _feature_rows(features, links, header, node, column)
     rows = [part for part in (feature_rows, label_rows) if part is not None]
     notes = [note for part in (links, *rows) for note in part.notes]
 
@@ -171,15 +172,19 @@ def read_tables(
         graph, graph_notes = build_graph(links, nodes[0], len(ids))
         notes += graph_notes + _isolated(files, nodes, ids, strict)
     tables = Tables(ids, graph, notes=notes)
+    codes = None
+    if label_rows is not None:
+        codes = label_rows.placed(nodes[-1], len(ids))
+        if not (codes >= 0).any():
+            notes.append("no node has a known label")
+        tables = replace(tables, y=np.array([*label_rows.names, ""], dtype=np.str_)[codes])
     if feature_rows is not None:
         why = partial(links.why_missing, nodes[0]) if isinstance(links, Links) else None
-        X = feature_rows.placed(nodes[1], ids, why)
-        tables = replace(tables, X=X, feature_names=feature_rows.names)
-    if label_rows is not None:
-        y = label_rows.placed(nodes[-1], len(ids), known_as_unknown)
-        if not (y != "").any():
-            notes.append("no node has a known label")
-        tables = replace(tables, y=y)
+        X, names = feature_rows.placed(nodes[1], ids, why), feature_rows.names
+        if label_rows is not None and codes is not None:
+            X, names, more = drop_label_columns(feature_rows, nodes[1], X, label_rows, codes)
+            notes += more
+        tables = replace(tables, X=X, feature_names=names)
     return tables
 
 
@@ -205,7 +210,11 @@ def _read_edges(
 
 
 def _feature_rows(
-    features: PathLike | None, links: Links | GraphArchive, header: bool | None, node: Column
+    features: PathLike | None,
+    links: Links | GraphArchive,
+    header: bool | None,
+    node: Column,
+    label: str | None,
 ) -> FeatureRows | None:
     embedded = links.X if isinstance(links, GraphArchive) else None
     if features is None:
@@ -216,7 +225,7 @@ def _feature_rows(
     if file_kind(path) == "npz":
         X = read_feature_archive(path)
         return FeatureRows.of_array(Keys.of_positions(path, len(X)), X)
-    return read_features(open_table(path), links.keys.has, header, node)
+    return read_features(open_table(path), links.keys.has, header, node, label=label)
 
 
 def _label_rows(
@@ -225,17 +234,17 @@ def _label_rows(
     header: bool | None,
     node: Column,
     label: Column,
-    unknown: set[str],
+    unknown: Unknown,
 ) -> LabelRows | None:
     embedded = links.y if isinstance(links, GraphArchive) else None
     if labels is None:
-        return None if embedded is None else LabelRows.of_array(links.keys, embedded)
+        return None if embedded is None else LabelRows.of_array(links.keys, embedded, unknown)
     path = Path(labels)
     if embedded is not None:
         links.notes.append(f"the labels in {links.keys.path.name} give way to {path.name}")
     if file_kind(path) == "npz":
         y = read_label_archive(path)
-        return LabelRows.of_array(Keys.of_positions(path, len(y)), y)
+        return LabelRows.of_array(Keys.of_positions(path, len(y)), y, unknown)
     return read_labels(open_table(path), links.keys.has, header, node, label, unknown)
 
 

@@ -1,0 +1,223 @@
+"""Labels files: what they say of each node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from nodeproof.errors import InputError
+from nodeproof.io.columns import (
+    LABELS,
+    NODES,
+    Column,
+    find_column,
+    is_index_name,
+    is_name,
+    labels_have_header,
+    position,
+)
+from nodeproof.io.files import TableFile, count_of, unnamed
+from nodeproof.io.keys import Keys
+from nodeproof.io.link_columns import refuse_header_below
+from nodeproof.io.links import notes_on_text
+from nodeproof.io.names import name_numbers, refuse_long
+from nodeproof.io.rows import Known, find_node, note_on_others
+from nodeproof.unknown import Unknown
+
+__all__ = ["LabelRows", "read_labels"]
+
+
+@dataclass(frozen=True)
+class LabelRows:
+    """Labels as a file lists them.
+
+    Attributes
+    ----------
+    keys : Keys
+        The node of each row.
+    names : list of str
+        The labels that there are.
+    codes : ndarray of shape (rows,)
+        Which of them each row has, −1 where it is unknown.
+    unknown : Unknown
+        What stands for an unknown label.
+    notes : list of str
+        What the user should know.
+    column : str or None
+        The name of their column, if it has one.
+    """
+
+    keys: Keys
+    names: list[str]
+    codes: NDArray[np.int64]
+    unknown: Unknown
+    notes: list[str]
+    column: str | None = None
+
+    @classmethod
+    def of_texts(
+        cls,
+        keys: Keys,
+        texts: Any,
+        unknown: Unknown,
+        notes: Sequence[str] = (),
+        column: str | None = None,
+    ) -> LabelRows:
+        """Make rows from a large_string Arrow array of labels, some of them unknown."""
+        encoded = texts.dictionary_encode()
+        codes = encoded.indices.to_numpy().astype(np.int64)
+        refuse_long(encoded.dictionary, "label", lambda k: keys.place(int(np.argmax(codes == k))))
+        labels = encoded.dictionary.to_pylist()
+        counts = dict(zip(labels, np.bincount(codes, minlength=len(labels)).tolist(), strict=True))
+        known = {label: count for label, count in counts.items() if label not in unknown}
+        told = {label: count for label, count in counts.items() if unknown.is_doubtful(label)}
+        called, more = name_numbers(keys.path, known)
+        names = list(dict.fromkeys(called.values()))
+        place = {name: k for k, name in enumerate(names)}
+        numbers = [place[called[label]] if label in called else -1 for label in labels]
+        codes = np.array([*numbers, -1])[codes]
+        notes = [*notes, *_note_on_unknown(keys.path.name, told), *more]
+        return cls(keys, names, codes, unknown, notes, column)
+
+    @classmethod
+    def of_array(cls, keys: Keys, y: NDArray[np.str_], unknown: Unknown) -> LabelRows:
+        """Make rows from labels, empty where unknown."""
+        return cls.of_texts(keys, pa.array(y.tolist(), pa.large_string()), unknown)
+
+    def placed(self, nodes: NDArray[Any], n_nodes: int) -> NDArray[np.int64]:
+        """Return which label each node has; two different ones are an error.
+
+        Parameters
+        ----------
+        nodes : ndarray of shape (rows,)
+            The node of each row.
+        n_nodes : int
+            Number of nodes n.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positions in `names`, −1 where a node's label is unknown.
+        """
+        rows = np.flatnonzero(self.codes >= 0)
+        first = np.full(n_nodes, -1)
+        # The last assignment stays, so the rows are assigned backwards.
+        first[nodes[rows[::-1]]] = rows[::-1]
+        differs = self.codes[rows] != self.codes[first[nodes[rows]]]
+        if differs.any():
+            row = int(rows[np.argmax(differs)])
+            before = int(first[nodes[row]])
+            raise InputError(
+                f"{self.keys.place(row)}: the node {self.keys.id_of(row)!r} has the label "
+                f"{self.names[self.codes[row]]!r}, but {self.names[self.codes[before]]!r} in "
+                f"{self.keys.short_place(before)}; give each node one label"
+            )
+        found = np.full(n_nodes, -1)
+        found[nodes[rows]] = self.codes[rows]
+        return found
+
+
+def read_labels(
+    file: TableFile,
+    known: Known,
+    header: bool | None,
+    node: Column,
+    label: Column,
+    unknown: Unknown,
+) -> LabelRows:
+    """Read a labels file: an id column and a label column.
+
+    Parameters
+    ----------
+    file : TableFile
+        The file.
+    known : callable
+        Tells whether links have all of some ids, which helps to tell nodes from headers and the
+        numbers of rows.
+    header : bool or None
+        Whether the first line names the columns; None: find out.
+    node, label : str, int or None
+        The columns, where the user says.
+    unknown : Unknown
+        What stands for an unknown label.
+    """
+    notes: list[str] = []
+    asked = header
+    if file.head is not None:
+        if header is None:
+            header = is_name(node) or is_name(label)
+            if not header:
+                header, notes = _guess_label_header(file, known, node, label, unknown)
+        if header:
+            file.use_header()
+    # What is asked for is settled first, so that a default never takes it.
+    taken = () if label is None else (find_column(file, label),)
+    id_column, index = find_node(file, node, known, taken, notes)
+    label_column = taken[0] if taken else find_column(
+        file, None, LABELS, [i for i in (id_column, index) if i is not None]
+    )  # fmt: skip
+    (ids, texts), _ = file.read([id_column, label_column], [])
+    keys = Keys.of_texts(file.path, ids, file.place)
+    if file.head is not None and asked is None:
+        _refuse_header_below(keys, texts, known)
+    used = (id_column, label_column, index)
+    notes += note_on_others(file, [i for i in range(len(file.names)) if i not in used])
+    column = file.names[label_column]
+    return LabelRows.of_texts(
+        keys,
+        texts,
+        unknown,
+        notes + notes_on_text(file),
+        None if column == unnamed(label_column) else column,
+    )
+
+
+def _note_on_unknown(name: str, told: dict[str, int]) -> list[str]:
+    """Return a note on words that are read as no label, with their numbers, if there are any."""
+    if not told:
+        return []
+    listed = ", ".join(f"{label!r} ({count:,})" for label, count in told.items())
+    total = sum(told.values())
+    are = "is" if total == 1 else "are"
+    return [
+        f"{count_of(total, 'label')} of {name} {are} read as unknown: {listed}; where that is a "
+        "class, say what means unknown instead, by --unknown TOKEN (--unknown '' for nothing)"
+    ]
+
+
+def _guess_label_header(
+    file: TableFile,
+    known: Known,
+    node: Column,
+    label: Column,
+    unknown: Unknown,
+) -> tuple[bool, list[str]]:
+    """Tell whether there is a header, with a note if that is a guess."""
+    assert file.head is not None
+    first = file.head[0]
+    id_at = position(file, node, 0)
+    label_at = position(file, label, 0 if id_at else 1)
+    if not labels_have_header(file.head, id_at, label_at, lambda found: known([found]), unknown):
+        return False, []
+    if first[id_at].lower() in NODES or (id_at == 0 and is_index_name(first[0])):
+        return True, []
+    return True, [
+        f"the first line of {file.path.name} ({', '.join(first[:5])}) is read as the names of "
+        "the columns; if it is a label, use --no-header"
+    ]
+
+
+def _refuse_header_below(keys: Keys, labels: Any, known: Known) -> None:
+    """Refuse well-known names of columns in the middle of a file that was joined from several."""
+    for name in NODES:
+        for code in np.flatnonzero(pc.equal(pc.utf8_lower(keys.distinct), name).to_numpy(False)):
+            row = int(np.argmax(keys.codes == code))
+            label = labels[row].as_py()
+            if label.lower() in LABELS and not known([keys.id_of(row)]):
+                raise refuse_header_below(keys.place(row), [keys.id_of(row), label])
