@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 
-__all__ = ["warn_caller"]
+__all__ = ["is_called_by", "warn_caller"]
 
 _PACKAGE = __name__.partition(".")[0]
 
@@ -18,6 +18,16 @@ def warn_caller(text: str, category: type[Warning] = UserWarning) -> None:
         frame = frame.f_back
         level += 1
     warnings.warn(text, category, stacklevel=level)
+
+
+def is_called_by(package: str) -> bool:
+    """Tell whether a module of this package is among the callers."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if f"{frame.f_globals.get('__name__')}.".startswith(f"{package}."):
+            return True
+    return False
 
 
 def _is_inside(module: str | None) -> bool:

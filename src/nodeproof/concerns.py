@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from nodeproof.callers import warn_caller
+from nodeproof.callers import is_called_by, warn_caller
+from nodeproof.errors import InputError
 from nodeproof.solvers import Result, Status
 from nodeproof.solvers.block import says_nothing
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
 
-__all__ = ["warn_of_missing_links", "warn_of_outcome"]
+__all__ = ["naming_our_search", "warn_of_missing_links", "warn_of_outcome"]
+
+
+@contextmanager
+def naming_our_search(graph: Any) -> Iterator[None]:
+    """Where scikit-learn's cross-validation has cut a graph, say in the error what to use."""
+    try:
+        yield
+    except InputError as error:
+        if graph is None or not is_called_by("sklearn.model_selection"):
+            raise
+        raise InputError(
+            f"{error}. scikit-learn's cross-validation cuts rows, and so the graph: use "
+            "cross_validate or GridSearch of nodeproof.model_selection, which hide labels and keep "
+            "the graph whole"
+        ) from error
 
 
 def warn_of_missing_links(clf: NodeClassifier, n_new: int) -> None:

@@ -30,11 +30,12 @@ from nodeproof.choices import (
     choose_solver,
     choose_weights,
 )
-from nodeproof.concerns import warn_of_missing_links, warn_of_outcome
+from nodeproof.concerns import naming_our_search, warn_of_missing_links, warn_of_outcome
 from nodeproof.counting import FEWEST
 from nodeproof.errors import InputError
 from nodeproof.evidence import find_suspects, source_shares
 from nodeproof.graph import Graph
+from nodeproof.graph_readers import is_table
 from nodeproof.inductive import Kept, check_parts, judge_new_nodes
 from nodeproof.inputs import (
     EncodedLabels,
@@ -53,10 +54,11 @@ from nodeproof.interop.columns import check_columns
 from nodeproof.interop.unpacking import unpack
 from nodeproof.logs import level_of, logger, reporter, shown
 from nodeproof.merging import Family
-from nodeproof.node_names import keep_names
+from nodeproof.node_names import keep_names, names_of_rows
 from nodeproof.problem import Problem
 from nodeproof.querying import most_telling, most_uncertain
 from nodeproof.resources import check_rows, needs_of
+from nodeproof.scoring import accuracy_of
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import BlockCADO, ConvexResult, Result, Status
 from nodeproof.solvers.align import align_with_labels
@@ -271,14 +273,15 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _fit(self, X: Any, y: Any, graph: Any, validation: Any, checkpoint: Any) -> None:
-        X, y, graph, names = unpack(X, y, graph)
         if X is None and y is None and graph is None:
             raise InputError("fit needs features, labels or a graph: X, y and graph are all None")
-        X = self._check_features(X, reset=True)
-        labels = y if isinstance(y, EncodedLabels) else encode_labels(y, self.n_classes)
-        n = X.shape[0] if X is not None else labels.n_nodes
-        network = None if graph is None else Graph(graph, self.null_model, n)
-        check_sizes(X, labels, network)
+        with naming_our_search(graph):
+            X, y, graph, names = unpack(X, y, graph)
+            X = self._check_features(X, reset=True)
+            labels = y if isinstance(y, EncodedLabels) else encode_labels(y, self.n_classes)
+            n = X.shape[0] if X is not None else labels.n_nodes
+            network = None if graph is None else Graph(graph, self.null_model, n)
+            check_sizes(X, labels, network)
         warn_of_typos(labels)
 
         choices: Choices = {}
@@ -435,7 +438,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             Their links to fitted nodes: a sparse matrix or array of shape (n_new, n); or pairs
             (new node, fitted node, perhaps the weight) as an array of shape (E, 2) or (E, 3), or
             as a table with the columns new, fitted and perhaps weight. Nodes are named by their
-            position in `X` and in `labels_`.
+            position in `X` and in `labels_`; in a table also by the index of `X` and by
+            `node_ids_`.
 
         Returns
         -------
@@ -458,16 +462,48 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         """
         return self._judge(X, graph)
 
+    def score(
+        self, X: Any = None, y: Any = None, sample_weight: Any = None, *, graph: Any = None
+    ) -> float:
+        """Return the accuracy: at the fitted nodes, ``score(y=y)``, or at new ones.
+
+        New nodes are given as to :meth:`predict`: ``score(X, y, graph=links)``, or ``score(X, y)``
+        for a model that was fitted without a graph.
+
+        Parameters
+        ----------
+        X, graph : optional
+            Features of new nodes and their links to fitted ones, ``graph=[]`` if they have none;
+            without either, the nodes that were fitted are judged.
+        y : array of shape (n or n_new,)
+            True labels. Nodes where they are unknown (−1, None, NaN) do not count; fitted nodes
+            whose label was given to `fit` do, unless it is made unknown here.
+        sample_weight : array of shape (n or n_new,), optional
+            Weights of the nodes.
+
+        Examples
+        --------
+        >>> from nodeproof import NodeClassifier
+        >>> from nodeproof.datasets import make_planted
+        >>> data = make_planted(cluster_size=50, p=0.4, random_state=0)
+        >>> clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+        >>> clf.score(y=data.y_true) == (clf.labels_ == data.y_true).mean()
+        True
+        """
+        check_is_fitted(self)
+        return accuracy_of(self, X, y, sample_weight, graph)
+
     def _judge(self, X: Any, graph: Any) -> NDArray[Any]:
         check_is_fitted(self)
         if X is None and graph is None:
             return self.proba_.copy()
         check_parts(self, X, graph)
+        names = names_of_rows(X, "X") if is_table(graph) else None
         if X is not None:
             X = self._check_features(X, reset=False)
             if graph is None and self.fitted_on_graph_:
                 warn_of_missing_links(self, X.shape[0])
-        return judge_new_nodes(self, X, graph)
+        return judge_new_nodes(self, X, graph, names)
 
     def query(
         self,

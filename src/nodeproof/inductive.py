@@ -22,6 +22,7 @@ from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.inputs import check_reach
 from nodeproof.new_links import check_links
+from nodeproof.node_names import Names
 from nodeproof.problem import Models, Problem
 from nodeproof.smoothing import Reduction, dense_rows
 from nodeproof.terms import NodeData, Softmax
@@ -237,7 +238,7 @@ class Kept:
         return cls(graph, softmax, scale)
 
 
-def judge_new_nodes(clf: NodeClassifier, X: Any, graph: Any) -> Array:
+def judge_new_nodes(clf: NodeClassifier, X: Any, graph: Any, names: Names = None) -> Array:
     """Return the class probabilities of new nodes, shape (n_new, K).
 
     Parameters
@@ -248,11 +249,16 @@ def judge_new_nodes(clf: NodeClassifier, X: Any, graph: Any) -> Array:
         Features, checked.
     graph : object or None
         Links to the fitted nodes, as :func:`nodeproof.new_links.check_links` takes them.
+    names : ndarray of shape (n_new,), range or None
+        What the new nodes are called.
     """
     kept, n_fitted = clf._kept, len(clf.proba_)
     n_new = None if X is None else X.shape[0]
     unit = 1.0 if kept.graph is None else kept.graph.unit
-    links = check_links([] if graph is None else graph, n_new, n_fitted, unit)
+    fitted = getattr(clf, "node_ids_", None)
+    links = check_links(
+        [] if graph is None else graph, n_new, n_fitted, unit, new=names, fitted=fitted
+    )
     scores = clf.models_.log_prior - _feature_costs(clf, X, links / unit)
     if clf.models_.affinity is not None and links.nnz:
         assert kept.graph is not None

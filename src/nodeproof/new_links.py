@@ -19,6 +19,7 @@ from nodeproof.graph_readers import (
     read_weights,
 )
 from nodeproof.memory import check_free
+from nodeproof.node_names import Names, as_keys, find_positions
 from nodeproof.tensors import as_array, plain, without_hidden
 
 __all__ = ["check_links", "links_from_pairs"]
@@ -31,7 +32,15 @@ _WEIGHT_NAMES = ("weight", "w")
 _NODE_BYTES = 100.0
 
 
-def check_links(graph: Any, n_new: int | None, n_fitted: int, unit: float = 1.0) -> sp.csr_array:
+def check_links(
+    graph: Any,
+    n_new: int | None,
+    n_fitted: int,
+    unit: float = 1.0,
+    *,
+    new: Names = None,
+    fitted: Names = None,
+) -> sp.csr_array:
     """Return the links as a CSR array without duplicates or zeros.
 
     Parameters
@@ -47,6 +56,8 @@ def check_links(graph: Any, n_new: int | None, n_fitted: int, unit: float = 1.0)
         Number of fitted nodes.
     unit : float
         Weight of pairs that come without one: that of a mean link of the fitted graph.
+    new, fitted : ndarray of shape (n_new,) and (n_fitted,), optional
+        What the nodes are called, for tables that have names.
 
     Returns
     -------
@@ -65,7 +76,9 @@ def check_links(graph: Any, n_new: int | None, n_fitted: int, unit: float = 1.0)
             _refuse_shape(graph.shape, n_new, n_fitted)
         return _check_matrix(sp.csr_array(graph), n_new, n_fitted)
     if is_table(graph):
-        return links_from_pairs(*_columns(graph), n_new=n_new, n_fitted=n_fitted, unit=unit)
+        ends, weight = _columns(graph)
+        first, second = _find(ends[0], new, "new"), _find(ends[1], fitted, "fitted")
+        return links_from_pairs(first, second, weight, n_new=n_new, n_fitted=n_fitted, unit=unit)
     array = as_array(graph, "the links of new nodes")
     if array.size == 0 and array.ndim < 2:
         array = np.empty((0, 2), dtype=np.int64)
@@ -159,8 +172,25 @@ def _positions(ends: NDArray[Any], name: str) -> NDArray[np.int64]:
     return ends.astype(np.int64)
 
 
-def _columns(table: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
-    """Return the new nodes, the fitted nodes and perhaps the weights of a table."""
+def _find(ends: NDArray[Any], names: Names, part: str) -> NDArray[Any]:
+    """Return the positions of nodes that a table calls by name; positions as they are."""
+    if not isinstance(names, np.ndarray):
+        return ends
+    if ends.dtype.kind not in "iu":
+        return find_positions(as_keys(ends), names, part)
+    if names.dtype.kind in "if":
+        raise InputError(
+            f"the {part} nodes are called by numbers other than 0, 1, 2, …, so a table of links "
+            "between numbers could mean these or positions: give positions as an array of shape "
+            "(E, 2)"
+        )
+    return ends
+
+
+def _columns(
+    table: Any,
+) -> tuple[tuple[NDArray[Any], NDArray[Any]], NDArray[Any] | None]:
+    """Return the new and the fitted ends, and perhaps the weights, of a table."""
     names = column_names(table)
     new, fitted, weight = (
         next((name for name in names if str(name).lower() in known), None)
@@ -172,7 +202,7 @@ def _columns(table: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | Non
             f"{list_columns(names)}: rename them"
         )
     weights = None if weight is None else read_weights(table[weight], weight)
-    return read_ends(table[new], new), read_ends(table[fitted], fitted), weights
+    return (read_ends(table[new], new), read_ends(table[fitted], fitted)), weights
 
 
 def _refuse_shape(shape: tuple[int, ...], n_new: int | None, n_fitted: int) -> None:

@@ -9,6 +9,7 @@ position, and a default index (0, 1, 2, …) counts as none.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +34,7 @@ __all__ = [
     "align_graph",
     "align_rows",
     "are_usable",
+    "as_keys",
     "as_names",
     "check_positions",
     "find_order",
@@ -334,6 +336,14 @@ def find_positions(ends: NDArray[Any], names: NDArray[Any], column: str) -> NDAr
             f"{len(names)} nodes"
         )
     return found
+
+
+def as_keys(ends: NDArray[Any]) -> NDArray[Any]:
+    """Return a column of names: text as such, dates as an index has them."""
+    if ends.dtype.kind == "M":
+        ends = np.array(import_module("pandas").DatetimeIndex(ends).tolist(), dtype=object)
+    text = ends.dtype.kind in "UT" or all(isinstance(end, str) for end in ends.tolist())
+    return ends.astype(str) if text else ends
 
 
 def keep_names(clf: NodeClassifier, names: NDArray[Any] | None) -> None:

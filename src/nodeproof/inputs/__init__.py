@@ -6,6 +6,7 @@ from nodeproof.inputs.labels import (
     check_validation,
     encode_labels,
     encode_names,
+    encode_truth,
     warn_of_typos,
 )
 from nodeproof.inputs.settings import check_candidates, check_settings, check_sizes
@@ -21,6 +22,7 @@ __all__ = [
     "check_validation",
     "encode_labels",
     "encode_names",
+    "encode_truth",
     "warn_of_typos",
     "with_short_indices",
 ]

@@ -17,7 +17,14 @@ from nodeproof.memory import check_free
 from nodeproof.node_names import align_rows, find_order, names_of_rows
 from nodeproof.unknown import UNKNOWN
 
-__all__ = ["EncodedLabels", "check_validation", "encode_labels", "encode_names", "warn_of_typos"]
+__all__ = [
+    "EncodedLabels",
+    "check_validation",
+    "encode_labels",
+    "encode_names",
+    "encode_truth",
+    "warn_of_typos",
+]
 
 # So many names are compared with the others.
 _MOST_TYPOS = 20
@@ -105,6 +112,38 @@ def encode_names(
     known = bool(len(names))
     classes = names if known else np.empty(0, np.int64)
     return EncodedLabels(_extend(classes, n_classes), codes if known else None, len(codes), True)
+
+
+def encode_truth(y_true: Any, classes: NDArray[Any], part: str) -> NDArray[np.int64]:
+    """Return true labels as class numbers, shape (n,): −1 where unknown, K for any other class.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,)
+        As :func:`encode_labels` takes labels.
+    classes : ndarray of shape (K,)
+        The names of the classes.
+    part : str
+        What the labels are called in an error.
+    """
+    truth = encode_labels(y_true, None)
+    assert truth.n_nodes is not None
+    if truth.codes is None:
+        return np.full(truth.n_nodes, -1, dtype=np.int64)
+    K = len(classes)
+    places = {name: code for code, name in enumerate(classes.tolist())}
+    known = np.array([*(places.get(name, K) for name in truth.classes.tolist()), -1])
+    if (known[:-1] == K).all():
+        raise InputError(
+            f"no label of {part} is one of the classes: it has {_examples(truth.classes)}, the "
+            f"classes are {_examples(classes)}"
+        )
+    return np.asarray(known[truth.codes])
+
+
+def _examples(names: NDArray[Any], most: int = 3) -> str:
+    shown = ", ".join(map(repr, names[:most].tolist()))
+    return shown + (", …" if len(names) > most else "")
 
 
 def check_validation(

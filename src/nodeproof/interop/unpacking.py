@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from nodeproof.node_names import (
     Names,
     align_rows,
     are_usable,
+    as_keys,
     as_names,
     check_positions,
     find_order,
@@ -177,7 +177,7 @@ def _name_links(table: Any, rows: Names, labels: Names, no_X: bool, no_y: bool) 
                 "for positions, or nodeproof.interop.from_tables for names"
             )
         return table
-    source, target = _as_keys(source), _as_keys(target)
+    source, target = as_keys(source), as_keys(target)
     if names is None:
         if not (no_X and no_y and source.dtype.kind == target.dtype.kind == "U"):
             return table  # refused where it is read
@@ -185,14 +185,6 @@ def _name_links(table: Any, rows: Names, labels: Names, no_X: bool, no_y: bool) 
     elif names is labels and no_X:
         names = _all_nodes(labels, source, target)
     return link_names(source, target, weight, names)
-
-
-def _as_keys(ends: NDArray[Any]) -> NDArray[Any]:
-    """Return a column of names: text as such, dates as an index has them."""
-    if ends.dtype.kind == "M":
-        ends = np.array(import_module("pandas").DatetimeIndex(ends).tolist(), dtype=object)
-    text = ends.dtype.kind in "UT" or all(isinstance(end, str) for end in ends.tolist())
-    return ends.astype(str) if text else ends
 
 
 def _all_nodes(labels: NDArray[Any], source: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:

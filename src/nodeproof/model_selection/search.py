@@ -168,6 +168,12 @@ class GridSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Return the probabilities of the best classifier."""
         return np.asarray(self._best().predict_proba(X, graph=graph))
 
+    def score(
+        self, X: Any = None, y: Any = None, sample_weight: Any = None, *, graph: Any = None
+    ) -> float:
+        """Return the accuracy of the best classifier, as :meth:`NodeClassifier.score` does."""
+        return float(self._best().score(X, y, sample_weight, graph=graph))
+
     @property
     def labels_(self) -> NDArray[Any]:
         """The class of every node, shape (n,), by the best classifier."""

@@ -8,12 +8,11 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nodeproof import __version__
 from nodeproof.certificate.verifying import percent as rounded_up
 from nodeproof.errors import InputError
-from nodeproof.inputs import encode_labels
+from nodeproof.inputs import encode_truth
 from nodeproof.node_names import align_rows
 from nodeproof.report.subject import Subject
 from nodeproof.report.wording import accuracy, percent
@@ -55,20 +54,10 @@ def judged_nodes(subject: Subject, y_true: Any) -> Blind:
     if y_true is None:
         return Blind(findings.judged, findings.told, findings.blind, findings.noise)
     fitted = getattr(clf, "node_ids_", range(subject.n))
-    truth = encode_labels(align_rows(y_true, fitted, "y_true", "the fit"), None)
-    if truth.n_nodes != subject.n:
-        raise InputError(f"y_true has {truth.n_nodes} entries for {subject.n} nodes")
+    codes = encode_truth(align_rows(y_true, fitted, "y_true", "the fit"), clf.classes_, "y_true")
+    if len(codes) != subject.n:
+        raise InputError(f"y_true has {len(codes)} entries for {subject.n} nodes")
     subject.judged_by = "truth"
-    names = {name: code for code, name in enumerate(clf.classes_.tolist())}
-    codes = np.full(subject.n, -1)
-    if truth.codes is not None:
-        known = np.array([names.get(name, subject.K) for name in truth.classes.tolist()] + [-1])
-        if (known[:-1] == subject.K).all():
-            raise InputError(
-                f"no label of y_true is one of the classes: it has {_examples(truth.classes)}, "
-                f"the classes are {_examples(clf.classes_)}"
-            )
-        codes = known[truth.codes]
     if clf._given is not None:
         codes[clf._given >= 0] = -1
     nodes = np.flatnonzero(codes >= 0)
@@ -76,11 +65,6 @@ def judged_nodes(subject: Subject, y_true: Any) -> Blind:
     if (codes == subject.K).any():
         proba = np.pad(proba, ((0, 0), (0, 1)))
     return Blind(nodes, codes[nodes], proba, 0.0)
-
-
-def _examples(names: NDArray[Any], most: int = 3) -> str:
-    shown = ", ".join(map(repr, names[:most].tolist()))
-    return shown + (", …" if len(names) > most else "")
 
 
 def tiles(subject: Subject, certificate: Certificate | None) -> list[dict[str, str]]:
