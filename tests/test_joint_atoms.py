@@ -337,6 +337,23 @@ def test_cogent_comes_closer_with_every_step_and_goes_on_from_where_it_was(model
     assert distance(again.point(), point) == pytest.approx(apart[-1], rel=1e-3)
 
 
+def test_models_that_meet_keep_the_weights_of_all():
+    """Where Θ has corners, models slide into the same one."""
+    models_set = Product([Box(np.zeros(2), np.ones(2))])
+    cogent = Cogent(JointAtoms(5, models_set), radius=5.0)
+    rng = np.random.default_rng(0)
+    L = rng.normal(size=(5, 5))
+    cogent.project(L + L.T, rng.normal(size=(5, 2)), n_forward=3)
+    assert len(cogent.models) >= 2
+    cogent.models[:] = 1.0
+    before = cogent.point()
+    cogent._add(np.zeros((5, 0)), np.zeros((0, 2)))
+    assert len(cogent.models) == 1
+    np.testing.assert_allclose(cogent.Q[0].T @ cogent.Q[0], np.eye(cogent.Q.shape[2]), atol=1e-12)
+    for here, was in zip(cogent.point(), before, strict=True):
+        np.testing.assert_allclose(here, was, atol=1e-7)
+
+
 @pytest.mark.parametrize("models_set", [EXACT[2], ALTERNATED[0], ALTERNATED[1]], ids=repr)
 def test_cogents_decomposition_is_its_point(models_set):
     cogent = Cogent(JointAtoms(5, models_set), radius=5.0)

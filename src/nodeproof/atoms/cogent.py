@@ -147,15 +147,18 @@ class Cogent:
             self.models = self.atoms.models_set.project(self.models - step * shares.T @ apart)
 
     def _add(self, E: Array, models: Array) -> None:
-        """Take in further embeddings, each with those that share its model."""
+        """Take in further embeddings, each with those that share its model.
+
+        Models may have slid to the same point of Θ: their embeddings and weights are joined.
+        """
         every, inverse = np.unique(np.vstack([self.models, models]), axis=0, return_inverse=True)
         n, old = len(E), len(self.models)
         bases = []
         for k in range(len(every)):
-            fresh = E[:, inverse[old:] == k]
             of = np.flatnonzero(inverse[:old] == k)
             known = self.Q[of[0]] if len(of) else np.zeros((n, 0))
             known = known[:, (known != 0).any(axis=0)]
+            fresh = np.hstack([*self.Q[of[1:]], E[:, inverse[old:] == k]])
             fresh = fresh - known @ (known.T @ fresh)
             fresh = fresh - known @ (known.T @ fresh)
             vectors, lengths, _ = np.linalg.svd(fresh, full_matrices=False)
@@ -168,6 +171,9 @@ class Cogent:
             of = np.flatnonzero(inverse[:old] == k)
             if len(of):
                 S[k, :r, :r] = self.S[of[0], :r, :r]
+            for other in of[1:]:
+                turned = Q[k].T @ self.Q[other]
+                S[k] += turned @ self.S[other] @ turned.T
         self.models, self.Q, self.S = every, Q, S
 
     def _refit(self, L: Array, theta: Array) -> None:
