@@ -288,9 +288,16 @@ def test_links_and_labels_are_certified_together_with_a_sum_of_norms(name):
 
 
 def test_flows_that_are_scaled_alike_leave_a_gap_where_optimised_ones_do_not():
-    for seed in (2, 10, 18, 22):
-        problem, z = random_problem(seed), labellings(seed)[1]
-        assert not certify_program(problem, z, "multiplicative").certified
+    """Without links many labellings are optimal, so that these are written down, not searched."""
+    optimal = {
+        2: [0, 1, 1, 0, 1, 1, 0, 1, 1],
+        10: [0, 1, 2, 0, 1, 1, 0, 1, 1],
+        18: [0, 1, 1, 1, 1, 1, 1, 1, 1, 1],
+        22: [0, 1, 0, 1, 1, 1, 0, 1, 1],
+    }
+    for seed, z in optimal.items():
+        problem = random_problem(seed)
+        assert certify_program(problem, z, "multiplicative").gap > 0.05
         certificate = certify_program(problem, z, "optimised")
         assert certificate.certified
         assert not failing(certificate)
