@@ -10,7 +10,7 @@ FUZZ   := .venv-fuzz
 FUZZ_SECONDS ?= 600
 AUDIT  := .venv-audit
 
-.PHONY: venv demo test test-slow test-lowest lint audit bench bench-peers fuzz docs clean
+.PHONY: venv demo test test-numeric test-slow test-lowest lint audit bench bench-peers fuzz docs clean
 
 venv: $(VENV)/.installed
 
@@ -26,6 +26,10 @@ demo: venv
 
 test: lint
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+# The numeric tests with the instructions of other CPUs, as far as this one has them.
+test-numeric: venv
+	$(BIN)/python tools/every_cpu.py -q -n auto --dist loadfile
 
 test-slow: venv
 	$(BIN)/python -m pytest -m slow

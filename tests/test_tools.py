@@ -1,4 +1,4 @@
-"""The tools that pin the oldest versions and look for vulnerable ones."""
+"""The tools that pin the oldest versions, look for vulnerable ones and test for other CPUs."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def tool(name: str) -> ModuleType:
 
 lowest = tool("lowest").lowest
 audit = tool("audit")
+every_cpu = tool("every_cpu")
 
 
 def project(*dependencies: str, **extras: list[str]) -> dict:
@@ -108,3 +109,40 @@ def test_an_audit_says_what_it_found_or_that_it_could_not(
     printed = capsys.readouterr().out
     assert all(word in printed for word in words)
     assert audit.main(["site-packages", "--unreachable-ok"]) == (0 if code == 3 else code)
+
+
+def test_core_types_that_cannot_be_run_are_skipped_with_a_word(monkeypatch):
+    taken = {"Sandybridge": {"Sandybridge"}, "Haswell": {"Haswell", "Zen"}, "Zen": set()}
+    monkeypatch.setattr(every_cpu, "kernels", taken.get)
+    found = dict(every_cpu.targets())
+    assert found["Sandybridge"] == {"OPENBLAS_CORETYPE": "Sandybridge"}
+    assert "Haswell and Zen" in found["Haswell"]
+    assert "lacks its instructions" in found["SkylakeX"]
+    assert "nothing" in found["Zen"]
+    assert found["generic numba"] == {"NUMBA_CPU_NAME": "generic"}
+
+
+def test_a_core_type_is_probed_by_using_it(monkeypatch):
+    assert every_cpu.kernels("") is not None  # whatever this CPU has by itself
+    monkeypatch.setattr(every_cpu, "PROBE", "import os; os.abort()")
+    assert every_cpu.kernels("") is None
+    monkeypatch.setattr(every_cpu, "PROBE", "import no_such_module")
+    with pytest.raises(SystemExit, match="no_such_module"):
+        every_cpu.kernels("")
+
+
+def test_every_target_is_run_though_one_has_failed(monkeypatch, capsys):
+    ways = [("a", {"X": "1"}), ("b", "lacking"), ("c", {"X": "2"})]
+    monkeypatch.setattr(every_cpu, "targets", lambda: iter(ways))
+    ran = []
+
+    def run(command, env):
+        ran.append((command[-1], env["X"]))
+        return SimpleNamespace(returncode=int(env["X"] == "1"))
+
+    monkeypatch.setattr(every_cpu.subprocess, "run", run)
+    assert every_cpu.main(["-q"]) == 1
+    assert ran == [("-q", "1"), ("-q", "2")]
+    printed = capsys.readouterr().out
+    for word in ("a: failed", "b: skipped: lacking", "c: passed"):
+        assert word in printed
