@@ -15,6 +15,8 @@ import pytest
 from nodeproof.errors import InputError
 from nodeproof.io import atomic_folder, atomic_path
 
+pytestmark = pytest.mark.numeric
+
 
 def listing(folder: Path) -> list[str]:
     return sorted(found.relative_to(folder).as_posix() for found in folder.rglob("*"))

@@ -14,6 +14,8 @@ from nodeproof.errors import InputError
 from nodeproof.metrics import matched_accuracy
 from nodeproof.terms import Covariance, NodeData
 
+pytestmark = pytest.mark.numeric
+
 # Spectral clustering. ------------------------------------------------------------------
 
 

@@ -20,6 +20,8 @@ from nodeproof.solvers.marginals import marginals
 from nodeproof.solvers.starts import STARTS, choose_starts
 from nodeproof.terms import Covariance, Labels, NodeData
 
+pytestmark = pytest.mark.numeric
+
 
 def make_problem(data: datasets.Planted, sources: str = "GFL", **settings) -> Problem:
     K = data.params["n_clusters"]

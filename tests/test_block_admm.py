@@ -14,7 +14,7 @@ from nodeproof.solvers import BlockADMM, Status
 from nodeproof.solvers.admm import Blocks
 from nodeproof.solvers.bounds import tighten
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 
 PROBLEMS = [
     small_problem(),

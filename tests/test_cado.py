@@ -13,6 +13,8 @@ from nodeproof.sets import Simplex
 from nodeproof.solvers import CADO, BlockCADO, Status
 from nodeproof.terms import Covariance, Labels, NodeData
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.fixture(scope="module")
 def data():

@@ -12,7 +12,7 @@ from nodeproof.solvers.cano import _State
 from nodeproof.solvers.models_step import ModelsStep, nearest_models
 from nodeproof.son import sum_of_norms
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 
 PROBLEMS = [
     (small_problem(), {}),

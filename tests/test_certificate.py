@@ -25,7 +25,7 @@ from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.terms import Labels, NodeData
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 
 
 @pytest.fixture(scope="module")

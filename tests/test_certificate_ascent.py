@@ -11,6 +11,8 @@ from nodeproof.certificate.ascent import Ascent
 from nodeproof.certificate.dual import Factors
 from nodeproof.certificate.families import FAMILIES
 
+pytestmark = pytest.mark.numeric
+
 H = 1e-6
 
 

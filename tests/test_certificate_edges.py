@@ -23,7 +23,7 @@ from nodeproof.datasets import make_planted
 from nodeproof.graph import Graph
 from nodeproof.terms import Covariance, Gaussian, Labels, NodeData
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from nodeproof.certificate.instance import Instance
 from nodeproof.certificate.judging import judge
 from nodeproof.certificate.rounding import UNIT, dot_exact, relative_error, total_down, total_up
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 
 
 # Closed forms. --------------------------------------------------------------------------

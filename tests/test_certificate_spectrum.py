@@ -17,7 +17,7 @@ from nodeproof.certificate.spectrum import (
     least_lanczos,
 )
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 
 FORMS = ["none", "factors", "one", "each"]
 

@@ -13,7 +13,7 @@ from nodeproof.terms.base import Term
 WEIGHTS = (1.0, 2.5, 13.0)
 SONS = (0.0, 1e-3, 1e-2, 0.05, 0.2, 1.0, 10.0)
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 
 
 def draw(seed: int, kinds: tuple[type[Term], ...], son: float | None = None):

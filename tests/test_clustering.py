@@ -14,6 +14,8 @@ from nodeproof.program import Program
 from nodeproof.sets import Similarities
 from nodeproof.solvers import Status
 
+pytestmark = pytest.mark.numeric
+
 # Equations (1), (2) and (3), and the linear loss with the norm of (1).
 FORMS = [
     {"loss": "absolute"},

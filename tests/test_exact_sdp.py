@@ -12,6 +12,8 @@ from nodeproof.graph import Graph
 from nodeproof.program import Program
 from nodeproof.solvers import BlockADMM, ExactSDP, Status, sdp
 
+pytestmark = pytest.mark.numeric
+
 cp = pytest.importorskip("cvxpy")
 
 BACKENDS = ("clarabel", "scs")

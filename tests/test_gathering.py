@@ -9,6 +9,8 @@ import scipy.sparse as sp
 from nodeproof import kernels
 from nodeproof.graph import Graph
 
+pytestmark = pytest.mark.numeric
+
 CLASSES = [1, 2, 3, 4, 5, 7, 8, 9, 10, 15, 16, 17, 23, 24, 25, 31, 32, 33, 40, 100]
 
 

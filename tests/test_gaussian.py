@@ -10,6 +10,8 @@ from nodeproof.errors import InputError
 from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Covariance, Gaussian, Labels, NodeData, gaussian
 
+pytestmark = pytest.mark.numeric
+
 K = 3
 KINDS = ["diagonal", "shared", "full"]
 

@@ -17,6 +17,8 @@ from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 
+pytestmark = pytest.mark.numeric
+
 NULL_MODELS = ["uniform", "degree"]
 
 both_nulls = pytest.mark.parametrize("null_model", NULL_MODELS)

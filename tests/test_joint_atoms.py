@@ -12,7 +12,7 @@ from nodeproof.atoms.joint import _proven
 from nodeproof.errors import InputError
 from nodeproof.sets import Box, Product, Simplex, SpectralBox
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 
 BOX = SpectralBox(0.3, 2.0, dim=2)
 

@@ -13,6 +13,8 @@ from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.solvers import BlockADMM, BlockCADO, Status
 
+pytestmark = pytest.mark.numeric
+
 
 def price(B, costs, z):
     return -B[np.equal.outer(z, z)].sum() + costs[np.arange(len(z)), z].sum()

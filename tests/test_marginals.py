@@ -18,6 +18,8 @@ from nodeproof.solvers.marginals import affordable, marginals
 from nodeproof.terms import NodeData, Term
 from nodeproof.terms.base import Array
 
+pytestmark = pytest.mark.numeric
+
 
 class GivenCosts(Term):
     """A term whose costs are given outright."""

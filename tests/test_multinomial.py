@@ -11,6 +11,8 @@ from nodeproof.sets import Simplex
 from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Covariance, Labels, Multinomial, NodeData
 
+pytestmark = pytest.mark.numeric
+
 K = 3
 
 

@@ -21,6 +21,8 @@ from nodeproof.son import sum_of_norms
 from nodeproof.terms import Labels, NodeData
 from nodeproof.theory import counterexample
 
+pytestmark = pytest.mark.numeric
+
 # Theorem 3.6, part 1. ---------------------------------------------------------------------
 
 

@@ -12,6 +12,8 @@ from nodeproof.graph import Graph
 from nodeproof.problem import PAPER_WEIGHTS, Models
 from nodeproof.terms import Covariance, Labels, NodeData
 
+pytestmark = pytest.mark.numeric
+
 K = 3
 NULL_MODELS = ["uniform", "degree"]
 

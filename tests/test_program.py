@@ -28,7 +28,7 @@ from nodeproof.program import (
 from nodeproof.son import Pairs, sum_of_norms
 from nodeproof.terms import Covariance, Labels, NodeData
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 
 K = 3
 SOURCES = ["G", "L", "F", "GL", "GF", "FL", "GFL"]

@@ -20,7 +20,7 @@ from nodeproof.solvers import CANO, BlockADMM, BlockCADO, ExactSDP, Status
 from nodeproof.terms import Covariance, NodeData
 from test_paper_slips import CLUSTER, balanced_problem
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 
 SEEDS = range(24)
 BALANCED = 2 * CLUSTER

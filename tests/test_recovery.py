@@ -16,6 +16,8 @@ from nodeproof.errors import InputError
 from nodeproof.sets import Simplex, SpectralBox
 from nodeproof.theory.concave import maximise
 
+pytestmark = pytest.mark.numeric
+
 # The exponents. ---------------------------------------------------------------------------
 
 

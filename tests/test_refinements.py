@@ -14,6 +14,8 @@ from nodeproof.baselines.evidence import Evidence, Rule, bernoulli, least_square
 from nodeproof.datasets import make_planted
 from nodeproof.metrics import matched_accuracy
 
+pytestmark = pytest.mark.numeric
+
 REFINEMENTS = [baselines.ir_ls, baselines.ir_map, baselines.bregman_clustering]
 MAP = Rule(bernoulli, proportions=True)
 RULES = {

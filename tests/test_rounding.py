@@ -10,7 +10,7 @@ from nodeproof.metrics import matched_accuracy
 from nodeproof.program import Decomposition, Program
 from nodeproof.solvers.rounding import _at_most, _candidates, _grow, round_point
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 
 
 def graph_of(z) -> Problem:

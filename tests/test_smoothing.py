@@ -10,6 +10,8 @@ from nodeproof import smoothing, threads
 from nodeproof.graph import Graph
 from nodeproof.smoothing import Reduction, Smoothing
 
+pytestmark = pytest.mark.numeric
+
 
 def draw_counts(n=30, m=12, seed=0):
     """Return sparse counts; the last row has none."""

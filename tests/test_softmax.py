@@ -20,7 +20,7 @@ from nodeproof.terms import Labels, NodeData, Softmax
 
 K = 3
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from nodeproof.terms import Covariance, Gaussian, Labels, NodeData
 K = 3
 SON = 0.002
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 
 
 def build(data, n_classes=K, son=SON, null_model="uniform", kinds=(Covariance, Labels), t=0.25):

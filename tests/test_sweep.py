@@ -14,6 +14,8 @@ from nodeproof.solvers import sweep
 from nodeproof.solvers.sweep import Sweeper, count_batches
 from nodeproof.terms import Covariance, Labels, NodeData
 
+pytestmark = pytest.mark.numeric
+
 K = 3
 
 

@@ -22,7 +22,7 @@ from nodeproof.terms import Covariance, Labels, NodeData
 from nodeproof.theory import centred, models
 from nodeproof.theory.example import Prices
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 
 GRAPH_ONLY = (1.0, 0.0, 0.0)
 

@@ -21,6 +21,8 @@ from nodeproof.atoms import (
 from nodeproof.errors import InputError
 from nodeproof.sets import Simplex
 
+pytestmark = pytest.mark.numeric
+
 ATOMS = [
     SignedBasis(1),
     SignedBasis(6),

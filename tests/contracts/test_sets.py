@@ -10,6 +10,8 @@ from nodeproof import sets
 from nodeproof.errors import InputError
 from nodeproof.sets import Box, ConvexSet, Product, Similarities, Simplex, SpectralBox
 
+pytestmark = pytest.mark.numeric
+
 SETS = [
     Box([-1.0, 0.0, 0.5, 2.0], [1.0, 0.1, 0.5, 7.0]),
     Box([[0.0, -2.0], [0.3, -1.0]], [[1.0, 2.0], [0.3, -0.5]]),

@@ -23,7 +23,7 @@ from nodeproof.solvers import (
 )
 from nodeproof.terms import Covariance, Labels, NodeData
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 
 K, N = 2, 10
 

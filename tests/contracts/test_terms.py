@@ -38,7 +38,7 @@ MOST_PROBABLE = [term for term in TERMS if not isinstance(term, Softmax)]
 K = 3
 N_MEMBERS = 300
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 
 
 def draw_nodes(n: int, seed: int = 0) -> NodeData:
