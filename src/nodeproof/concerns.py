@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from nodeproof.callers import is_called_by, warn_caller
+from nodeproof.choices import most_certain
 from nodeproof.errors import InputError
 from nodeproof.solvers import Result, Status
 from nodeproof.solvers.block import says_nothing
@@ -53,13 +54,21 @@ def warn_of_missing_links(clf: NodeClassifier, n_new: int) -> None:
 
 
 def warn_of_outcome(clf: NodeClassifier, result: Result) -> None:
-    """Say so where a fit has not settled, tells nothing, or has left classes empty."""
+    """Say so where a fit has not settled, tells nothing, or has few classes or empty ones."""
     if result.status is Status.MAX_ITER:
         warn_caller(
             f"the fit {result.status} after {result.n_iter} sweeps without settling; raise "
             "max_iter or tol",
             ConvergenceWarning,
         )
+    if clf._given is not None and most_certain(clf.n_classes, clf._given) < 1:
+        m = int((clf._given >= 0).sum())
+        warn_caller(
+            f"{'the only label names' if m == 1 else f'all {m:,} labels name'} the class "
+            f"{clf.classes_[0]}, so every node gets it; if there are other classes, label nodes of "
+            "them too, or say how many classes there are"
+        )
+        return
     if says_nothing(clf.proba_, result.models, clf._given):
         warn_caller(
             "what was given does not tell the classes apart: the nodes without a label get "

@@ -29,6 +29,7 @@ from nodeproof.choices import (
     choose_probabilities,
     choose_solver,
     choose_weights,
+    most_certain,
 )
 from nodeproof.concerns import naming_our_search, warn_of_missing_links, warn_of_outcome
 from nodeproof.counting import FEWEST
@@ -132,7 +133,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
     labels_ : ndarray of shape (n,)
         The class of every node.
     proba_ : ndarray of shape (n, K), float32
-        Class probabilities of every node.
+        Class probabilities of every node. Where all of m labels name one class, and `n_classes`
+        is not given, it has no more than (m + 1)/(m + 2): the rest is for classes that nothing is
+        known of.
     classes_ : ndarray of shape (K,)
         Names of the classes, in the order of the columns of `proba_`.
     suspects_ : record array with the fields node, given, suggested, p_wrong
@@ -650,8 +653,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         choices: Choices,
     ) -> None:
         tuned = plan.tuned
+        most = most_certain(self.n_classes, labels.codes)
         proba = np.asarray(
-            choose_probabilities(problem, result, solver, tuned, choices), dtype=np.float32
+            choose_probabilities(problem, result, solver, tuned, most, choices), dtype=np.float32
         )
         codes = proba.argmax(axis=1)
         self.classes_ = labels.classes

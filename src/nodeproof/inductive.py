@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
 from nodeproof.affinity import Affinity
-from nodeproof.choices import choose_weights
+from nodeproof.choices import choose_weights, most_certain
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.inputs import check_reach
@@ -263,7 +263,9 @@ def judge_new_nodes(clf: NodeClassifier, X: Any, graph: Any, names: Names = None
     if clf.models_.affinity is not None and links.nnz:
         assert kept.graph is not None
         scores += kept.graph.evidence(links, clf.proba_, clf.models_.affinity)
-    return _probabilities(scores, getattr(clf.solver, "temperature", clf.temperature), kept.scale)
+    temperature = getattr(clf.solver, "temperature", clf.temperature)
+    rows = _probabilities(scores, temperature, kept.scale)
+    return rows if temperature == 0 else most_certain(clf.n_classes, clf._given) * rows
 
 
 def check_parts(clf: NodeClassifier, X: Any, graph: Any) -> None:

@@ -3,7 +3,7 @@
 from nodeproof.choices.base import Choices
 from nodeproof.choices.classes import choose_n_classes
 from nodeproof.choices.plans import Plan, choose_plan
-from nodeproof.choices.probabilities import choose_probabilities
+from nodeproof.choices.probabilities import choose_probabilities, most_certain
 from nodeproof.choices.settings import (
     CONVEX_SOLVERS,
     choose_null_model,
@@ -21,4 +21,5 @@ __all__ = [
     "choose_probabilities",
     "choose_solver",
     "choose_weights",
+    "most_certain",
 ]

@@ -115,7 +115,7 @@ def run_fit(
             clf.fit(given.X, given.labels, graph=given.graph, checkpoint=checkpoint)
     if not hasattr(clf, "labels_"):
         raise KeyboardInterrupt
-    if len(clf.classes_) == 1:
+    if len(clf.classes_) == 1 and clf._given is None:
         notes.append(f"there is only one class, {clf.classes_[0]}; give --classes K for more")
     if given.ids is not None:
         clf.node_ids_ = given.ids

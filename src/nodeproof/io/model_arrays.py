@@ -160,6 +160,8 @@ def check_values(arrays: Arrays) -> None:
     """Refuse numbers that no fit can have left."""
     proba, given = arrays["proba"], arrays["given"]
     sums = proba.sum(axis=1, dtype=np.float64)
+    if proba.shape[1] == 1:
+        sums = np.where((sums > 0) & (sums <= 1), 1.0, sums)  # of one class it may be less
     # NaN is not close to anything.
     if not ((proba >= 0).all() and (np.abs(sums - 1.0) <= _ROUNDING).all()):
         raise ValueError("its probabilities are not numbers from 0 to 1 that add up to 1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nodeproof.choices import most_certain
 from nodeproof.io.files import count_of
 from nodeproof.metrics import FEWEST_JUDGED, ReliabilityCurve
 
@@ -99,6 +100,11 @@ def reliability(found: ReliabilityCurve | None, judged: Blind, subject: Subject)
 
 def _verdict(found: ReliabilityCurve | None, judged: Blind, subject: Subject) -> str:
     if subject.K == 1 and found is None:
+        if most_certain(subject.clf.n_classes, subject.clf._given) < 1:
+            return (
+                "All labels name one class: nothing here tells whether there are others, and the "
+                "probabilities say no more than these labels do."
+            )
         return "There is one class only: nothing to be uncertain about."
     if subject.clf.temperature == 0:
         return "The fit was asked for hard assignments (temperature 0), not for probabilities."
