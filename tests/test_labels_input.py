@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from sklearn.exceptions import DataConversionWarning
 from nodeproof import NodeClassifier
 from nodeproof.errors import InputError
 from nodeproof.inputs import check_validation, encode_labels, encode_names, warn_of_typos
+from nodeproof.pyg_data import read_labels
 
 GRAPH = np.array([[0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0]])
 
@@ -268,3 +270,37 @@ def test_names_that_differ_by_white_space_are_asked_about():
     with pytest.warns(UserWarning, match="'a' and 'a ' differ by white space alone") as caught:
         warn_of_typos(encode_labels(["a", "a ", " b", "a", "a ", "c d"], None))
     assert len(caught) == 1
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64])
+@pytest.mark.parametrize(
+    "container", [np.asarray, pd.Series, pl.Series], ids=["array", "pandas", "polars"]
+)
+def test_what_unknown_becomes_in_an_unsigned_type_is_no_class(dtype, container):
+    wrapped = np.array([0, 1, -1, 1]).astype(dtype)
+    largest = int(wrapped[2])
+    with pytest.raises(InputError, match=rf"node 2 is {largest}, which is what -1 becomes in uint"):
+        encode_labels(container(wrapped), None)
+    repaired = np.where(wrapped == largest, -1, wrapped.astype(int))
+    assert encode_labels(repaired, None).codes.tolist() == [0, 1, -1, 1]
+    assert encode_labels(container(wrapped[:2]), None).classes.tolist() == [0, 1]
+
+
+def test_the_type_of_labels_is_seen_where_some_are_matched_by_name():
+    X = pd.DataFrame({"x": [0.0, 0.1, 1.0, 1.1]}, index=list("abcd"))
+    y = pd.Series(np.array([0, 1, 255], dtype=np.uint8), index=list("dab"))
+    with pytest.raises(InputError, match="node 1 is 255, which is what -1 becomes in uint8"):
+        NodeClassifier().fit(X, y)
+
+
+def test_what_unknown_becomes_in_an_unsigned_type_is_no_label_of_a_data():
+    data = SimpleNamespace(
+        edge_index=np.array([[0, 1], [2, 3]]),
+        num_nodes=4,
+        y=np.array([0, 1, 255, 255], dtype=np.uint8),
+        train_mask=np.array([True, True, True, False]),
+    )
+    with pytest.raises(InputError, match="node 2 is 255, which is what -1 becomes in uint8"):
+        read_labels(data)
+    data.train_mask[2] = False
+    assert read_labels(data).tolist() == [0, 1, -1, -1]

@@ -13,6 +13,7 @@ from nodeproof.callers import warn_caller
 from nodeproof.edges import from_edges
 from nodeproof.errors import InputError
 from nodeproof.tensors import as_array, plain
+from nodeproof.unknown import refuse_wrapped
 
 __all__ = [
     "count_nodes",
@@ -137,6 +138,7 @@ def read_labels(data: Any, mask: str = "train_mask", split: int | None = None) -
     labels = labels.ravel()
     if len(labels) != len(inside):
         raise InputError(f"{mask} has {len(inside)} entries, but y has {len(labels)}")
+    refuse_wrapped(labels[inside], np.flatnonzero(inside))
     if labels.dtype.kind in "bu":
         labels = labels.astype(np.int64)
     elif labels.dtype.kind in "UST":

@@ -1,11 +1,17 @@
-"""What stands for "no label" where labels are text."""
+"""What stands for "no label" where labels are text, or numbers of a type that has no −1."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["NO_LABEL", "UNKNOWN", "Unknown"]
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof.errors import InputError
+
+__all__ = ["NO_LABEL", "UNKNOWN", "Unknown", "refuse_wrapped"]
 
 #: texts that are never the name of a class, in arrays and in files: numpy and pandas write −1 and
 #: NaN so where they make text of them
@@ -50,3 +56,24 @@ class Unknown:
     def is_doubtful(self, text: str) -> bool:
         """Tell whether a text is taken for no label although it may well name a class."""
         return self.tokens is None and text.lower() in _WORDS
+
+
+def refuse_wrapped(values: NDArray[Any], nodes: NDArray[np.intp]) -> None:
+    """Refuse the largest label of an unsigned type, which −1 becomes there.
+
+    Parameters
+    ----------
+    values : ndarray of shape (known,)
+        Labels.
+    nodes : ndarray of shape (known,)
+        Whose they are.
+    """
+    if values.dtype.kind != "u":
+        return
+    largest = np.iinfo(values.dtype).max
+    if (values == largest).any():
+        raise InputError(
+            f"the label of node {nodes[(values == largest).argmax()]} is {largest}, which is what "
+            f"-1 becomes in {values.dtype}: where it means unknown give "
+            f"np.where(y == {largest}, -1, y.astype(int)), where it names a class y.astype(int)"
+        )

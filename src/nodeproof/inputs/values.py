@@ -15,7 +15,7 @@ from sklearn.utils.validation import column_or_1d
 from nodeproof.callers import warn_caller
 from nodeproof.errors import InputError
 from nodeproof.tensors import plain
-from nodeproof.unknown import NO_LABEL
+from nodeproof.unknown import NO_LABEL, refuse_wrapped
 
 __all__ = ["read_values"]
 
@@ -51,6 +51,7 @@ def read_values(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         values = _as_integers(values, nodes)
     if values.dtype.kind == "i" and (values < -1).any():
         _refuse_below(values, nodes)
+    refuse_wrapped(values, nodes)
     known = np.zeros(len(labels), dtype=bool)
     known[nodes] = True
     return values, known
