@@ -24,6 +24,7 @@ from nodeproof.io.growing import check_kept
 from nodeproof.io.kept_state import check_state
 from nodeproof.io.link_files import LinkFiles
 from nodeproof.io.link_opening import open_links
+from nodeproof.io.lookalikes import lookalikes_in_file
 from nodeproof.io.placing import Placing, find_placing, placed_links
 from nodeproof.io.regular import resolved
 from nodeproof.io.row_files import RowFiles
@@ -138,13 +139,17 @@ def convert(
             weight,
             lambda share: tell("columns", int(100 * share), 100),
         )
-        if note is not None:
-            for line in notes:
-                note(line)
+        say = note or _silent
+        for line in notes:
+            say(line)
         with WorkFolder(place, links.signature(), fresh) as work:
             check_state(place / "state.json", work.state)
             stages = _Stages(connection, links, work, limit, tell)
             placing = stages.find_ids()
+            if placing.ids == "text":
+                ids = place / "graph" / "ids.parquet"
+                for line in lookalikes_in_file(connection, ids, links.table.path.name):
+                    say(line)
             buckets = stages.share_out(placing, _bucket or _bucket_size(limit))
             rows = stages.sort(placing, buckets)
             _complete(work, placing, buckets, rows, links.n_links, out)
@@ -321,5 +326,5 @@ def _refuse_full_disk(folder: Path, needed: int) -> None:
         )
 
 
-def _silent(stage: str, done: int, total: int) -> None:
+def _silent(*_: Any) -> None:
     pass

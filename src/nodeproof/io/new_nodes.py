@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from nodeproof.errors import InputError
 from nodeproof.io.columns import Column
 from nodeproof.io.files import TableFile, count_of, file_kind
-from nodeproof.io.keys import one_node_set
+from nodeproof.io.keys import Keys, one_node_set
 from nodeproof.io.links import Links, read_links
+from nodeproof.io.lookalikes import check_lookalikes
+from nodeproof.io.names import as_texts
 from nodeproof.io.rows import FeatureRows, read_features, some
 from nodeproof.io.tables import open_table
 from nodeproof.new_links import links_from_pairs
@@ -96,6 +98,8 @@ def read_new_nodes(
     if not parts:
         raise InputError("there are no new nodes: give --features FILE, --edges FILE, or both")
     notes = [note for part in parts for note in part.notes]
+    model = Keys.of_texts(Path("the model"), as_texts(fitted), lambda row: "the model")
+    check_lookalikes([model, *(part.keys for part in parts)])
     ids, nodes = one_node_set([part.keys for part in parts])
     position = _positions(ids, fitted)
     fresh = position < 0

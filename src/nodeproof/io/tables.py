@@ -26,6 +26,7 @@ from nodeproof.io.keys import Keys, one_node_set
 from nodeproof.io.label_columns import drop_label_columns
 from nodeproof.io.label_rows import LabelRows, read_labels
 from nodeproof.io.links import Links, build_graph, read_links
+from nodeproof.io.lookalikes import check_lookalikes
 from nodeproof.io.parquet import ParquetFile
 from nodeproof.io.rows import FeatureRows, read_features, some
 from nodeproof.io.text import TextFile
@@ -159,6 +160,7 @@ def read_tables(
     notes = [note for part in (links, *rows) for note in part.notes]
 
     files = [links.keys, *(part.keys for part in rows)]
+    notes += check_lookalikes(files)
     ids, nodes = one_node_set(files)
     if isinstance(links, GraphArchive):
         graph = links.graph
