@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tracemalloc
 from contextlib import contextmanager
 
@@ -140,3 +142,85 @@ def test_nothing_of_a_graph_is_square(ring):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 100 * 2**20
+
+
+# How much there is. ---------------------------------------------------------------------
+
+MIB = 2**20
+
+
+def make_group(root, files, group):
+    """Write the files of a control group, or of what a container shows of it."""
+    folder = root / "sys/fs/cgroup" / group
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_text(f"{content}\n")
+
+
+def groups_of(root, lines):
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text("".join(f"{line}\n" for line in lines))
+
+
+def test_cached_files_of_a_container_are_not_in_use(tmp_path):
+    groups_of(tmp_path, ["0::/"])
+    usage = {"memory.max": 1000 * MIB, "memory.current": 900 * MIB}
+    stat = f"anon {100 * MIB}\nfile {800 * MIB}\ninactive_anon 0\ninactive_file {700 * MIB}"
+    make_group(tmp_path, usage | {"memory.stat": stat}, "")
+    assert list(memory._left_of_groups(tmp_path)) == [800 * MIB]
+
+
+def test_cached_files_of_an_older_container_are_not_in_use(tmp_path):
+    groups_of(tmp_path, ["5:cpu:/docker/1f", "4:memory:/docker/1f", "0::/"])
+    usage = {"memory.limit_in_bytes": 1000 * MIB, "memory.usage_in_bytes": 900 * MIB}
+    stat = f"inactive_file 0\ntotal_inactive_file {700 * MIB}"
+    # The group's own folder lies outside of what the container is shown.
+    make_group(tmp_path, usage | {"memory.stat": stat}, "memory")
+    assert list(memory._left_of_groups(tmp_path)) == [800 * MIB]
+
+
+def test_limits_of_all_groups_around_a_process_hold(tmp_path):
+    groups_of(tmp_path, ["0::/user/batch:1/job"])
+    make_group(tmp_path, {"memory.max": "max", "memory.current": 1}, "user/batch:1/job")
+    make_group(tmp_path, {"memory.max": 70 * MIB, "memory.current": 60 * MIB}, "user/batch:1")
+    make_group(tmp_path, {"memory.max": 90 * MIB, "memory.current": 85 * MIB}, "user")
+    make_group(tmp_path, {"memory.max": 2 * MIB, "memory.current": 2 * MIB}, "user/other")
+    assert list(memory._left_of_groups(tmp_path)) == [10 * MIB, 5 * MIB]
+
+
+def test_without_control_groups_or_limits_the_system_alone_tells(tmp_path):
+    assert list(memory._left_of_groups(tmp_path)) == []
+    groups_of(tmp_path, ["4:memory:/", "0::/"])
+    unlimited = {"memory.limit_in_bytes": 2**63 - 4096, "memory.usage_in_bytes": 5}
+    make_group(tmp_path, unlimited, "memory")
+    assert list(memory._left_of_groups(tmp_path)) == []
+
+
+def test_the_tightest_limit_counts(monkeypatch):
+    monkeypatch.setattr(memory, "_left_of_own", lambda: [5 * MIB])
+    monkeypatch.setattr(memory, "_left_of_groups", lambda: [7 * MIB, 6 * MIB])
+    assert memory.available_memory() == 5 * MIB
+    monkeypatch.setattr(memory, "_left_of_groups", lambda: [7 * MIB, -MIB])
+    assert memory.available_memory() == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to its limit")
+def test_a_limit_of_address_space_counts():
+    code = """
+import resource
+from nodeproof.memory import available_memory
+free = available_memory()
+import psutil
+limit = psutil.Process().memory_info().vms + 2**28
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+told = available_memory()
+print(told, bytearray(told // 2) is not None)
+try:
+    bytearray(told + 2**27)
+except MemoryError:
+    print("no more")
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    told, taken, more = run.stdout.split(maxsplit=2)
+    assert 0 < int(told) <= 2**28
+    assert (taken, more.strip()) == ("True", "no more")

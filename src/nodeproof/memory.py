@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
+
+import psutil
 
 from nodeproof.errors import InputError
 
 __all__ = ["available_memory", "check_free", "parse_size", "size_text"]
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]*)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
-# Where the system does not say how much there is.
-_GUESS = 4 * 2**30
+
+# Files of a control group, by the version of control groups: its limit, what it uses, and what its
+# statistics call pages of files that nobody has used for a while. A group uses these, too, but
+# they are dropped as soon as others are needed.
+_GROUP_FILES = (
+    ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
+    (
+        "sys/fs/cgroup/memory",
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        "total_inactive_file",
+    ),
+)
+# Groups of the first version that have no limit are listed with about 2⁶³ bytes.
+_UNLIMITED = 2**60
 
 
 def parse_size(size: int | str) -> int:
@@ -48,14 +63,13 @@ def size_text(n_bytes: float) -> str:
 
 
 def available_memory() -> int:
-    """Return how many bytes a program can take now without others having to give way."""
-    free = _free_of_system()
-    limit, used = (
-        _number(Path("/sys/fs/cgroup", name)) for name in ("memory.max", "memory.current")
-    )
-    if limit is not None and used is not None:
-        free = min(free, max(limit - used, 0))
-    return free
+    """Return how many bytes this process can take now.
+
+    That is what others need not give way for, what is left of the limits of the control groups that
+    the process is in (containers, batch systems), and of its own limit (``ulimit -v``).
+    """
+    of_system = psutil.virtual_memory().available
+    return max(0, min([of_system, *_left_of_groups(), *_left_of_own()]))
 
 
 def check_free(n_bytes: float, what: str, advice: str) -> None:
@@ -76,18 +90,43 @@ def check_free(n_bytes: float, what: str, advice: str) -> None:
         )
 
 
-def _free_of_system() -> int:
+def _left_of_own() -> Iterator[int]:
+    """Yield what is left of this process's limit of address space, if it has one."""
     try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return next(
-            1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")
-        )
-    except (OSError, StopIteration):
-        pass
+        import resource
+    except ImportError:  # Windows
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY:
+        yield limit - psutil.Process().memory_info().vms
+
+
+def _left_of_groups(root: Path = Path("/")) -> Iterator[int]:
+    """Yield what is left of the limit of each control group that this process is in.
+
+    Parameters
+    ----------
+    root : pathlib.Path
+        Where ``proc`` and ``sys`` lie.
+    """
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    except (AttributeError, ValueError, OSError):
-        return _GUESS
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:  # no Linux
+        return
+    for line in lines:
+        _, controllers, group = line.split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
+        place, most, used, idle = _GROUP_FILES[controllers == "memory"]
+        # Limits of groups around it hold as well. Inside a container the group's own folder may be
+        # missing, and the container's be shown as the outermost.
+        for folder in (path := root / place / group.lstrip("/"), *path.parents):
+            limit = _number(folder / most)
+            if limit is not None and limit < _UNLIMITED:
+                usage = _number(folder / used) or 0
+                yield limit - usage + _statistic(folder / "memory.stat", idle)
+            if folder == root / place:
+                break
 
 
 def _number(path: Path) -> int | None:
@@ -95,3 +134,11 @@ def _number(path: Path) -> int | None:
         return int(path.read_text(encoding="ascii"))
     except (OSError, ValueError):  # "max": no limit
         return None
+
+
+def _statistic(path: Path, name: str) -> int:
+    try:
+        entries = dict(line.split() for line in path.read_text(encoding="ascii").splitlines())
+        return int(entries.get(name, 0))
+    except (OSError, ValueError):
+        return 0
