@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tracemalloc
 from contextlib import contextmanager
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import scipy.sparse as sp
 from nodeproof import NodeClassifier, Problem, memory
 from nodeproof.adjacency import check_adjacency
 from nodeproof.baselines import spectral_clustering
+from nodeproof.cli import main
 from nodeproof.clustering import cluster_graph
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
@@ -224,3 +226,70 @@ except MemoryError:
     told, taken, more = run.stdout.split(maxsplit=2)
     assert 0 < int(told) <= 2**28
     assert (taken, more.strip()) == ("True", "no more")
+
+
+LIMITED = """
+import resource, sys
+limit = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+from nodeproof.cli import main
+main(sys.argv[2:])
+"""
+
+
+def run_limited(limit, *arguments):
+    command = [sys.executable, "-c", LIMITED, str(limit), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to its limit")
+@pytest.mark.parametrize("megabytes", [100, 300, 500, 1000])
+def test_a_limit_too_low_for_any_command_is_one_line(tmp_path, megabytes):
+    """Without a check libraries end the process, fail to be imported, or wait for ever."""
+    out = tmp_path / "out"
+    run = run_limited(megabytes * 10**6, "demo", "--out", str(out))
+    assert run.returncode == 2
+    assert run.stdout == ""
+    assert run.stderr.startswith("nodeproof: not enough memory: this process may use ")
+    assert run.stderr.count("\n") == 1
+    assert not out.exists()
+    assert run_limited(megabytes * 10**6, "demo", "--help").returncode == 0
+
+
+def fail_with(error, monkeypatch, tmp_path):
+    """Run a command in which something fails."""
+
+    def fail(*arguments):
+        raise error
+
+    monkeypatch.setattr(import_module("nodeproof.cli.demo"), "run_demo", fail)
+    main(["demo", "--out", str(tmp_path)])
+
+
+def failed_import():
+    error = ImportError("no support for Parquet")
+    error.__cause__ = ImportError("_parquet.so: failed to map segment from shared object")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "not enough memory"),
+        (MemoryError("Unable to allocate 3 TiB"), "not enough memory: Unable to allocate 3 TiB"),
+        (RuntimeError("can't start new thread"), "not enough memory: can't start new thread"),
+        (failed_import(), "not enough memory: no support for Parquet"),
+    ],
+)
+def test_a_command_that_runs_out_of_memory_ends_with_one_line(
+    monkeypatch, tmp_path, capsys, error, said
+):
+    with pytest.raises(SystemExit) as ended:
+        fail_with(error, monkeypatch, tmp_path)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"nodeproof: {said}\n"
+
+
+def test_other_errors_are_not_put_down_to_memory(monkeypatch, tmp_path):
+    with pytest.raises(RuntimeError, match="a bug"):
+        fail_with(RuntimeError("a bug"), monkeypatch, tmp_path)

@@ -15,13 +15,29 @@ import click
 from click.core import ParameterSource
 
 from nodeproof import __version__
+from nodeproof.cli.limits import check_limit, lacks_memory
 from nodeproof.cli.models import find_model
 from nodeproof.errors import InputError, MissingExtraError
 
 __all__ = ["cli", "main"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Command(click.Command):
+    """A command; its help is shown however little memory there is."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        check_limit()
+        return super().invoke(ctx)
+
+
+class _Group(click.Group):
+    command_class = _Command
+    group_class = type
+
+
+@click.group(
+    cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="nodeproof")
 def cli() -> None:
     """Label every node of a graph from its links, its features and a few labels."""
@@ -333,10 +349,12 @@ def main(arguments: list[str] | None = None) -> None:
             _forget_output()
         where = f": {error.filename}" if error.filename else ""
         _fail(f"{error.strerror or error}{where}")
-    except MemoryError as error:
-        _fail(f"not enough memory: {error}")
     except (KeyboardInterrupt, click.Abort):
         _fail("interrupted", code=130)
+    except Exception as error:
+        if not lacks_memory(error):
+            raise
+        _fail(f"not enough memory: {error}".rstrip(": "))
     else:
         sys.exit(status if isinstance(status, int) else 0)
 
