@@ -14,14 +14,21 @@ from numpy.typing import NDArray
 from nodeproof import threads
 from nodeproof.certificate.dual import Dual
 from nodeproof.certificate.instance import Instance, not_applicable
+from nodeproof.certificate.judging import FAILURE
 from nodeproof.certificate.nodes import NodeCertificates
 from nodeproof.certificate.reducing import Step, reduce
 from nodeproof.certificate.result import Certificate
 from nodeproof.certificate.searching import Search, Stage
 from nodeproof.certificate.ties import resolve_ties
-from nodeproof.certificate.verifying import status_of, sure_nodes
+from nodeproof.certificate.verifying import (
+    gap_of,
+    special_tolerance,
+    status_of,
+    sure_nodes,
+)
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
+from nodeproof.solvers.base import check_at_least
 
 __all__ = ["Stage", "certify", "certify_instance"]
 
@@ -58,7 +65,8 @@ def certify(
     tolerance : float, optional
         Certified is what has at most this difference between objective and bound; by default
         1e-9 of the size of the numbers that the objective is made of, or if that is more, 1e-13
-        of all that it could be made of.
+        of all that it could be made of. The certificate states it if it is another, and is
+        confirmed only by those who accept that (see `Certificate.verify`).
     time_budget : float
         Seconds that the search for better dual variables may take; 0 for closed forms alone.
         Where it is up before some thousand nodes in many classes are judged rigorously, the
@@ -108,6 +116,8 @@ def certify_instance(
     n_jobs: int | None = None,
 ) -> Certificate:
     """Do what `certify` does, for a labelling problem; the parameters are the same."""
+    if tolerance is not None:
+        check_at_least("tolerance", tolerance, 0.0)
     if isinstance(instance, str):
         return _nothing(labels, instance)
     with threads.using(n_jobs):
@@ -172,7 +182,12 @@ class _Proof:
     def certified(self) -> bool:
         """Whether the bound is within the tolerance."""
         objective = self.search.instance.value_between(self.z)[1]
-        return bool(objective - self.lower_bound <= self.search.tolerance)
+        return bool(objective - self.lower_bound <= self.tolerance)
+
+    @property
+    def tolerance(self) -> float:
+        """What may be missing."""
+        return self.search.tolerance_at(self.z)
 
     @property
     def fixed(self) -> bool:
@@ -188,7 +203,7 @@ class _Proof:
             return False  # few enough to compare them all
         left = reduce(instance, self.z, sure)
         inner = Search(
-            left.instance, self.z[left.loose], self.search.tolerance, self.search.callback,
+            left.instance, self.z[left.loose], self.tolerance, self.search.callback,
             self.search.seed, offset=self.search.objective - left.objective(self.z),
         )  # fmt: skip
         try:
@@ -222,7 +237,8 @@ class _Proof:
             dual = self.node_dual or self.search.dual
             assert dual is not None
             objective = instance.value_between(best)[1]
-            found = sure_nodes(instance, best, dual, objective, self.steps)
+            seed = np.random.SeedSequence(self.search.seed)
+            found, _ = sure_nodes(instance, best, dual, objective, self.steps, FAILURE, seed)
             if isinstance(found, str):
                 return
             nodes = NodeCertificates(nodes.certified & found.certified, found.renaming)
@@ -236,19 +252,17 @@ def _report(proof: _Proof, given: Labels, interrupted: bool, seconds: float) -> 
     search, nodes, z = proof.search, proof.nodes, proof.z
     instance = search.instance
     objective = instance.value_between(z)[1]
-    missing = objective - proof.lower_bound
-    certified = bool(missing <= search.tolerance)
-    gap = 0.0
-    if missing > 0 and not (certified and abs(objective) <= search.tolerance):
-        gap = missing / abs(objective) if objective else math.inf
+    tolerance, certified = proof.tolerance, proof.certified
+    gap = gap_of(objective, proof.lower_bound, tolerance)
+    special = special_tolerance(tolerance, instance, z)
     spectra = search.judgement.spectra
     worst = min(spectra, key=lambda spectrum: spectrum.beyond) if spectra else None
     return Certificate(
-        status=status_of(certified, proof.failure, gap),
+        status=status_of(certified, proof.failure, gap, special),
         objective=objective,
         lower_bound=proof.lower_bound,
         gap=gap,
-        tolerance=search.tolerance,
+        tolerance=tolerance,
         exact=proof.exact and certified,
         unique=bool(certified and nodes.certified.all()),
         nullity=max((_nullity(spectrum) for spectrum in spectra), default=0),

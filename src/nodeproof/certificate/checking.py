@@ -2,7 +2,7 @@
 
 Nothing that found or judged the dual variables is used here. Matrices are built entry by entry
 from the definition, the null space is split off by an orthogonal change of basis instead of a
-shift, and for large graphs Lanczos starts from another seed.
+shift, and for large graphs Lanczos starts from random numbers that nobody could know before.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from nodeproof.certificate.checking_large import least_sparse
 from nodeproof.certificate.dual import Dual, Factors
 from nodeproof.certificate.instance import Instance
 
-__all__ = ["Check", "check_dual"]
+__all__ = ["Audit", "Check", "check_dual"]
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -29,10 +30,6 @@ _UNIT = 2.0**-53
 _LARGEST = 1e140
 
 _DENSE = 4001
-_FAILURE = 1e-9
-# Lanczos ends after so many steps where that proves the matrix semidefinite, else after so many,
-# more than it was judged by: of what is not semidefinite, every step counts.
-_LOOKS = (112, 320)
 
 
 @dataclass(frozen=True)
@@ -42,53 +39,121 @@ class Check:
     Attributes
     ----------
     holds : bool
-        Whether the certificate's claim is confirmed.
+        Whether all that the certificate claims of its labelling is confirmed.
     objective : float
         Of the labelling, no less than it is.
     lower_bound : float
         What the dual variables prove.
     reason : str
         Why the claim is refused; empty where it holds.
+    tolerance : float
+        The largest difference between objective and bound that was accepted as none.
+    failure : float
+        Probability that the check itself is wrong, over its random numbers; 0 where it drew none.
     """
 
     holds: bool
     objective: float
     lower_bound: float
     reason: str = ""
+    tolerance: float = math.nan
+    failure: float = 0.0
 
     def __bool__(self) -> bool:
         return self.holds
 
 
-def check_dual(instance: Instance, labels: Labels, dual: Dual) -> tuple[float, float, str]:
-    """Return the objective (rounded up), the bound that is proven, and what is wrong, if any."""
-    A = sp.csr_array(instance.adjacency, copy=True)
+@dataclass(frozen=True)
+class Audit:
+    """What dual variables and a labelling come to.
+
+    Attributes
+    ----------
+    at_least, objective : float
+        P(z) is between them.
+    bound : float
+        What the dual variables prove.
+    failure : float
+        Probability that they do not; 0 where the bound is rigorous.
+    wrong : str
+        What is wrong, if anything.
+    """
+
+    at_least: float
+    objective: float
+    bound: float
+    failure: float = 0.0
+    wrong: str = ""
+
+
+def check_dual(
+    instance: Instance,
+    labels: Labels,
+    dual: Dual,
+    claimed: float,
+    failure: float,
+    seed: np.random.SeedSequence,
+) -> Audit:
+    """Return what dual variables prove.
+
+    Parameters
+    ----------
+    claimed : float
+        What they are said to prove. Wrong is what they cannot prove, however it is rounded.
+    failure : float
+        Probability of failure that is allowed, for more than some thousand nodes.
+    seed : SeedSequence
+        Of the starts of Lanczos, then.
+    """
+    A = sp.csr_array(instance.adjacency, dtype=np.float64, copy=True)
     if wrong := _malformed(A, instance, labels, dual):
-        return math.nan, -math.inf, wrong
+        return Audit(math.nan, math.nan, -math.inf, wrong=wrong)
     A.sum_duplicates()
     n, K = instance.costs.shape
-    objective = _objective(A, instance, labels)
+    at_least, objective = _objective(A, instance, labels)
     g = math.sqrt(n / K)
-    least = np.empty(K)
+    rngs = [np.random.default_rng(child) for child in seed.spawn(K)]
+    # What the least eigenvalues are at least, and where that is known already, at most.
+    least, most = np.empty(K), np.full(K, math.nan)
+    drawn = 0.0
     for i in range(K):
         twin = next((j for j in range(i) if _same(instance, dual, i, j)), None)
         if twin is not None:
-            least[i] = least[twin]
+            least[i], most[i] = least[twin], most[twin]
         elif not (instance.w or instance.wt or dual.gamma is not None or dual.r[i].any()):
             # Nothing but a diagonal, and a difference has the right sign.
             diagonal = np.append(dual.sigma[i] / g**2, instance.costs[:, i] - dual.nu)
-            least[i] = (1.0 + 1e-14) * min(0.0, float(diagonal.min()))
+            lowest = min(0.0, float(diagonal.min()))
+            least[i], most[i] = (1.0 + 1e-14) * lowest, (1.0 - 1e-14) * lowest
         elif n + 1 > _DENSE:
-            least[i] = _least_sparse(A, instance, labels, dual, i, g)
+            drawn = failure
+            least[i], most[i] = least_sparse(A, instance, labels, dual, i, failure / K, rngs[i])
         else:
-            least[i] = _least(*_build(A, instance, dual, i, g), labels, g, K)
-    below = np.minimum(least, 0.0)
-    if not np.isfinite(below).all():
-        return objective, -math.inf, "a matrix has eigenvalues of which nothing is known"
+            N, added = _build(A, instance, dual, i, g)
+            least[i] = _least(N, added, labels, g, K)
+            if least[i] >= -64.0 * K * (n + 2) * _UNIT * added:
+                most[i] = 0.0  # as far as rounding lets anybody tell
+    if not np.isfinite(least).all():
+        wrong = "a matrix has eigenvalues of which nothing is known"
+        return Audit(at_least, objective, -math.inf, drawn, wrong)
+    bound, off = _sum_up(dual, least)
+    bound -= off
+    if not claimed <= bound:
+        for i in np.flatnonzero(np.isnan(most)).tolist():
+            most[i] = _most(*_build(A, instance, dual, i, g))
+        if not claimed <= sum(_sum_up(dual, most)):
+            wrong = f"the dual variables prove {bound:.12g}, not {claimed:.12g}"
+    return Audit(at_least, objective, bound, drawn, wrong)
+
+
+def _sum_up(dual: Dual, eigenvalues: Array) -> tuple[float, float]:
+    """Return the bound that least eigenvalues make, and what rounding can have done to the sum."""
+    K, n = dual.r.shape
+    below = np.minimum(eigenvalues, 0.0)
     terms = [*dual.nu.tolist(), *(-dual.sigma).tolist()]
     terms += [x * n / K for x in below.tolist()] + [n * float(below.min())]
     bound = math.fsum(terms)
-    return objective, bound - 4.0 * _UNIT * (abs(bound) + abs(min(terms))), ""
+    return bound, 4.0 * _UNIT * (abs(bound) + abs(min(terms)))
 
 
 def _same(instance: Instance, dual: Dual, i: int, j: int) -> bool:
@@ -150,12 +215,12 @@ def _malformed_signs(gamma: Factors | Array | None, n: int, K: int) -> str:
     return ""
 
 
-def _objective(A: sp.csr_array, instance: Instance, labels: Labels) -> float:
-    """Return P(z), rounded up, as one exact sum over links, pairs and nodes."""
+def _objective(A: sp.csr_array, instance: Instance, labels: Labels) -> tuple[float, float]:
+    """Return two numbers with P(z) between them, by exact sums over links, pairs and nodes."""
     K = instance.costs.shape[1]
     coo = A.tocoo()
     inside = labels[coo.row] == labels[coo.col]
-    linked = math.fsum(coo.data[inside].astype(np.float64).tolist())
+    linked = math.fsum(coo.data[inside].tolist())
     pairs, size = 0.0, 0.0
     for i in range(K):
         eta = instance.eta[labels == i]
@@ -165,7 +230,8 @@ def _objective(A: sp.csr_array, instance: Instance, labels: Labels) -> float:
     paid = instance.costs[np.arange(len(labels)), labels].tolist()
     total = math.fsum([*paid, -instance.w * linked, instance.wt * pairs])
     error = abs(instance.w) * linked + abs(instance.wt) * (size + abs(pairs)) + abs(total)
-    return total + (16.0 + 4.0 * K) * _UNIT * error
+    error *= (16.0 + 4.0 * K) * _UNIT
+    return total - error, total + error
 
 
 def _build(
@@ -175,7 +241,7 @@ def _build(
     n = len(instance.eta)
     N = np.zeros((n + 1, n + 1))
     coo = A.tocoo()
-    N[coo.row + 1, coo.col + 1] = -instance.w * coo.data.astype(np.float64)
+    N[coo.row + 1, coo.col + 1] = -instance.w * coo.data
     added = np.abs(N).sum(axis=1)[1:]
     N[1:, 1:] += instance.wt * np.outer(instance.eta, instance.eta)
     added += abs(instance.wt) * instance.eta * instance.eta.sum()
@@ -219,6 +285,13 @@ def _least(N: Array, added: float, labels: Labels, g: float, K: int) -> float:
     if corner > 4.0 * moved:  # they are not null but to rounding: as a whole it may be better
         value = max(value, _cholesky_bound(N))
     return value - entries
+
+
+def _most(N: Array, added: float) -> float:
+    """Return what the least eigenvalue of N is at most: no vector has a lower Rayleigh quotient."""
+    x = sl.eigh(N, subset_by_index=(0, 0), check_finite=False)[1][:, 0]
+    quotient = float(x @ (N @ x)) / float(x @ x)
+    return quotient + (4.0 * len(N) + 32.0) * _UNIT * added
 
 
 def _turned(N: Array, basis: Array, added: float) -> tuple[Array, float]:
@@ -268,105 +341,3 @@ def _cholesky_bound(C: Array) -> float:
             trace = float(G.diagonal().sum())
             return shift - 2.0 * (size + 2) * _UNIT * trace
     return -math.inf
-
-
-def _exact_sum(x: Array) -> float:
-    return math.fsum(x.tolist())
-
-
-def _least_sparse(
-    A: sp.csr_array, instance: Instance, labels: Labels, dual: Dual, i: int, g: float
-) -> float:
-    """Return what the least eigenvalue is at least, but for a probability, without a dense N."""
-    n, K = instance.costs.shape
-    diagonal = instance.costs[:, i] - dual.nu - 2.0 * dual.r[i]
-    diagonal = diagonal - instance.wt * instance.eta**2
-    border, corner = dual.r[i] / g, float(dual.sigma[i]) / g**2
-    links = instance.w * A.astype(np.float64)
-    groups = dual.gamma.labels if isinstance(dual.gamma, Factors) else labels
-    members = sp.csr_array((np.ones(n), (groups, np.arange(n))), shape=(K, n))
-
-    def times(x: Array, absolute: bool = False, exactly: bool = False) -> Array:
-        sign = 1.0 if absolute else -1.0
-        hidden = (abs if absolute else float)(instance.wt)
-        out = np.empty_like(x)
-        d, b = (np.abs(diagonal), np.abs(border)) if absolute else (diagonal, border)
-        add = _exact_sum if exactly else np.sum
-        out[0] = (abs(corner) if absolute else corner) * x[0] + add(b * x[1:])
-        whole = add(instance.eta * x[1:])
-        out[1:] = b * x[0] + d * x[1:] + hidden * instance.eta * whole
-        out[1:] += sign * ((abs(links) if absolute else links) @ x[1:])
-        if isinstance(dual.gamma, Factors):
-            f = dual.gamma
-            scaled = f.a * x[1:, None]
-            if exactly:
-                parts = [scaled[f.labels == j] for j in range(K)]
-                sums = np.array([[_exact_sum(column) for column in part.T] for part in parts])
-            else:
-                sums = np.asarray(members @ scaled)
-            out[1:] += sign * np.einsum("vj,vj,jv->v", f.a, f.g[f.labels], sums[:, f.labels])
-        elif dual.gamma is not None:
-            out[1:] += sign * ((dual.gamma[i] if dual.gamma.ndim == 3 else dual.gamma) @ x[1:])
-        return out
-
-    norm = float(np.abs(diagonal).max()) + float(np.linalg.norm(border)) + abs(corner)
-    norm += float(np.asarray(abs(links).sum(axis=1)).max(initial=0.0))
-    kept = []
-    for j in range(K):
-        y = np.concatenate([[g], (labels == j).astype(np.float64)])
-        y /= np.linalg.norm(y)
-        if np.linalg.norm(times(y)) <= 1e-9 * norm:
-            kept.append(y)
-    V = sl.qr(np.array(kept).T, mode="economic")[0] if kept else np.empty((n + 1, 0))
-    roundings = int(np.diff(A.indptr).max(initial=0)) + K + 64
-    images = [
-        np.abs(times(v, exactly=True)) + 4.0 * roundings * _UNIT * times(np.abs(v), absolute=True)
-        for v in V.T
-    ]
-    across = 1.000001 * float(np.linalg.norm(images)) if images else 0.0
-    inner = 0.0
-    if images:
-        inner = 1.000001 * float(np.linalg.norm(np.abs(V).T @ np.array(images).T))
-    rng = np.random.default_rng([20240501, i])
-    q = rng.standard_normal(n + 1)
-    q -= V @ (V.T @ q)
-    most = min(_LOOKS[-1], n + 1 - V.shape[1])
-    Q = np.empty((most + 1, n + 1))
-    Q[0] = q / np.linalg.norm(q)
-    T = np.zeros((most, most))
-    beyond = -math.inf
-    for k in range(most):
-        x = times(Q[k])
-        for _ in range(2):
-            coefficients = Q[: k + 1] @ x
-            T[: k + 1, k] += coefficients
-            x -= coefficients @ Q[: k + 1]
-            x -= V @ (V.T @ x)
-        length = float(np.linalg.norm(x))
-        ended = length <= 1e-12 * norm
-        if k + 1 in _LOOKS or k + 1 == most or ended:
-            beyond = _beyond(T[: k + 1, : k + 1], n + 1, K)
-            if beyond > 0 or ended:
-                break
-        Q[k + 1] = x / length
-    if not math.isfinite(beyond):
-        return -math.inf
-    half = 0.5 * (beyond + inner)
-    if half > 0:
-        return -inner - across**2 / (half + math.hypot(half, across))
-    return 0.5 * (beyond - inner) - math.hypot(half, across)
-
-
-def _beyond(T: Array, size: int, K: int) -> float:
-    """Return what the spectrum begins with at least, given what Lanczos has made of the matrix.
-
-    Each end of it, in each class and at each look, has its share of the probability.
-    """
-    steps = len(T)
-    ritz = np.linalg.eigvalsh(np.triu(T) + np.triu(T, 1).T)
-    ratio = math.sqrt(2.0 * size / math.pi) * 2.0 * K * len(_LOOKS) / _FAILURE
-    eta = math.tanh(math.acosh(ratio) / (2 * steps - 1)) ** 2
-    if eta >= 0.5:
-        return -math.inf
-    width = float(ritz[-1] - ritz[0]) / (1.0 - 2.0 * eta)
-    return float(ritz[0]) - eta * width - 1e-10 * width

@@ -32,6 +32,12 @@ Labels = NDArray[np.int64]
 _FEW_CLASSES = 8
 
 
+def _in_double(holder: object, *names: str) -> None:
+    """Make arrays of a frozen dataclass float64: rounding is allowed for in no other type."""
+    for name in names:
+        object.__setattr__(holder, name, np.asarray(getattr(holder, name), dtype=np.float64))
+
+
 @dataclass(frozen=True)
 class Factors:
     """``Γ_uv = a[u, z_v]·a[v, z_u]·g[z_u, z_v]``: zero inside the classes of z.
@@ -49,6 +55,9 @@ class Factors:
     labels: Labels
     a: Array
     g: Array
+
+    def __post_init__(self) -> None:
+        _in_double(self, "a", "g")
 
     def valid(self) -> bool:
         """Whether Γ is symmetric and no less than zero."""
@@ -123,6 +132,11 @@ class Dual:
     r: Array
     sigma: Array
     gamma: Factors | Array | None = None
+
+    def __post_init__(self) -> None:
+        _in_double(self, "nu", "r", "sigma")
+        if isinstance(self.gamma, np.ndarray):
+            _in_double(self, "gamma")
 
     def valid(self, instance: Instance) -> bool:
         """Whether shapes fit, numbers are finite, and Γ is symmetric, ≥ 0, zero on the diagonal."""

@@ -31,13 +31,21 @@ _SWEEPS = 1000
 # What is read from a file may be no larger: sums of squares are taken of it.
 _LARGEST = 1e120
 
+#: default tolerance, relative to the size of the numbers that the objective is made of
+TOLERANCE = 1e-9
+# Relative to all numbers of the problem, where the objective is made of few of them.
+_OF_ALL = 1e-13
+# Of numbers that are all zero; underflow does less.
+_LEAST_TOLERANCE = 1e-290
+
 
 @dataclass(frozen=True)
 class Instance:
     """Minimise ``P(z) = −Σ_{u≠v} B_uv 1[z_u = z_v] + Σ_v c[v, z_v]`` over labellings z.
 
     ``B = w·A − wt·ηηᵀ`` off the diagonal, and zero on it; never formed. Numbers are taken for
-    what they are in binary: what is proven is proven of these.
+    what they are in binary: what is proven is proven of these. All arithmetic is in float64,
+    whatever type they come in.
 
     Attributes
     ----------
@@ -64,6 +72,10 @@ class Instance:
     w: float
     wt: float
     costs: Array
+
+    def __post_init__(self) -> None:
+        for name in ("eta", "costs"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
 
     @classmethod
     def of(cls, problem: Problem, models: Models) -> Instance:
@@ -106,6 +118,8 @@ class Instance:
         """
         n, _ = arrays["costs"].shape
         weights, indices, indptr = arrays["weights"], arrays["indices"], arrays["indptr"]
+        if weights.dtype not in (np.float32, np.float64):  # for others there are no loops
+            weights = weights.astype(np.float64)
         if not len(weights):
             weights = np.ones(len(indices), dtype=np.float32)
         if indptr.dtype.kind != "i" or indices.dtype.kind != "i" or indptr.shape != (n + 1,):
@@ -217,6 +231,17 @@ class Instance:
         """Return the size of the numbers that P(z) is made of: what a tolerance is relative to."""
         chosen = float(np.abs(self.costs[np.arange(self.n_nodes), z]).sum())
         return self._together(z)[2] + chosen
+
+    def tolerance(self, z: Labels) -> float:
+        """Return the default tolerance of a certificate for z."""
+        # An objective may be made of zeros alone, but its proof is not.
+        size = TOLERANCE * self.scale(z)
+        return float(max(size, _OF_ALL * self.span, _LEAST_TOLERANCE))
+
+    def same_as(self, other: Instance) -> bool:
+        """Return whether links and costs are the same, to the last bit."""
+        mine, theirs = self.to_arrays(), other.to_arrays()
+        return all(np.array_equal(mine[name], theirs[name]) for name in mine)
 
     @cached_property
     def span(self) -> float:

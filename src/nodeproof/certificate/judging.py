@@ -58,7 +58,12 @@ class Judgement:
 
 
 def judge(
-    instance: Instance, dual: Dual, z: Labels, seed: int = 0, deadline: float = math.inf
+    instance: Instance,
+    dual: Dual,
+    z: Labels,
+    seed: int | np.random.SeedSequence = 0,
+    deadline: float = math.inf,
+    failure: float = FAILURE,
 ) -> Judgement:
     """Return the lower bound that dual variables prove; −inf for what are none.
 
@@ -67,32 +72,41 @@ def judge(
     z : ndarray of shape (n,)
         The labelling whose classes may be null vectors. Any is allowed: it changes how tight
         the bound is, not whether it holds.
-    seed : int
+    seed : int or SeedSequence
         Of the starts of Lanczos, for more than a few thousand nodes.
     deadline : float
         By `time.perf_counter`. Matrices that are not factorised by then go to Lanczos, too.
+    failure : float
+        Probability that the answer may be wrong, where Lanczos is asked.
     """
     n, K = instance.n_nodes, instance.n_classes
     if not dual.valid(instance):
         return Judgement(-math.inf)
-    spectra = _spectra(instance, dual, z, seed, deadline)
+    spectra = _spectra(instance, dual, z, seed, deadline, failure)
     # The trace of the scaled Yᵢ is n/K + |Cᵢ|, and sizes sum to n.
     below = np.minimum([spectrum.least for spectrum in spectra], 0.0)
     if not np.isfinite(below).all():
         return Judgement(-math.inf, spectra)
     losses = (1.0 + 1e-14) * np.append(below * (n / K), n * below.min())
-    failure = sum({id(spectrum): spectrum.failure for spectrum in spectra}.values())
+    failed = sum({id(spectrum): spectrum.failure for spectrum in spectra}.values())
     bound = total_down(dual.nu, -dual.sigma, losses)
-    late = failure > 0 and n + 1 <= DENSE_MOST
-    return Judgement(bound, spectra, failure, -float(losses.sum()), late)
+    late = failed > 0 and n + 1 <= DENSE_MOST
+    return Judgement(bound, spectra, failed, -float(losses.sum()), late)
 
 
 def _spectra(
-    instance: Instance, dual: Dual, z: Labels, seed: int, deadline: float
+    instance: Instance,
+    dual: Dual,
+    z: Labels,
+    seed: int | np.random.SeedSequence,
+    deadline: float,
+    failure: float,
 ) -> tuple[Spectrum, ...]:
     """Return one spectrum a class; where one matrix is below others, its own for all of them."""
     K = instance.n_classes
-    seeds = np.random.SeedSequence(seed).generate_state(2 * K)
+    if not isinstance(seed, np.random.SeedSequence):
+        seed = np.random.SeedSequence(seed)
+    seeds = seed.spawn(2 * K)
     off_diagonal = None
     own_gamma = isinstance(dual.gamma, np.ndarray) and dual.gamma.ndim == 3
     found: dict[int, Spectrum] = {}
@@ -103,7 +117,7 @@ def _spectra(
             return of_diagonal(np.append(matrix.corner, matrix.diagonal))
         candidates = _indicators(matrix, z, K)
         if matrix.size > DENSE_MOST or time.perf_counter() > deadline:
-            return least_lanczos(matrix, candidates, FAILURE / (2 * K), int(seeds[which]))
+            return least_lanczos(matrix, candidates, failure / (2 * K), seeds[which])
         if off_diagonal is None or own_gamma:
             off_diagonal = matrix.off_diagonal()
         return least_dense(matrix, matrix.dense(off_diagonal), candidates)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nodeproof.certificate.dual import Dual
 from nodeproof.certificate.instance import Instance
-from nodeproof.certificate.rounding import dot_exact, relative_error, total_down
+from nodeproof.certificate.rounding import dot_exact, relative_error, total_down, total_up
 
 __all__ = ["Reduced", "Step", "reduce"]
 
@@ -67,6 +67,13 @@ class Reduced:
         """Return what a bound here means for the whole problem, where z has the sure labels."""
         here = self.instance.value_between(z[self.loose])[1]
         return total_down([whole.value_between(z)[0], -here, lower_bound, -2.0 * self.error])
+
+    def most(self, whole: Instance, z: Labels, lower_bound: float) -> float:
+        """Return what `lift` may have made of a bound, with any labelling of the loose nodes."""
+        low, high = self.instance.value_between(z[self.loose])
+        at_least, at_most = whole.value_between(z)
+        rounding = (high - low) + (at_most - at_least) + 8.0 * self.error
+        return total_up([at_most, -low, lower_bound, 2.0 * rounding])
 
 
 def reduce(instance: Instance, z: Labels, sure: Flags) -> Reduced:

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,18 @@ from nodeproof.cards import certificate_card
 from nodeproof.certificate.checking import Check
 from nodeproof.certificate.dual import Dual, Factors
 from nodeproof.certificate.instance import Instance
+from nodeproof.certificate.judging import FAILURE
 from nodeproof.certificate.layout import check_certificate
 from nodeproof.certificate.reducing import Step
-from nodeproof.certificate.verifying import percent, verify_certificate
+from nodeproof.certificate.verifying import percent, special_tolerance, verify_certificate
 from nodeproof.errors import InputError
 from nodeproof.io.atomic import atomic_path
 from nodeproof.io.json_text import parse_object
 from nodeproof.io.npz import Archive, open_npz
 from nodeproof.io.npz_writing import write_npz
+
+if TYPE_CHECKING:
+    from nodeproof.estimator import NodeClassifier
 
 __all__ = ["Certificate"]
 
@@ -39,7 +43,7 @@ class Certificate:
     ----------
     status : str
         "certified", "certified (probability ≥ 1 − δ)", "gap ≤ x %", "not certified" or
-        "not applicable".
+        "not applicable". A tolerance that is not the default is named: "certified (tolerance t)".
     objective : float
         Of `labels`, rounded up; costs count from each node's cheapest class.
     lower_bound : float
@@ -84,6 +88,9 @@ class Certificate:
         What `dual` proves alone; `lower_bound` may be better by further steps.
     steps : tuple of Step
         Further steps of the proof, each on what was left when the sure nodes were fixed.
+    loaded : bool
+        Whether it was read from a file, of which `instance` is a part: nothing but a comparison
+        with your own model tells that these are your links and costs.
     """
 
     status: str
@@ -110,11 +117,19 @@ class Certificate:
     node_dual: Dual | None = field(default=None, repr=False)
     dual_bound: float = -math.inf
     steps: tuple[Step, ...] = field(default=(), repr=False)
+    loaded: bool = False
 
     @property
     def certified(self) -> bool:
         """Whether the labelling is the best, up to the tolerance."""
         return self.status.startswith("certified")
+
+    @property
+    def special_tolerance(self) -> float | None:
+        """The tolerance where it is not the default, else None."""
+        if self.instance is None:
+            return None
+        return special_tolerance(self.tolerance, self.instance, self.labels)
 
     def __repr__(self) -> str:
         shown = {
@@ -139,13 +154,17 @@ class Certificate:
         names = ", up to the names of the classes" if self.renaming else ""
         if self.certified:
             best = "the best of all" if self.exact or self.unique else "as good as any"
-            chance = ""
+            limits = []
+            if (tolerance := self.special_tolerance) is not None:
+                needed = ", which was not needed" if self.exact else ""
+                limits.append(f"up to a tolerance of {tolerance:.3g}{needed}")
             if self.failure:
-                chance = f" (wrong with a probability of at most {self.failure:.0e})"
+                limits.append(f"wrong with a probability of at most {self.failure:.0e}")
+            but = f" ({'; '.join(limits)})" if limits else ""
             only = f" It is the only one{names}." if self.unique else ""
             return (
                 f"This labelling is proven to be {best}: for these models no labelling of the "
-                f"{n:,} nodes has a lower objective{chance}.{only}"
+                f"{n:,} nodes has a lower objective{but}.{only}"
             )
         if self.gap < 1.0:
             start = (
@@ -187,15 +206,42 @@ class Certificate:
             "seconds": round(self.seconds, 3),
         }
 
-    def verify(self) -> Check:
-        """Check it again from the stored numbers, by code of its own.
+    def verify(
+        self,
+        model: NodeClassifier | Instance | None = None,
+        *,
+        tolerance: float | None = None,
+        failure: float = FAILURE,
+        random_state: int | None = None,
+    ) -> Check:
+        """Check it again from the stored numbers, about a model of yours.
+
+        Confirmed is what it says of its labelling: status, objective, bound, gap, single nodes,
+        `exact`, `unique`, `tolerance`, `failure` and `moved`. How it was found is not part of
+        that: `nullity`, `method`, `seconds`, `eigenvalues`, `history` and `interrupted`.
+
+        Parameters
+        ----------
+        model : NodeClassifier or Instance, optional
+            What it is to be about: a fitted model, a loaded one with its links and costs, or a
+            labelling problem. Needed for a certificate from a file; ``proof.instance`` asks only
+            whether it holds for the links and costs in the file, whosoever they are.
+        tolerance : float, optional
+            The largest difference between objective and bound that you accept as none; by
+            default that of :func:`nodeproof.certify`. What is certified with more is refused.
+        failure : float
+            Probability of being wrong that the check is allowed, where it needs random numbers:
+            for more than some thousand nodes. A certificate that claims less is refused.
+        random_state : int, optional
+            Seed of these numbers; by default from the system's entropy, so that nobody can make
+            a certificate for them.
 
         Returns
         -------
         Check
             True if the claim is confirmed; it says why not, where it is refused.
         """
-        return verify_certificate(self)
+        return verify_certificate(self, model, tolerance, failure, random_state)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write it to one file, with all that `verify` needs; no pickle."""
@@ -241,13 +287,21 @@ class Certificate:
         for name, kinds in _PLAIN.items():
             if type(plain[name]) not in kinds:
                 raise ValueError(f"{name} is {plain[name]!r:.60}")
+            if float in kinds:
+                plain[name] = _as_float(plain[name])
         plain |= {name: arrays[name] for name in _ARRAYS}
+        for name in ("labels", "moved"):
+            plain[name] = plain[name].astype(np.int64, copy=False)
+        z = plain["labels"]
+        if instance is not None and not ((z >= 0) & (z < instance.n_classes)).all():
+            raise ValueError("a label names no class")
         return cls(
             **plain,
             history=[tuple(row) for row in arrays["history"].tolist()],
             instance=instance,
             dual=dual,
             node_dual=_dual_of(arrays, "node_") if "node_nu" in arrays else None,
+            loaded=True,
             steps=tuple(
                 Step(
                     arrays[f"step{k}_sure"],
@@ -320,6 +374,14 @@ def _read_meta(archive: Archive) -> dict[str, Any]:
             f"format {FORMAT_VERSION}"
         )
     return meta
+
+
+def _as_float(number: float) -> float:
+    """Return a number of the header; whole ones may be larger than any float."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.copysign(math.inf, number)
 
 
 _NUMBER = (float, int)

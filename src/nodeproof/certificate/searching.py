@@ -24,13 +24,6 @@ __all__ = ["Search", "Stage"]
 
 Labels = NDArray[np.int64]
 
-#: relative to the size of the numbers that the objective is made of
-TOLERANCE = 1e-9
-# Relative to all numbers of the problem, where the objective is made of few of them.
-_OF_ALL = 1e-13
-# Of numbers that are all zero; underflow does less.
-_LEAST_TOLERANCE = 1e-290
-
 # Up to so many nodes, dual variables are improved by blocks; an iteration takes n³ a class.
 _BLOCKS_MOST = 1600
 # One block stands for all classes while their costs differ by less than this share of the gap,
@@ -91,11 +84,11 @@ class Search:
         self._asked_at = math.inf
         self.judging = 0.0  # seconds
         self.objective = self.instance.value_between(self.z)[1]
-        self.tolerance = self.asked_tolerance or 0.0
-        if self.asked_tolerance is None:
-            # An objective may be made of zeros alone, but its proof is not.
-            size = TOLERANCE * self.instance.scale(self.z)
-            self.tolerance = float(max(size, _OF_ALL * self.instance.span, _LEAST_TOLERANCE))
+        self.tolerance = self.tolerance_at(self.z)
+
+    def tolerance_at(self, z: Labels) -> float:
+        """Return what may be missing from a proof of z: what was asked for, or the default."""
+        return self.instance.tolerance(z) if self.asked_tolerance is None else self.asked_tolerance
 
     @property
     def missing(self) -> float:
@@ -135,6 +128,7 @@ class Search:
         if not objective < self.objective - 1e-12 * abs(self.objective):
             return False
         self.z, self.objective = z, objective
+        self.tolerance = self.tolerance_at(z)
         self.done = self.missing <= self.tolerance
         return True
 

@@ -156,14 +156,16 @@ def _smallest(n: int) -> float:
     return n**2 * float(np.finfo(float).tiny)
 
 
-def least_lanczos(matrix: Operator, candidates: Array, failure: float, seed: int) -> Spectrum:
+def least_lanczos(
+    matrix: Operator, candidates: Array, failure: float, seed: int | np.random.SeedSequence
+) -> Spectrum:
     """Return what the least eigenvalue is at least, but for a stated probability, by Lanczos.
 
     Parameters
     ----------
     failure : float
         Probability that the answer may be wrong, over the seeds.
-    seed : int
+    seed : int or SeedSequence
         Of the start; chosen without a look at the matrix.
     """
     V, kappa, rho = _set_apart(matrix, candidates)
