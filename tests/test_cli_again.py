@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from cli_helpers import run, write
 from nodeproof import NodeClassifier
 from nodeproof.certificate import Certificate
+from nodeproof.certificate.verifying import why_not_about
 from nodeproof.cli import main
-from nodeproof.cli.earlier import is_about
 from nodeproof.datasets import make_planted
 from nodeproof.io import atomic_folder
 
@@ -154,8 +154,8 @@ def test_the_certificate_of_another_fit_is_not_confirmed(capsys, mixed):
     said = json.loads(out)
     assert said["confirmed"] is False
     assert "another fit" in said["reason"]
-    # Asked for by its file, it stands for itself.
-    assert run(capsys, "certify", "out/certificate.npz", "--verify")[0] == 0
+    # Nor where it is asked for by its file.
+    assert run(capsys, "certify", "out/certificate.npz", "--verify")[0] == 1
     # Another search mends it.
     run(capsys, "certify", "out", "--time-budget", 0)
     assert run(capsys, "certify", "out", "--verify")[0] == 0
@@ -177,28 +177,32 @@ def known(results):
 @pytest.mark.parametrize("part", ["adjacency", "eta", "w", "costs"])
 def test_links_and_costs_tell_fits_apart(known, part):
     model, proof = known
-    assert is_about(proof, model)
+    assert not why_not_about(proof, model)
     other = replace(proof.instance, **{part: 2 * getattr(proof.instance, part)})
-    assert not is_about(replace(proof, instance=other), model)
+    assert "other links or costs" in why_not_about(replace(proof, instance=other), model)
 
 
-def test_without_saved_links_the_labelling_tells(known):
+def test_nodes_and_labels_tell_fits_apart(known):
     model, proof = known
-    model._saved_problem = None
-    assert is_about(proof, model)
     proba = model.proba_.copy()
     model.proba_ = np.roll(proba, 1, axis=1)
-    assert not is_about(proof, model)
+    assert "other labels" in why_not_about(proof, model)
     model.proba_ = proba[:-1]
-    assert not is_about(proof, model)
+    assert "other nodes" in why_not_about(proof, model)
+
+
+def test_a_model_without_links_tells_nothing(known):
+    model, proof = known
+    model._saved_problem = None
+    assert "nothing to check it against" in why_not_about(proof, model)
 
 
 def test_no_certificate_of_links_is_about_a_model_that_has_none(known):
     model, proof = known
-    assert not is_about(replace(proof, instance=None), model)
+    assert why_not_about(replace(proof, instance=None), model)
     model._saved_problem = "a certificate needs one affinity for all classes"
-    assert is_about(replace(proof, instance=None), model)
-    assert not is_about(proof, model)
+    assert not why_not_about(replace(proof, instance=None), model)
+    assert why_not_about(proof, model)
 
 
 @pytest.mark.parametrize(

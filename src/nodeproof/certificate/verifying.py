@@ -47,6 +47,8 @@ _ALIKE = 1e-9
 
 _METHODS = ("F", "G", "blocks", "ascent")
 
+_OTHER_FIT = "it is about another fit than the model ({}); certify the model again"
+
 
 def status_of(certified: bool, failure: float, gap: float, tolerance: float | None = None) -> str:
     """Return the status of a certificate; a tolerance is named where it is not the default."""
@@ -134,14 +136,14 @@ def why_not_about(certificate: Certificate, model: NodeClassifier | Instance | N
             )
         found = model.proba_.argmax(axis=1)
         if c.labels.shape != found.shape:
-            return "it is about another fit than the model: one of other nodes"
+            return _OTHER_FIT.format("other nodes")
         if not np.array_equal(np.flatnonzero(c.labels != found), c.moved):
-            return "it is about another fit than the model: one with other labels"
+            return _OTHER_FIT.format("other labels")
     if isinstance(problem, str) or c.instance is None:
         same = isinstance(problem, str) and c.instance is None
     else:
         same = problem.same_as(c.instance)
-    return "" if same else "it is about another fit than the model: other links or costs"
+    return "" if same else _OTHER_FIT.format("other links or costs")
 
 
 class _Verification:

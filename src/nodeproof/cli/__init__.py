@@ -157,15 +157,20 @@ def predict(model: Path, **options: Any) -> None:
 @click.option("--time-budget", type=click.FloatRange(min=0), default=45.0, show_default=True,
               help="Seconds that the search for a proof may take.")  # fmt: skip
 @click.option("--tolerance", type=click.FloatRange(min=0),
-              help="What may be missing; by default 1e-9 of the size of the numbers.")  # fmt: skip
+              help="What may be missing; by default 1e-9 of the size of the numbers. With "
+              "--verify, the most that you accept.")  # fmt: skip
 @click.option("--verify", is_flag=True, help="Check the certificate that lies in DIR instead.")
+@click.option("--model", "about", type=click.Path(path_type=Path), metavar="MODEL",
+              help="With --verify: the model that the certificate is to be about; the one beside "
+              "it by default.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
 def certify(model: Path, **options: Any) -> None:
     """Prove the labelling in DIR the best of all, or say how far from it it can be.
 
     DIR is what `nodeproof fit` wrote. Writes certificate.npz (which anybody can verify),
     certificate.json, certificate.csv (each node: is it certain) and, with matplotlib,
-    certificate.png. With --verify, DIR may also be a certificate's file.
+    certificate.png. With --verify, DIR may also be a certificate's file; it is confirmed only
+    about the links and costs of a model.
     """
     if not options["verify"]:
         find_model(model)

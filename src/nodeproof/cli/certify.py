@@ -16,10 +16,9 @@ from nodeproof import NodeClassifier, __version__
 from nodeproof.certificate import Certificate, Stage
 from nodeproof.cli.console import LiveLine, note, screen
 from nodeproof.cli.documents import as_text, print_document
-from nodeproof.cli.earlier import is_about
 from nodeproof.cli.models import find_model
 from nodeproof.cli.outputs import check_places
-from nodeproof.errors import MissingExtraError
+from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.io import atomic_folder, atomic_path
 from nodeproof.io.regular import check_writable
 
@@ -27,18 +26,25 @@ __all__ = ["draw_certificate", "run_certify"]
 
 _NAMES = ("certificate.npz", "certificate.json", "certificate.csv", "certificate.png")
 
-_OTHER_FIT = "{file} is about another fit than {model}; `nodeproof certify` makes a new one"
-
 
 def run_certify(
-    model: Path, *, time_budget: float, tolerance: float | None, verify: bool, as_json: bool
+    model: Path,
+    *,
+    time_budget: float,
+    tolerance: float | None,
+    verify: bool,
+    about: Path | None,
+    as_json: bool,
 ) -> None:
     """Certify the model in a folder, or verify the certificate that lies there."""
     folder = model if model.is_dir() else model.parent
     if verify:
         file = folder / "certificate.npz" if model.is_dir() else model
-        _verify(file, folder / "model.npz" if model.is_dir() else None, as_json)
+        beside = folder / "model.npz"
+        _verify(file, beside if about is None else find_model(about), tolerance, as_json)
         return
+    if about is not None:
+        raise InputError("--model goes with --verify; the model to certify is DIR itself")
     clf = NodeClassifier.load(find_model(model))
     check_writable(folder)
     check_places(folder, _NAMES)
@@ -103,31 +109,37 @@ def draw_certificate(proof: Certificate, path: Path) -> Path:
     return path
 
 
-def _verify(file: Path, model: Path | None, as_json: bool) -> None:
-    """Say whether a certificate holds, and is about the model beside it if there is one."""
+def _verify(file: Path, model: Path, tolerance: float | None, as_json: bool) -> None:
+    """Say whether a certificate holds, and is about a model."""
     began = time.perf_counter()
     proof = Certificate.load(file)
-    found = proof.verify()
-    holds, reason = found.holds, found.reason
-    if holds and model is not None and model.is_file():
-        holds = is_about(proof, NodeClassifier.load(model))
-        reason = "" if holds else _OTHER_FIT.format(file=file, model=model)
+    if model.is_file():
+        found = proof.verify(NodeClassifier.load(model), tolerance=tolerance)
+        reason = "" if found else f"{file} against {model}: {found.reason}"
+    else:
+        found = proof.verify(tolerance=tolerance)
+        reason = (
+            f"nothing to check {file} against: there is no {model}; give the model that it is to "
+            "be about with --model"
+        )
     summary = {
         "nodeproof": __version__,
-        "status": proof.status,
-        "confirmed": holds,
+        "status": proof.status if found else "refused",
+        "confirmed": found.holds,
         "reason": reason,
-        "objective": proof.objective,
+        "objective": found.objective,
         "lower_bound": found.lower_bound,
+        "tolerance": found.tolerance,
+        "failure": found.failure,
         "seconds": round(time.perf_counter() - began, 3),
     }
     if as_json:
         print_document(summary)
-    elif holds:
+    elif found:
         screen.print(f"confirmed: {proof.explain()}", soft_wrap=True)
     else:
         screen.print(f"refused: {reason}", soft_wrap=True)
-    if not holds:
+    if not found:
         sys.exit(1)
 
 

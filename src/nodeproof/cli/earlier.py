@@ -1,17 +1,11 @@
-"""What an earlier fit left in a folder, and whether it still holds there."""
+"""What an earlier fit left in a folder and a new one makes untrue."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
-
-from nodeproof import NodeClassifier
-from nodeproof.certificate import Certificate
-from nodeproof.certificate.instance import Instance
-
-__all__ = ["is_about", "outdated_files"]
+__all__ = ["outdated_files"]
 
 # What some fits write and others do not, or other commands add, with how it begins: people have
 # files of such names, too.
@@ -54,19 +48,3 @@ def outdated_files(folder: Path, written: Iterable[str], read: Iterable[Path | N
 def _beginning(file: Path) -> bytes:
     with file.open("rb") as opened:
         return opened.read(_BEGINNING)
-
-
-def is_about(proof: Certificate, clf: NodeClassifier) -> bool:
-    """Tell whether a certificate is that of a loaded model, as far as its file can say."""
-    found = clf.proba_.argmax(axis=1)
-    if len(proof.labels) != len(found):
-        return False
-    if not np.array_equal(np.flatnonzero(proof.labels != found), proof.moved):
-        return False
-    problem = clf._saved_problem
-    if problem is None:
-        return True
-    if not isinstance(problem, Instance) or proof.instance is None:
-        return not isinstance(problem, Instance) and proof.instance is None
-    ours, theirs = problem.to_arrays(), proof.instance.to_arrays()
-    return all(np.array_equal(ours[name], theirs[name]) for name in ours)

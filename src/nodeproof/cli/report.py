@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from nodeproof import NodeClassifier, __version__
 from nodeproof.certificate import Certificate
+from nodeproof.certificate.verifying import why_not_about
 from nodeproof.cli.console import note, screen
 from nodeproof.cli.documents import print_document
-from nodeproof.cli.earlier import is_about
 from nodeproof.cli.outputs import check_file
 
 __all__ = ["run_report"]
@@ -29,11 +30,16 @@ def run_report(file: Path, *, out: Path | None, title: str, as_json: bool) -> No
 
 
 def _certificate_of(clf: NodeClassifier, file: Path) -> Certificate | None:
-    """Return the certificate beside a model, unless it is that of another one."""
+    """Return the certificate beside a model, unless it does not hold or is that of another one."""
     if not file.is_file():
         return None
     proof = Certificate.load(file)
-    if not is_about(proof, clf):
-        note(f"{file} is about another fit and is left out; `nodeproof certify` makes a new one")
+    if proof.status == "not applicable":
+        wrong = why_not_about(proof, clf)
+    else:  # a tolerance of its own may be any that the page can name
+        named = proof.tolerance if 0 <= proof.tolerance < math.inf else None
+        wrong = proof.verify(clf, tolerance=named).reason
+    if wrong:
+        note(f"{file} is left out of the report: {wrong}")
         return None
     return proof

@@ -103,6 +103,8 @@ def tiles(subject: Subject, certificate: Certificate | None) -> list[dict[str, s
         sure = int(certificate.certified_nodes.sum())
         if certificate.certified:
             value, what = "proven", "the best labelling"
+            if (tolerance := certificate.special_tolerance) is not None:
+                what = f"the best labelling, up to a tolerance of {tolerance:.3g}"
         elif certificate.gap <= _CLOSE:
             value, what = _at_most(certificate.gap), "from the best labelling"
         else:
