@@ -1,6 +1,7 @@
 """Labelling problems small enough to go through all labellings, in rational numbers."""
 
 import itertools
+import json
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -9,9 +10,11 @@ import scipy.sparse as sp
 
 from nodeproof import Problem
 from nodeproof.certificate.certifying import certify_instance
+from nodeproof.certificate.checking import Audit, check_dual
 from nodeproof.certificate.dual import Dual, Factors
 from nodeproof.certificate.instance import Instance
 from nodeproof.certificate.result import Certificate
+from nodeproof.certificate.verifying import gap_of, status_of
 from nodeproof.graph import Graph
 from nodeproof.terms import Covariance, Gaussian, Labels, NodeData
 
@@ -296,9 +299,46 @@ def with_instance(proof, **changes) -> Certificate:
     return replace(proof, instance=Instance(**(parts | changes)))
 
 
-def refused(proof) -> str:
+def restated(proof, **changes) -> Certificate:
+    """Return a changed certificate whose gap and status fit its numbers, as a forger would."""
+    c = replace(proof, **changes)
+    gap = gap_of(c.objective, c.lower_bound, c.tolerance)
+    certified = c.objective - c.lower_bound <= c.tolerance
+    return replace(c, gap=gap, status=status_of(certified, c.failure, gap, c.special_tolerance))
+
+
+def claims_are_true(proof) -> bool:
+    """Whether what a certificate says of a small instance is true, whatever it proves."""
+    truth = enumerate_all(proof.instance)
+    mine, tolerance = exact_value(proof.instance, proof.labels), Fraction(proof.tolerance)
+    slack = Fraction(1e-12 * proof.instance.span)
+    return (
+        (not proof.certified or mine <= truth.best + tolerance)
+        and Fraction(proof.lower_bound) <= truth.best + slack
+        and Fraction(proof.objective) >= mine - slack
+        and truth.agrees(proof.labels, proof.certified_nodes, proof.renaming)
+    )
+
+
+def rewrite(path, **changes):
+    """Change arrays of a saved certificate, or leave them out where the change is None."""
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    meta = json.loads(arrays["meta"].tobytes())
+    meta |= changes.pop("meta", {})
+    arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
+    arrays |= changes
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+
+
+def audit(instance, labels, dual, claimed=-np.inf) -> Audit:
+    """Return what the auditor makes of dual variables."""
+    return check_dual(instance, labels, dual, claimed, 1e-9, np.random.SeedSequence(0))
+
+
+def refused(proof, model=None, **accepted) -> str:
     """Assert that a certificate does not verify, and says why in one line; return that."""
-    check = proof.verify()
+    check = proof.verify(model, **accepted)
     assert not check
     assert check.reason
     assert "\n" not in check.reason

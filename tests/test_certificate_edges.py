@@ -14,7 +14,7 @@ from certificate_helpers import (
     refused,
 )
 from nodeproof import Problem, certify
-from nodeproof.certificate import checking, judging, nodes, verifying
+from nodeproof.certificate import checking, judging, nodes
 from nodeproof.certificate.certifying import certify_instance
 from nodeproof.certificate.families import FAMILIES
 from nodeproof.certificate.instance import Instance
@@ -117,7 +117,7 @@ def test_ties_are_told_and_settled_exactly():
 @pytest.fixture
 def large(monkeypatch):
     """Let 100 nodes count as many."""
-    for module in (judging, nodes, verifying):
+    for module in (judging, nodes):
         monkeypatch.setattr(module, "DENSE_MOST", 100)
     monkeypatch.setattr(checking, "_DENSE", 100)
 

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from certificate_helpers import (
     KINDS,
     Tally,
+    audit,
     check_never_wrong,
     draw_dual,
     draw_gamma,
@@ -22,7 +23,6 @@ from nodeproof import certify
 from nodeproof.certificate.ascent import Ascent
 from nodeproof.certificate.blocks import Blocks
 from nodeproof.certificate.certifying import certify_instance
-from nodeproof.certificate.checking import check_dual
 from nodeproof.certificate.dual import Dual
 from nodeproof.certificate.families import FAMILIES
 from nodeproof.certificate.instance import Instance
@@ -123,9 +123,10 @@ def scaled(instance, scale):
 def check_dual_is_honest(instance, dual, z, truth):
     """Assert that judge, auditor and nodes say nothing false, whatever the labelling; return it."""
     judgement = judge(instance, dual, z)
-    _, audited, wrong = check_dual(instance, z, dual)
-    assert not wrong
-    for bound in (judgement.lower_bound, audited):
+    # What one proves, the other must not call impossible.
+    audited = audit(instance, z, dual, claimed=judgement.lower_bound)
+    assert not audited.wrong
+    for bound in (judgement.lower_bound, audited.bound):
         assert np.isfinite(bound)
         assert Fraction(bound) <= truth.best
     objective = instance.value_between(z)[1]
@@ -289,6 +290,6 @@ def test_what_are_no_dual_variables_prove_nothing(form):
         assert judge(instance, each, z).lower_bound == -np.inf
         nodes = certify_nodes(instance, each, z, judge(instance, each, z), 0.0)
         assert not nodes.certified.any()
-        _, bound, wrong = check_dual(instance, z, each)
-        assert bound == -np.inf
-        assert wrong
+        audited = audit(instance, z, each)
+        assert audited.bound == -np.inf
+        assert audited.wrong

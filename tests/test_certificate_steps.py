@@ -126,9 +126,10 @@ def test_every_step_is_needed_and_checked(stepped):
 def test_steps_are_saved(stepped, tmp_path):
     stepped.save(tmp_path / "proof.npz")
     again = Certificate.load(tmp_path / "proof.npz")
-    assert again.verify(), again.verify().reason
+    check = again.verify(stepped.instance)
+    assert check, check.reason
     assert len(again.steps) == len(stepped.steps)
-    refused(replace(again, steps=()))
+    refused(replace(again, steps=()), stepped.instance)
 
 
 def test_steps_that_are_interrupted_leave_a_proof():

@@ -311,4 +311,4 @@ def test_ctrl_c_stops_the_search_and_writes_what_is_proven(tmp_path):
     assert "Traceback" not in err
     summary = json.loads((tmp_path / "certificate.json").read_text(encoding="utf-8"))
     assert summary["interrupted"] is True
-    assert Certificate.load(tmp_path / "certificate.npz").verify()
+    assert Certificate.load(tmp_path / "certificate.npz").verify(clf)

@@ -235,7 +235,8 @@ def check_fit(out: Path) -> None:
 
 
 def check_certify(out: Path) -> None:
-    assert Certificate.load(out / "certificate.npz").verify()
+    model = NodeClassifier.load(out / "model.npz")
+    assert Certificate.load(out / "certificate.npz").verify(model)
     json.loads((out / "certificate.json").read_text())
     assert len((out / "certificate.csv").read_text().splitlines()) == 61
 

@@ -17,7 +17,7 @@ from nodeproof import threads
 from nodeproof.certificate.checking import Check, check_dual
 from nodeproof.certificate.dual import Dual
 from nodeproof.certificate.instance import Instance
-from nodeproof.certificate.judging import judge
+from nodeproof.certificate.judging import FAILURE, judge
 from nodeproof.certificate.nodes import NodeCertificates, certify_nodes
 from nodeproof.certificate.reducing import Step, reduce
 from nodeproof.certificate.ties import resolve_ties
@@ -296,6 +296,8 @@ def _contradicts_itself(certificate: Certificate) -> str:
         return "some of its numbers are not finite"
     if not (c.gap >= 0 and 0 <= c.failure < 1):
         return "its gap or its probability is none"
+    if 0 < c.failure < (1.0 - _ALIKE) * FAILURE:
+        return f"it claims to be wrong with a probability of at most {c.failure:.3g}, as none is"
     missing = c.objective - c.lower_bound
     if c.certified and not missing <= c.tolerance:
         return f"it leaves {missing:.3g}, above its tolerance"
