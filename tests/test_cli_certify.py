@@ -9,12 +9,15 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from certificate_helpers import changed, restated, with_dual, with_instance
 from cli_helpers import run, write
+from forged_certificates import relabelled
 from nodeproof import NodeClassifier
 from nodeproof.certificate import Certificate
 from nodeproof.cli import main
@@ -160,12 +163,25 @@ def test_without_time_closed_forms_alone_are_tried(capsys, tmp_path):
     assert out.startswith("confirmed: ")
 
 
-def test_a_larger_tolerance_is_taken(capsys, tmp_path):
+def test_a_larger_tolerance_is_taken_and_stated(capsys, tmp_path):
     hard_model(tmp_path / "model.npz")
-    asked = ["certify", tmp_path, "--time-budget", 0, "--tolerance", 1e6, "--json"]
+    asked = ["certify", tmp_path, "--time-budget", 0, "--tolerance", 1e6]
+    code, out, _ = run(capsys, *asked, "--json")
+    assert code == 0
+    summary = json.loads(out)
+    assert (summary["status"], summary["tolerance"]) == ("certified (tolerance 1e+06)", 1e6)
+    assert "up to a tolerance of 1e+06" in summary["explanation"]
     code, out, _ = run(capsys, *asked)
     assert code == 0
-    assert (json.loads(out)["status"], json.loads(out)["tolerance"]) == ("certified", 1e6)
+    assert "certified (tolerance 1e+06)" in out
+    # It is confirmed to those who accept as much.
+    line = not_confirmed(capsys, tmp_path)
+    assert "its tolerance is 1e+06" in line
+    code, out, _ = run(capsys, "certify", tmp_path, "--verify", "--tolerance", 1e6)
+    assert code == 0
+    assert out.startswith("confirmed: ")
+    assert "up to a tolerance of 1e+06" in out
+    assert "tolerance" in not_confirmed(capsys, tmp_path, "--tolerance", 1e5)
 
 
 def test_a_model_with_an_affinity_for_each_two_classes_has_no_certificate(capsys, data, tmp_path):
@@ -248,35 +264,108 @@ def test_nothing_half_written_stays_where_writing_fails(capsys, fitted, monkeypa
 # Checked by others. ---------------------------------------------------------------------
 
 
-def test_a_certificate_is_confirmed_by_its_file_alone(capsys, certified, tmp_path):
-    alone = tmp_path / "elsewhere.npz"
-    shutil.copy(certified / "certificate.npz", alone)
+def not_confirmed(capsys, *arguments: object) -> str:
+    """Run the check and see that it ends as a refusal should; return its one line."""
+    code, out, err = run(capsys, "certify", *arguments, "--verify")
+    assert (code, err) == (1, "")
+    assert out.startswith("refused: ")
+    assert out.count("\n") == 1
+    code, document, err = run(capsys, "certify", *arguments, "--verify", "--json")
+    assert (code, err) == (1, "")
+    found = json.loads(document)
+    assert (found["confirmed"], found["status"]) == (False, "refused")
+    assert found["reason"] in out
+    return out
+
+
+def test_a_certificate_is_confirmed_about_a_model(capsys, certified, tmp_path):
+    elsewhere = tmp_path / "elsewhere.npz"
+    shutil.copy(certified / "certificate.npz", elsewhere)
     before = names_in(certified)
-    for place in (certified, alone):
-        code, out, err = run(capsys, "certify", place, "--verify")
+    for asked in (
+        [certified],
+        [certified / "certificate.npz"],
+        [elsewhere, "--model", certified],
+        [elsewhere, "--model", certified / "model.npz"],
+    ):
+        code, out, err = run(capsys, "certify", *asked, "--verify")
         assert (code, err) == (0, "")
         assert out.startswith("confirmed: This labelling is proven")
+        assert "tolerance" not in out
     assert names_in(certified) == before
-    code, out, _ = run(capsys, "certify", alone, "--verify", "--json")
-    assert code == 0
-    assert json.loads(out)["confirmed"] is True
-
-
-def test_a_changed_certificate_is_refused_with_exit_code_one(capsys, certified):
-    file = certified / "certificate.npz"
-    with np.load(file, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    arrays["labels"] = arrays["labels"].copy()
-    arrays["labels"][0] = (arrays["labels"][0] + 1) % 3
-    np.savez(file, **arrays)
-    code, out, _ = run(capsys, "certify", certified, "--verify")
-    assert code == 1
-    assert out.startswith("refused: ")
     code, out, _ = run(capsys, "certify", certified, "--verify", "--json")
-    assert code == 1
+    assert code == 0
     found = json.loads(out)
-    assert found["confirmed"] is False
-    assert found["reason"]
+    assert (found["confirmed"], found["reason"], found["failure"]) == (True, "", 0.0)
+    assert found["status"] == "certified"
+
+
+def test_without_a_model_nothing_is_confirmed(capsys, certified, tmp_path):
+    alone = tmp_path / "alone" / "certificate.npz"
+    alone.parent.mkdir()
+    shutil.copy(certified / "certificate.npz", alone)
+    for place in (alone, alone.parent):
+        line = not_confirmed(capsys, place)
+        assert "nothing to check" in line
+        assert "--model" in line
+    assert "no model" in refused(capsys, tmp_path, alone, "--verify", "--model", tmp_path)
+
+
+def test_about_a_model_without_links_nothing_is_confirmed(capsys, certified, data, tmp_path):
+    """Though the certificate holds, and its labelling is that of the model."""
+    clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+    clf.save(tmp_path / "model.npz", certifiable=False)
+    clf.certify(time_budget=0).save(tmp_path / "certificate.npz")
+    line = not_confirmed(capsys, tmp_path)
+    assert "nothing to check it against" in line
+    assert "saved without links" in line
+    clf.save(tmp_path / "model.npz")
+    assert run(capsys, "certify", tmp_path, "--verify")[0] == 0
+    # Nor is it about another model with links, of as many nodes.
+    assert "another fit" in not_confirmed(capsys, tmp_path, "--model", certified)
+
+
+def test_a_model_to_verify_by_needs_a_certificate_to_verify(capsys, fitted):
+    assert "--verify" in refused(capsys, fitted, fitted, "--model", fitted)
+
+
+FORGED = {
+    "another labelling": lambda c: replace(c, labels=changed(c.labels, 0, (c.labels[0] + 1) % 3)),
+    "any labelling, with a tolerance": lambda c: relabelled(
+        c, np.arange(180) % 3, tolerance=1e9, moved=c.moved
+    ),
+    "a tolerance": lambda c: restated(c, tolerance=1e6),
+    "a probability": lambda c: restated(c, failure=1e-300),
+    "a higher bound": lambda c: replace(c, lower_bound=c.lower_bound + 1.0),
+    "a lower objective": lambda c: replace(c, objective=c.objective - 1e-6 * abs(c.objective)),
+    "other links": lambda c: with_instance(c, adjacency=2 * c.instance.adjacency),
+    "other costs": lambda c: with_instance(c, costs=c.instance.costs + np.eye(3)[0]),
+    "prices": lambda c: with_dual(c, nu=c.dual.nu + 1.0),
+    "narrow prices": lambda c: with_dual(c, nu=c.dual.nu.astype(np.float16)),
+    "a status": lambda c: replace(c, status="certified by nature"),
+    "nodes moved": lambda c: replace(c, moved=np.array([0, 1, 2])),
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_forged_certificate_is_refused_with_exit_code_one(capsys, certified, what):
+    file = certified / "certificate.npz"
+    genuine = Certificate.load(file)
+    FORGED[what](genuine).save(file)
+    not_confirmed(capsys, certified)
+
+
+def test_a_forged_certificate_is_in_no_report(capsys, certified):
+    file = certified / "certificate.npz"
+    genuine = Certificate.load(file)
+    code, _, err = run(capsys, "report", certified)
+    assert (code, err) == (0, "")
+    assert "the best labelling" in (certified / "report.html").read_text(encoding="utf-8")
+    restated(with_dual(genuine, nu=genuine.dual.nu + 1.0)).save(file)
+    code, _, err = run(capsys, "report", certified)
+    assert code == 0
+    assert "is left out of the report" in " ".join(err.split())
+    assert "No proof was looked for" in (certified / "report.html").read_text(encoding="utf-8")
 
 
 # Ctrl-C. --------------------------------------------------------------------------------
