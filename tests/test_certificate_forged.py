@@ -23,7 +23,7 @@ from nodeproof.certificate.dual import Dual
 from nodeproof.certificate.instance import Instance
 from nodeproof.errors import InputError
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 
 KINDS = ("costs", "graph", "partly")
 
