@@ -200,23 +200,56 @@ def test_weights_of_zero_are_no_links():
     assert check_adjacency(table).nnz == 8
 
 
-def test_entries_listed_twice_in_a_sparse_matrix_add_up():
-    """As scipy has it, whatever the format."""
-    rows, columns = np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0])
-    listed = sp.coo_array((np.array([1.0, 2.0, 1.5, 1.5]), (rows, columns)), shape=(2, 2))
-    compressed = sp.csr_array((listed.data, columns, np.array([0, 2, 4])), shape=(2, 2))
-    for held in (listed, compressed):
-        np.testing.assert_array_equal(check_adjacency(held).toarray(), [[0, 3], [3, 0]])
-        assert held.nnz == 4
+def listed_twice() -> dict[str, object]:
+    """Return the links 0–1 of weight 1 and again of weight 2, and 1–2 of weight 3."""
+    source, target = np.array([0, 0, 1]), np.array([1, 1, 2])
+    weight = np.array([1.0, 2.0, 3.0])
+    both = np.append(source, target), np.append(target, source)
+    coo = sp.coo_array((np.append(weight, weight), both), shape=(3, 3))
+    multi = nx.MultiGraph()
+    multi.add_weighted_edges_from(zip("aab", "bbc", weight, strict=True))
+    data = SimpleNamespace(edge_index=np.array(both), edge_weight=coo.data, num_nodes=3)
+    order = np.lexsort((coo.col, coo.row))
+    parts = coo.data[order], coo.col[order], np.array([0, 2, 5, 6])
+    return {
+        "coo": coo,
+        "csr": sp.csr_array(parts, shape=(3, 3)),
+        "csc": sp.csc_array(parts, shape=(3, 3)),
+        "table": pd.DataFrame({"source": source, "target": target, "weight": weight}),
+        "networkx": multi,
+        "Data": data,
+    }
 
 
-def test_edges_listed_twice_in_an_edge_list_count_once_by_the_largest_weight():
-    table = {"source": [0, 1, 0], "target": [1, 0, 1], "weight": [1.0, 5.0, 2.0]}
-    np.testing.assert_array_equal(check_adjacency(table).toarray(), [[0, 5], [5, 0]])
-    edge_index = np.array([[0, 1, 0], [1, 0, 1]])
-    np.testing.assert_array_equal(check_adjacency(edge_index).toarray(), [[0, 1], [1, 0]])
-    parallel = nx.MultiGraph([(0, 1), (0, 1)])
-    np.testing.assert_array_equal(check_adjacency(parallel).toarray(), [[0, 1], [1, 0]])
+@pytest.mark.parametrize("held", listed_twice().values(), ids=listed_twice())
+def test_links_that_are_given_twice_count_once_by_the_largest_weight_and_that_is_said(held):
+    entries = getattr(held, "nnz", None)
+    with pytest.warns(UserWarning, match=r"repeats? .*: each link counts once, with its largest"):
+        matrix = check_adjacency(held)
+    np.testing.assert_array_equal(matrix.toarray(), [[0, 2, 0], [2, 0, 3], [0, 3, 0]])
+    assert_checked(matrix)
+    assert getattr(held, "nnz", None) == entries
+
+
+def test_links_in_both_directions_are_not_given_twice():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = {"source": [0, 1], "target": [1, 0], "weight": [1.0, 5.0]}
+        np.testing.assert_array_equal(check_adjacency(table).toarray(), [[0, 5], [5, 0]])
+        matrix = check_adjacency(np.array([[0, 1, 1, 2], [1, 0, 2, 1]]))
+    assert matrix.data.tolist() == [1.0] * 4
+
+
+def test_a_matrix_whose_entries_were_added_up_stays_so():
+    held = listed_twice()["coo"]
+    held.sum_duplicates()
+    np.testing.assert_array_equal(check_adjacency(held).toarray()[0], [0, 3, 0])
+
+
+def test_a_bad_weight_is_refused_even_where_a_good_one_repeats_it():
+    held = sp.coo_array(([-1.0, 2.0, 2.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 2))
+    with pytest.raises(InputError, match="negative"):
+        check_adjacency(held)
 
 
 def test_unsorted_rows_are_sorted():
@@ -295,7 +328,7 @@ def dirty_matrices():
     yield sp.csr_array(looped.astype(np.int32))
 
 
-@pytest.mark.filterwarnings("ignore:the graph is directed")
+@pytest.mark.filterwarnings("ignore:the graph is directed", "ignore:.*each link counts once")
 @pytest.mark.parametrize(
     "held", list(dirty_matrices()), ids=lambda m: f"{m.nnz} entries, {m.dtype}"
 )
@@ -469,6 +502,7 @@ def test_symmetry_is_told_as_by_comparison_with_the_transpose(matrix):
     assert _inspect(csr).symmetric == pattern
 
 
+@pytest.mark.filterwarnings("ignore:.*each link counts once")
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(

@@ -137,6 +137,20 @@ def test_order_of_ends_rows_and_columns_does_not_matter(
     check(tmp_path / "p.csv", expected, parts, data)
 
 
+def test_links_that_are_listed_again_count_once_with_a_note(
+    capsys, data, parts, folder, expected, tmp_path
+):
+    first = parts["new edges"][0]
+    write(tmp_path / "e.csv", [["source", "target"], *parts["new edges"], first, first[::-1]])
+    code, _, err = run(
+        capsys, "predict", folder / "model", "--features", folder / "new_features.csv",
+        "--edges", tmp_path / "e.csv", "--out", tmp_path / "p.csv",
+    )  # fmt: skip
+    assert code == 0
+    assert "1 repeated link in e.csv; each counts once" in err
+    check(tmp_path / "p.csv", expected, parts, data)
+
+
 def test_what_is_about_fitted_nodes_or_joins_new_ones_is_left_out_with_a_note(
     capsys, data, parts, folder, expected, tmp_path
 ):

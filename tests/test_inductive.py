@@ -183,9 +183,14 @@ def test_links_are_left_as_they_were(data, fitted):
 
 
 def test_of_a_pair_listed_twice_the_largest_weight_counts():
-    found = check_links([[0, 1, 2.0], [0, 1, 5.0], [0, 1, 3.0], [1, 0, 0.0]], 2, 4)
-    np.testing.assert_array_equal(found.toarray(), [[0, 5, 0, 0], [0, 0, 0, 0]])
-    assert found.nnz == 1
+    listed = [[0, 1, 2.0], [0, 1, 5.0], [0, 1, 3.0], [1, 0, 0.0]]
+    ends = np.array(listed)[:, :2].astype(int).T
+    matrix = sp.coo_array((np.array(listed)[:, 2], tuple(ends)), shape=(2, 4))
+    for links in (listed, matrix):
+        with pytest.warns(UserWarning, match="2 entries repeat others in the links of new nodes"):
+            found = check_links(links, 2, 4)
+        np.testing.assert_array_equal(found.toarray(), [[0, 5, 0, 0], [0, 0, 0, 0]])
+        assert found.nnz == 1
     assert check_links([], 3, 4).shape == (3, 4)
     assert check_links([[2, 0]], None, 4).shape == (3, 4)
 

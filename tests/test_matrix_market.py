@@ -33,6 +33,19 @@ def test_what_scipy_writes_is_read(tmp_path_factory, seed, symmetric, field):
     np.testing.assert_array_equal(read_matrix_market(path).toarray(), A)
 
 
+@pytest.mark.parametrize("name", ["graph.mtx", "graph.npz"])
+def test_entries_that_a_file_lists_twice_count_once_by_the_largest(tmp_path, name):
+    path = tmp_path / name
+    listed = sp.coo_array(([1.0, 2.0, 2.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 2))
+    if name.endswith(".mtx"):
+        path.write_text(BANNER + "2 2 3\n1 2 1.0\n1 2 2.0\n2 1 2.0\n")
+    else:
+        sp.save_npz(path, listed)
+    data = read_graph(path)
+    assert data.graph.toarray().tolist() == [[0.0, 2.0], [2.0, 0.0]]
+    assert any("1 entry repeats another" in note for note in data.notes)
+
+
 def test_a_packed_file_is_read(tmp_path):
     path = tmp_path / "a.mtx.gz"
     path.write_bytes(gzip.compress((BANNER + "% a word\n\n2 2 2\n1 2 1.5\n2 1 1.5\n\n").encode()))

@@ -9,7 +9,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof import kernels, threads
-from nodeproof.edges import LARGEST_WEIGHT, LEAST_WEIGHT, from_edges, warn_directed
+from nodeproof.edges import (
+    LARGEST_WEIGHT,
+    LEAST_WEIGHT,
+    from_edges,
+    warn_directed,
+    without_repeats,
+)
 from nodeproof.errors import InputError
 from nodeproof.graph_readers import to_csr
 
@@ -19,7 +25,8 @@ __all__ = ["check_adjacency", "from_edges", "unless_all_one"]
 def check_adjacency(graph: Any, n_nodes: int | None = None) -> sp.csr_array:
     """Return the graph as a symmetric CSR array without self loops or duplicates.
 
-    An array that is already in this form is returned without a copy.
+    A link that is given more than once counts once, with its largest weight, with a warning. An
+    array that is already in this form is returned without a copy.
 
     Parameters
     ----------
@@ -59,17 +66,15 @@ def check_adjacency(graph: Any, n_nodes: int | None = None) -> sp.csr_array:
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float64 if matrix.dtype.itemsize > 2 else np.float32)
     seen = _inspect(matrix)
-    if not seen.ordered:
-        matrix = matrix.copy()
-        matrix.has_canonical_format = False
-        matrix.sum_duplicates()
-        seen = _inspect(matrix)
     if seen.bad:
         bad = kernels.first_bad_weight(matrix.data)
         row = int(np.searchsorted(matrix.indptr, bad, side="right")) - 1
         column, value = int(matrix.indices[bad]), matrix.data[bad]
         what = "negative" if value < 0 else "not finite"
         raise InputError(f"the weight of the link ({row}, {column}) is {what}: {value}")
+    if not seen.ordered:
+        matrix = without_repeats(matrix, "the graph's matrix")
+        seen = _inspect(matrix)
     if seen.loops or seen.zeros:
         matrix = matrix.copy()
         matrix.setdiag(0)

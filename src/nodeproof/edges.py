@@ -1,4 +1,8 @@
-"""A list of edges as a symmetric CSR matrix."""
+"""A list of edges as a symmetric CSR matrix.
+
+One rule for links that are given more than once, wherever they are listed: each counts once, with
+its largest weight. So it does not matter whether a list has each link in one direction or in both.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,18 @@ from nodeproof.callers import warn_caller
 from nodeproof.errors import InputError
 from nodeproof.memory import check_free
 
-__all__ = ["LARGEST_WEIGHT", "LEAST_WEIGHT", "check_csr", "from_edges", "warn_directed"]
+__all__ = [
+    "LARGEST_WEIGHT",
+    "LEAST_WEIGHT",
+    "check_csr",
+    "csr_of_entries",
+    "from_edges",
+    "largest_of_each",
+    "merge_edges",
+    "warn_directed",
+    "warn_of_repeats",
+    "without_repeats",
+]
 
 #: weights that a graph may have: those of some thousand links still add up in float32
 LEAST_WEIGHT, LARGEST_WEIGHT = 1e-30, 1e30
@@ -28,7 +43,26 @@ def from_edges(
     weight: NDArray[Any] | None,
     n_nodes: int | None,
 ) -> sp.csr_array:
-    """Return the symmetric CSR array of an edge list; an edge listed twice counts once.
+    """Return the symmetric CSR array of an edge list; warn of edges that are listed again.
+
+    Parameters
+    ----------
+    source, target, weight, n_nodes
+        As in :func:`merge_edges`.
+    """
+    matrix, repeats = merge_edges(source, target, weight, n_nodes)
+    if repeats:
+        warn_of_repeats(repeats, "the list of links")
+    return matrix
+
+
+def merge_edges(
+    source: NDArray[Any],
+    target: NDArray[Any],
+    weight: NDArray[Any] | None,
+    n_nodes: int | None,
+) -> tuple[sp.csr_array, int]:
+    """Return the symmetric CSR array of an edge list, and how many repeat one of that direction.
 
     Parameters
     ----------
@@ -66,18 +100,90 @@ def from_edges(
         raise InputError(
             f"the weight of the link ({source[bad]}, {target[bad]}) is {what}: {data[bad]}"
         )
+    proper = source != target
+    source, target, data = source[proper], target[proper], data[proper]
     low_end, high_end = np.minimum(source, target), np.maximum(source, target)
-    order = np.lexsort((-data, high_end, low_end))
-    low_end, high_end, data = low_end[order], high_end[order], data[order]
-    # The largest weight of an edge comes first; what repeats it is dropped.
-    fresh = np.ones(len(data), dtype=bool)
-    fresh[1:] = (low_end[1:] != low_end[:-1]) | (high_end[1:] != high_end[:-1])
-    fresh &= low_end != high_end
-    low_end, high_end, data = low_end[fresh], high_end[fresh], data[fresh]
+    order, first = largest_of_each(low_end, high_end, data)
+    repeats = 0 if first.all() else _count_repeats(np.cumsum(first), (source < target)[order])
+    kept = order[first]
+    low_end, high_end, data = low_end[kept], high_end[kept], data[kept]
     both_ways = (np.concatenate([low_end, high_end]), np.concatenate([high_end, low_end]))
     matrix = sp.csr_array(sp.coo_array((np.concatenate([data, data]), both_ways), shape=(n, n)))
     matrix.sort_indices()
-    return matrix
+    return matrix, repeats
+
+
+def _count_repeats(link: NDArray[Any], forward: NDArray[np.bool_]) -> int:
+    """Return how many of the listed links, sorted, come again in the same direction."""
+    listed = (link[forward], link[~forward])
+    return sum(int(np.count_nonzero(way[1:] == way[:-1])) for way in listed)
+
+
+def largest_of_each(
+    row: NDArray[Any], column: NDArray[Any], weight: NDArray[Any]
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Sort entries by row and column, those of one place by falling weight.
+
+    Parameters
+    ----------
+    row, column, weight : ndarray of shape (E,)
+        Entries of a matrix.
+
+    Returns
+    -------
+    order : ndarray of shape (E,)
+        The entries, sorted.
+    first : ndarray of shape (E,)
+        Which of them are the first of their place, and so the largest.
+    """
+    order = np.lexsort((-weight, column, row))
+    first = np.ones(len(order), dtype=bool)
+    row, column = row[order], column[order]
+    first[1:] = (row[1:] != row[:-1]) | (column[1:] != column[:-1])
+    return order, first
+
+
+def csr_of_entries(matrix: Any) -> sp.csr_array:
+    """Return a sparse matrix as a CSR array that keeps entries of the same place apart.
+
+    scipy would add up those of a COO matrix.
+    """
+    csr = sp.csr_array(matrix)
+    if matrix.format != "coo" or csr.nnz == matrix.nnz:
+        return csr
+    order = np.lexsort((matrix.col, matrix.row))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(matrix.row, minlength=csr.shape[0]))])
+    return sp.csr_array((matrix.data[order], matrix.col[order], indptr), shape=csr.shape)
+
+
+def without_repeats(matrix: sp.csr_array, what: str) -> sp.csr_array:
+    """Return a matrix with rows sorted and the largest of the entries of each place.
+
+    Parameters
+    ----------
+    matrix : csr_array of shape (n, m)
+        In any order; it is not changed.
+    what : str
+        What it is called in the warning that some entries repeat others.
+    """
+    matrix = matrix.copy()
+    matrix.has_sorted_indices = False
+    matrix.sort_indices()
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    if not ((row[1:] == row[:-1]) & (matrix.indices[1:] == matrix.indices[:-1])).any():
+        return matrix
+    order, first = largest_of_each(row, matrix.indices, matrix.data)
+    warn_of_repeats(int((~first).sum()), what, "; for their sum, call sum_duplicates() first")
+    kept = order[first]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(row[kept], minlength=matrix.shape[0]))])
+    indptr = indptr.astype(matrix.indptr.dtype)
+    return sp.csr_array((matrix.data[kept], matrix.indices[kept], indptr), shape=matrix.shape)
+
+
+def warn_of_repeats(count: int, what: str, instead: str = "") -> None:
+    """Say that links are given more than once, and what is made of it."""
+    entries = "1 entry repeats another" if count == 1 else f"{count:,} entries repeat others"
+    warn_caller(f"{entries} in {what}: each link counts once, with its largest weight{instead}")
 
 
 def check_csr(matrix: Any) -> None:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.callers import warn_caller
-from nodeproof.edges import from_edges, warn_directed
+from nodeproof.edges import csr_of_entries, from_edges, warn_directed
 from nodeproof.errors import InputError
 from nodeproof.memory import check_free
 from nodeproof.pyg_data import is_pyg_data, read_links, refuse_other_kinds
@@ -64,7 +64,7 @@ def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
     if sp.issparse(graph):
         if graph.ndim != 2:
             raise InputError(f"a graph needs a square matrix, got a vector of shape {graph.shape}")
-        return sp.csr_array(graph)
+        return csr_of_entries(graph)
     refuse_other_kinds(graph)
     if is_pyg_data(graph):
         return read_links(graph)

@@ -9,7 +9,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof import kernels
-from nodeproof.edges import LARGEST_WEIGHT, LEAST_WEIGHT
+from nodeproof.edges import (
+    LARGEST_WEIGHT,
+    LEAST_WEIGHT,
+    csr_of_entries,
+    largest_of_each,
+    warn_of_repeats,
+    without_repeats,
+)
 from nodeproof.errors import InputError
 from nodeproof.graph_readers import (
     column_names,
@@ -74,11 +81,11 @@ def check_links(
     if sp.issparse(graph):
         if graph.ndim != 2:
             _refuse_shape(graph.shape, n_new, n_fitted)
-        return _check_matrix(sp.csr_array(graph), n_new, n_fitted)
+        return _check_matrix(csr_of_entries(graph), n_new, n_fitted)
     if is_table(graph):
         ends, weight = _columns(graph)
         first, second = _find(ends[0], new, "new"), _find(ends[1], fitted, "fitted")
-        return links_from_pairs(first, second, weight, n_new=n_new, n_fitted=n_fitted, unit=unit)
+        return _from_list(first, second, weight, n_new, n_fitted, unit)
     array = as_array(graph, "the links of new nodes")
     if array.size == 0 and array.ndim < 2:
         array = np.empty((0, 2), dtype=np.int64)
@@ -95,9 +102,23 @@ def check_links(
         _refuse_shape(array.shape, n_new, n_fitted)
     array = without_hidden(array, listed=0)
     weight = array[:, 2] if array.shape[1] == 3 else None
-    return links_from_pairs(
-        array[:, 0], array[:, 1], weight, n_new=n_new, n_fitted=n_fitted, unit=unit
-    )
+    return _from_list(array[:, 0], array[:, 1], weight, n_new, n_fitted, unit)
+
+
+def _from_list(
+    new: NDArray[Any],
+    fitted: NDArray[Any],
+    weight: NDArray[Any] | None,
+    n_new: int | None,
+    n_fitted: int,
+    unit: float,
+) -> sp.csr_array:
+    """Return the CSR array of pairs; warn of those that are listed again."""
+    links = links_from_pairs(new, fitted, weight, n_new=n_new, n_fitted=n_fitted, unit=unit)
+    repeats = (len(new) if weight is None else np.count_nonzero(weight)) - links.nnz
+    if repeats:
+        warn_of_repeats(repeats, "the links of new nodes")
+    return links
 
 
 def links_from_pairs(
@@ -109,7 +130,10 @@ def links_from_pairs(
     n_fitted: int,
     unit: float = 1.0,
 ) -> sp.csr_array:
-    """Return the CSR array of pairs (new node, fitted node), each an array of shape (E,)."""
+    """Return the CSR array of pairs (new node, fitted node), each an array of shape (E,).
+
+    Of a pair listed twice, the largest weight counts.
+    """
     new, fitted = _positions(new, "new"), _positions(fitted, "fitted")
     weight = np.full(len(new), unit) if weight is None else np.asarray(weight, dtype=np.float64)
     if not len(new) == len(fitted) == len(weight):
@@ -127,14 +151,10 @@ def links_from_pairs(
             bad = ends.min() if ends.min() < 0 else ends.max()
             raise InputError(f"a link names the {name} node {bad}, but these run from 0 to {n - 1}")
     _check_weights(weight, new, fitted)
-    order = np.lexsort((-weight, fitted, new))
-    new, fitted, weight = new[order], fitted[order], weight[order]
-    # The largest weight of a pair comes first; what repeats it is dropped.
-    fresh = np.ones(len(new), dtype=bool)
-    fresh[1:] = (new[1:] != new[:-1]) | (fitted[1:] != fitted[:-1])
-    fresh &= weight > 0
-    pairs = (new[fresh], fitted[fresh])
-    return sp.csr_array(sp.coo_array((weight[fresh], pairs), shape=(n_new, n_fitted)))
+    order, first = largest_of_each(new, fitted, weight)
+    kept = order[first & (weight[order] > 0)]
+    pairs = (new[kept], fitted[kept])
+    return sp.csr_array(sp.coo_array((weight[kept], pairs), shape=(n_new, n_fitted)))
 
 
 def _check_matrix(matrix: sp.csr_array, n_new: int | None, n_fitted: int) -> sp.csr_array:
@@ -143,10 +163,10 @@ def _check_matrix(matrix: sp.csr_array, n_new: int | None, n_fitted: int) -> sp.
     if matrix.dtype.kind not in "biuf":
         raise InputError(f"weights of links must be real numbers, got {matrix.dtype}")
     matrix = matrix.astype(np.float64)  # a copy: what was given stays as it is
-    matrix.sum_duplicates()
     if matrix.nnz:
         rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         _check_weights(matrix.data, rows, matrix.indices)
+    matrix = without_repeats(matrix, "the links of new nodes")
     matrix.eliminate_zeros()
     return matrix
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.callers import warn_caller
-from nodeproof.edges import from_edges
+from nodeproof.edges import csr_of_entries, from_edges
 from nodeproof.errors import InputError
 from nodeproof.tensors import as_array, plain
 from nodeproof.unknown import refuse_wrapped
@@ -84,7 +84,7 @@ def _read_matrix(data: Any) -> sp.csr_array:
             "adj_t is a SparseTensor of torch_sparse; set data.edge_index, or pass "
             "graph=data.adj_t.to_scipy(layout='csr')"
         )
-    return sp.csr_array(plain(held))  # the other way round, which does not matter
+    return csr_of_entries(plain(held))  # the other way round, which does not matter
 
 
 def _read_weights(data: Any, name: str | None) -> NDArray[np.float64] | None:

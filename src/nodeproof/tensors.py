@@ -15,7 +15,7 @@ __all__ = ["as_array", "plain", "without_hidden"]
 
 
 def plain(value: Any) -> Any:
-    """Return a torch tensor as a numpy array, a sparse one as a CSR array; else what was given.
+    """Return a torch tensor as a numpy array, a sparse one as scipy has it; else what was given.
 
     Gradients are left behind and other devices are read from. Half precision, which not every
     step can add in, becomes float32.
@@ -37,11 +37,12 @@ def plain(value: Any) -> Any:
         return value.numpy(force=True)
     if value.layout is not torch.sparse_coo:
         value = value.to_sparse()
-    value = value.coalesce()
     if value.sparse_dim() != 2 or value.dense_dim():
         raise InputError(f"a sparse tensor must have rows and columns, got {tuple(value.shape)}")
-    entries, ends = value.values().numpy(force=True), value.indices().numpy(force=True)
-    return sp.csr_array(sp.coo_array((entries, (ends[0], ends[1])), shape=tuple(value.shape)))
+    # Those that are listed twice stay apart: who reads them says what that means.
+    entries, ends = value._values().numpy(force=True), value._indices().numpy(force=True)
+    listed = sp.coo_array((entries, (ends[0], ends[1])), shape=tuple(value.shape))
+    return sp.csr_array(listed) if value.is_coalesced() else listed
 
 
 def as_array(value: Any, what: str) -> NDArray[Any]:

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from nodeproof.edges import csr_of_entries
 from nodeproof.errors import InputError
 from nodeproof.io.files import reading
 from nodeproof.io.matrices import check_node_count
@@ -74,7 +75,7 @@ def _read_body(
         other = u != v
         u, v = np.concatenate([u, v[other]]), np.concatenate([v, u[other]])
         weight = np.concatenate([weight, weight[other]])
-    return sp.csr_array(sp.coo_array((weight, (u, v)), shape=(rows, rows)))
+    return csr_of_entries(sp.coo_array((weight, (u, v)), shape=(rows, rows)))
 
 
 def _read_array(path: Path, lines: Iterator[str], n: int, symmetric: bool) -> sp.csr_array:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from nodeproof.adjacency import from_edges
+from nodeproof.edges import merge_edges
 from nodeproof.errors import InputError
 from nodeproof.io.columns import Column
 from nodeproof.io.files import TableFile, count_of
@@ -143,13 +143,11 @@ def build_graph(links: Links, nodes: NDArray[Any], n_nodes: int) -> tuple[sp.csr
     if not kept.all():
         source, target = source[kept], target[kept]
         weight = None if weight is None else weight[kept]
-    graph = from_edges(source, target, weight, n_nodes)
-    pairs = np.sort(source.astype(np.int64) * n_nodes + target)
-    directed = len(pairs) - int(np.count_nonzero(pairs[1:] == pairs[:-1]))
+    graph, repeats = merge_edges(source, target, weight, n_nodes)
     largest = "" if weight is None else " with its largest weight"
-    if repeats := len(source) - directed:
+    if repeats:
         notes.append(f"{count_of(repeats, 'repeated link')} in {name}; each counts once{largest}")
-    if both := directed - graph.nnz // 2:
+    if both := len(source) - repeats - graph.nnz // 2:
         notes.append(
             f"{count_of(both, 'link')} in {name} listed in both directions; "
             f"each counts once{largest}"

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from nodeproof.edges import check_csr
+from nodeproof.edges import check_csr, csr_of_entries
 from nodeproof.errors import InputError
 from nodeproof.memory import available_memory, size_text
 
@@ -47,7 +47,7 @@ def matrix_of_archive(path: Path, arrays: Arrays) -> sp.csr_array:
         return sp.csr_array(csr_of_parts(data, indices, indptr, (columns, rows)).T)
     if kind == "coo":
         row, column = (_integers(_vector(arrays, key)) for key in ("row", "col"))
-        return sp.csr_array(
+        return csr_of_entries(
             sp.coo_array((_vector(arrays, "data"), (row, column)), shape=(rows, columns))
         )
     raise ValueError(f"a matrix of the format {kind[:20]!r} is not read; save it as csr")

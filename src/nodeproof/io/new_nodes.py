@@ -192,6 +192,10 @@ def _link_matrix(
         notes.append(f"{count_of(among_new, 'link')} between new nodes in {name} not used")
     if among_fitted:
         notes.append(f"{count_of(among_fitted, 'link')} between fitted nodes in {name} not used")
+    pairs = np.sort(first[joins].astype(np.int64) * len(position) + second[joins])
+    if repeats := int(np.count_nonzero(pairs[1:] == pairs[:-1])):
+        largest = "" if links.weight is None else " with its largest weight"
+        notes.append(f"{count_of(repeats, 'repeated link')} in {name}; each counts once{largest}")
     return links_from_pairs(
         place[new[joins]],
         position[old[joins]],
