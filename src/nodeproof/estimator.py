@@ -64,7 +64,7 @@ from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import BlockCADO, ConvexResult, Result, Status
 from nodeproof.solvers.align import align_with_labels
 from nodeproof.solvers.base import check_count
-from nodeproof.solvers.checkpoint import Checkpoint, fingerprint
+from nodeproof.solvers.checkpoint import Checkpoint
 from nodeproof.tensors import plain
 from nodeproof.terms import NodeData
 from nodeproof.tuning import hold_back
@@ -252,9 +252,11 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             and their labels, or one entry a node with −1 where there is none. They are not
             fitted to.
         checkpoint : path or Checkpoint, optional
-            Folder where the state of a long fit is saved every minute. A fit that was cut off
-            goes on from there when it is called again, and ends with the same bits; the state
-            is removed at the end. For block CADO.
+            Folder where the state of a long fit is saved every minute, and at the end. A fit
+            that was cut off goes on from there when it is called again, and ends with the same
+            bits; one that has ended returns them at once. A fit of other data or settings
+            replaces the state of one that has ended, and refuses that of one that has not. For
+            block CADO.
 
         Raises
         ------
@@ -312,6 +314,10 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             n_jobs=self.n_jobs,
             random_state=seed,
         )
+        if isinstance(solver, BlockCADO) and solver.checkpoint is not None:
+            # Of the fit that counts, not of the small ones that settings are chosen by.
+            checkpoint = checkpoint or solver.checkpoint
+            solver = replace(solver, checkpoint=None)
         smoothing = None if X is None else Smoothing(X, network)
         K = len(labels.classes)
         nodes = NodeData(K or FEWEST, X, labels.codes, network, smoothing)
@@ -341,15 +347,14 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
                 if self.engine is not None:
                     solver = replace(solver, engine=self.engine)
                 self._announce(problem, solver)
+                if isinstance(checkpoint, str | PathLike):
+                    checkpoint = Checkpoint(checkpoint)
                 if checkpoint is not None:
-                    checkpoint = _checkpoint(checkpoint, solver, problem)
                     solver = replace(solver, checkpoint=checkpoint)
             result = solver.solve(problem, callback=report)
             # Block CADO has done so already, if it was given the labels.
             if problem.labels is None or not isinstance(solver, BlockCADO):
                 result = align_with_labels(result, labels.codes)
-            if checkpoint is not None and result.status is not Status.INTERRUPTED:
-                checkpoint.remove()
         else:
             family = Family(
                 nodes, tuple(plan.terms), network, weights, threshold, plan.trust, self.son
@@ -694,14 +699,3 @@ def _seed(random_state: Any) -> int | None:
     if random_state is None or isinstance(random_state, int | np.integer):
         return None if random_state is None else int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))
-
-
-def _checkpoint(
-    given: str | PathLike[str] | Checkpoint, solver: BlockCADO, problem: Problem
-) -> Checkpoint:
-    """Return the checkpoint, made out to what is solved and how."""
-    checkpoint = given if isinstance(given, Checkpoint) else Checkpoint(given)
-    # These do not change the result.
-    settings = replace(solver, engine=None, n_jobs=None, checkpoint=None)
-    checkpoint.purpose = f"{settings} of {fingerprint(problem)}"
-    return checkpoint

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from nodeproof.io.graph_folder import GraphFolder
 from nodeproof.kernels.compiled import is_compiled
 from nodeproof.report.page import check_jinja
 from nodeproof.solvers import Status
+from nodeproof.solvers.checkpoint import Checkpoint
 
 __all__ = ["run_fit"]
 
@@ -41,7 +42,16 @@ __all__ = ["run_fit"]
 _PATIENCE = 10
 
 
-def run_fit(
+def run_fit(edges: Path, *, checkpoint: Path | None, **options: Any) -> None:
+    """Read the files, fit, and write what was found; the state is kept until all of it is."""
+    if checkpoint is None:
+        _fit_and_write(edges, saved=None, **options)
+        return
+    with closing(Checkpoint(checkpoint, until_written=True)) as saved:
+        _fit_and_write(edges, saved=saved, **options)
+
+
+def _fit_and_write(
     edges: Path,
     *,
     features: Path | None,
@@ -66,7 +76,7 @@ def run_fit(
     query: int | None,
     report: bool,
     proof_budget: float,
-    checkpoint: Path | None,
+    saved: Checkpoint | None,
     time_budget: float | None,
     scheduler: str | None,
     jobs: int | None,
@@ -112,7 +122,7 @@ def run_fit(
         )
         # Ctrl-C ends the fit, not the command: what was done by then is written.
         with suppress(KeyboardInterrupt):
-            clf.fit(given.X, given.labels, graph=given.graph, checkpoint=checkpoint)
+            clf.fit(given.X, given.labels, graph=given.graph, checkpoint=saved)
     if not hasattr(clf, "labels_"):
         raise KeyboardInterrupt
     if len(clf.classes_) == 1 and clf._given is None:
@@ -122,7 +132,10 @@ def run_fit(
     if given.feature_names is not None:
         clf.feature_names_in_ = np.array(given.feature_names, dtype=object)
     if progress.spent:
-        notes.append(f"the time budget of {time_budget:g} s is spent: the fit was stopped early")
+        how = "" if saved is None else "; the same command goes on from the last checkpoint"
+        notes.append(
+            f"the time budget of {time_budget:g} s is spent: the fit was stopped early{how}"
+        )
     on_disk = isinstance(given.graph, GraphFolder)
     proven = report and proof_budget and not on_disk and clf.status_ != Status.INTERRUPTED
     written += ["certificate.npz"] if proven else []
@@ -138,7 +151,7 @@ def run_fit(
     proof = _look_for_proof(clf, proof_budget, show=not as_json) if proven else None
     if report or not on_disk:
         clf._findings = replace(clf._find(), command=command, notes=notes)
-    with atomic_folder(out, without=outdated) as temporary:
+    with _keeping(saved), atomic_folder(out, without=outdated) as temporary:
         if report:
             clf.report(temporary / "report.html")
         if proof is not None:
@@ -149,6 +162,8 @@ def run_fit(
         (temporary / "summary.json").write_text(as_text(summary), encoding="utf-8")
         # Links that lie in a folder already are not written once more.
         clf.save(temporary / "model.npz", certifiable=not on_disk)
+    if saved is not None and clf.status_ not in (Status.STOPPED, Status.INTERRUPTED):
+        saved.remove()
     if as_json:
         print_document(summary)
     else:
@@ -190,6 +205,19 @@ def _cluster(scheduler: str | None) -> Iterator[Any]:
         raise InputError(f"--scheduler {scheduler}: no cluster answers there ({error})") from None
     with client:
         yield client
+
+
+@contextmanager
+def _keeping(saved: Checkpoint | None) -> Iterator[None]:
+    """Say, where results cannot be written, that the fit is not lost."""
+    try:
+        yield
+    except (InputError, OSError) as error:
+        if saved is None or not saved.path.exists():
+            raise
+        raise InputError(
+            f"{error}; the fit is kept in {saved.folder}: run the same command again"
+        ) from None
 
 
 def _look_for_proof(clf: NodeClassifier, budget: float, show: bool) -> Certificate:

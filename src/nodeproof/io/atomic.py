@@ -76,6 +76,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield file
         _finish(file)
         _replace(file, final)
+        _fix_names(final.parent)
 
 
 @contextmanager
@@ -123,7 +124,10 @@ def atomic_folder(path: str | os.PathLike[str], without: Iterable[str] = ()) -> 
         if final.exists():
             _move_files(temporary, final, without)
         else:
+            for folder in {temporary, *(file.parent for file in _files(temporary))}:
+                _fix_names(folder)
             temporary.rename(final)
+            _fix_names(final.parent)
 
 
 def _temporary_sibling(final: Path) -> Path:
@@ -150,6 +154,23 @@ def _finish(path: Path) -> None:
     path.chmod(stat.S_IMODE(path.stat().st_mode) & ~stat.S_IWOTH)
 
 
+def _fix_names(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk: what they replace may go only then."""
+    if os.name == "nt":
+        return  # where folders cannot be opened
+    try:
+        opened = os.open(folder, os.O_RDONLY)
+    except PermissionError:
+        return  # one that can be written to and not read
+    try:
+        os.fsync(opened)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not every file system can
+            raise
+    finally:
+        os.close(opened)
+
+
 def _files(folder: Path) -> list[Path]:
     return sorted(found for found in folder.rglob("*") if found.is_file())
 
@@ -166,6 +187,8 @@ def _move_files(folder: Path, final: Path, without: Iterable[str]) -> None:
         for file, place in places.items():
             place.parent.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
             _replace(file, place)
+        for changed in {final, *(place.parent for place in places.values())}:
+            _fix_names(changed)
 
 
 def _replace(file: Path, place: Path) -> None:

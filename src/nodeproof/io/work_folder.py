@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from nodeproof.callers import warn_caller
 from nodeproof.errors import InputError
 from nodeproof.io.atomic import atomic_path
-
-try:
-    import fcntl
-except ImportError:  # not on Windows: there, two runs into one folder are not kept apart
-    fcntl = None  # type: ignore[assignment]
+from nodeproof.io.locking import lock_folder
 
 __all__ = ["WorkFolder"]
 
@@ -50,7 +46,7 @@ class WorkFolder:
                 f"{path} holds other files than those of an unfinished conversion; move it away, "
                 "or give another name for the result"
             )
-        self._lock = self._open_lock()
+        self._lock = lock_folder(path, "wait for it, or give another name for the result")
         self.state = {} if fresh else self._load()
         shutil.rmtree(path / "spill", ignore_errors=True)
         if not self.state:
@@ -92,16 +88,3 @@ class WorkFolder:
             return state
         warn_caller(f"{self.path} was begun with another input or other options: starting afresh")
         return {}
-
-    def _open_lock(self) -> IO[bytes]:
-        file = (self.path / "lock").open("ab")
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                file.close()
-                raise InputError(
-                    f"another run is working in {self.path}; wait for it, or give another name for "
-                    "the result"
-                ) from None
-        return file

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nodeproof import threads
 from nodeproof.affinity import Affinity
+from nodeproof.digests import fingerprint
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
 from nodeproof.solvers.align import best_match
@@ -40,6 +41,9 @@ _SAMPLE = 20_000
 # they are within so many tolerances.
 _FAST = 0.2
 _NEAR = 3.0
+
+# How solves end whose state is worth going on from.
+_CUT_OFF = (Status.STOPPED, Status.INTERRUPTED)
 
 # Between two sweeps, biased centroids are found to so much; they never get worse.
 _SWEEP_TOL = 1e-4
@@ -152,6 +156,8 @@ class BlockCADO:
                 return _Solve(self, problem, engine, callback).run(start)
             finally:
                 engine.close()
+                if self.checkpoint is not None and not self.checkpoint.until_written:
+                    self.checkpoint.close()
 
 
 class _Solve:
@@ -179,7 +185,9 @@ class _Solve:
         problem = self.problem
         self.starts = [start] if start is not None else choose_starts(problem, self.solver.n_init)
         spare = [] if start is not None else [*promising_starts(problem), "random"]
-        saved = self._resume()
+        saved = self._resume(start)
+        if saved is None and self.best is not None:
+            return self.best
         while self.run_number < len(self.starts):
             given = self.starts[self.run_number]
             self.run_number += 1
@@ -198,7 +206,7 @@ class _Solve:
             saved = None
             if self.best is None or result.value < self.best.value:
                 self.best = result
-            if result.status in (Status.STOPPED, Status.INTERRUPTED):
+            if result.status in _CUT_OFF:
                 self.best = replace(self.best, status=result.status)
                 break
             last = self.run_number == len(self.starts)
@@ -206,6 +214,8 @@ class _Solve:
                 # Few labels in a large graph may not reach far: begin elsewhere as well.
                 self.starts += [name for name in spare if name not in self.starts][:1]
         assert self.best is not None
+        if self.checkpoint is not None and self.best.status not in _CUT_OFF:
+            self._save(None)
         return self.best
 
     def _alternate(
@@ -228,7 +238,7 @@ class _Solve:
                 history = {key: past.get(key, []) + steps for key, steps in again.history.items()}
                 again = replace(again, n_iter=result.n_iter + again.n_iter, history=history)
             result = again
-            if result.status in (Status.STOPPED, Status.INTERRUPTED):
+            if result.status in _CUT_OFF:
                 break
             W = result.W.copy() if round_number < self.problem.rounds else W
         assert result is not None
@@ -336,14 +346,20 @@ class _Solve:
 
     # Checkpoints. -----------------------------------------------------------------------
 
-    def _resume(self) -> Saved | None:
-        """Take up what was saved, if anything was."""
-        session = None if self.checkpoint is None else self.checkpoint.load()
-        if self.checkpoint is None or session is None:
+    def _resume(self, start: NDArray[Any] | str | None) -> Saved | None:
+        """Take up what was saved, if anything was; at the end of a solve, the best is there."""
+        if self.checkpoint is None:
+            return None
+        # These do not change the result.
+        settings = replace(self.solver, engine=None, n_jobs=None, checkpoint=None)
+        self.checkpoint.purpose = f"{settings} of {fingerprint(self.problem, start)}"
+        session = self.checkpoint.load()
+        if session is None:
             return None
         names = self._start_names()
         shape = (self.problem.n_nodes, self.problem.n_classes)
-        if session.starts[: len(names)] != names or session.now.W.shape != shape:
+        rows = [part.W.shape for part in (session.now, session.best) if part is not None]
+        if session.starts[: len(names)] != names or any(found != shape for found in rows):
             raise InputError(
                 f"{self.checkpoint.path} was saved by a solve from other starts: remove it, or "
                 "give another folder"
@@ -359,7 +375,7 @@ class _Solve:
             ) from None
         return session.now
 
-    def _save(self, now: Saved) -> None:
+    def _save(self, now: Saved | None) -> None:
         assert self.checkpoint is not None
         names, drawn = self._start_names(), dict(self.rng.bit_generator.state)
         self.checkpoint.save(Session(self.run_number, names, drawn, self.best, self.before, now))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -10,32 +11,30 @@ import time
 import zlib
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import cached_property
-from inspect import getattr_static
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from nodeproof.affinity import Affinity
+from nodeproof.callers import warn_caller
 from nodeproof.errors import InputError
 from nodeproof.io.atomic import atomic_path
 from nodeproof.io.files import UNREADABLE
 from nodeproof.io.json_text import parse_object
 from nodeproof.io.layout import Expected, check_layout
+from nodeproof.io.locking import lock_folder
 from nodeproof.io.npz import open_npz
 from nodeproof.io.npz_writing import write_npz
-from nodeproof.problem import Models, Problem
+from nodeproof.problem import Models
 from nodeproof.solvers.base import Result, Status
 from nodeproof.solvers.starts import STARTS
-from nodeproof.terms.base import Term
 
-__all__ = ["Checkpoint", "Saved", "Session", "fingerprint"]
+__all__ = ["Checkpoint", "Saved", "Session"]
 
-_FORMAT = 1
+_FORMAT = 2
 
 # The header has the whole history.
 _LARGEST_HEADER = 1 << 28
@@ -43,15 +42,12 @@ _LARGEST_HEADER = 1 << 28
 #: n nodes, K classes; of the descent under way, what it began with, and results before
 _LAYOUT = {
     "header": Expected("u", "*", required=True),
-    "W": Expected("f", "n K", required=True),
+    "W": Expected("f", "n K"),
     r"\w+\.W": Expected("f", "n K"),
     r"\w+\.log_prior": Expected("f", "K"),
     r"\w+\.ell(?:_t)?": Expected("f", "1 1 | K K"),
     r"\w+\.\d+": Expected("f", "K | K * | K * *"),
 }
-
-# Bytes of an array that are looked at to tell it from others.
-_SAMPLE = 2**22
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,7 @@ class Saved:
 
 @dataclass(frozen=True)
 class Session:
-    """All of a solve between two sweeps.
+    """All of a solve between two sweeps, or at its end.
 
     Attributes
     ----------
@@ -80,11 +76,11 @@ class Session:
     rng_state : dict
         Of the generator, after this start was drawn.
     best : Result or None
-        The best of the starts before.
+        The best of the starts before; at the end, of all.
     before : Result or None
         The round before the one under way.
-    now : Saved
-        The descent under way.
+    now : Saved or None
+        The descent under way; None at the end.
     """
 
     run_number: int
@@ -92,26 +88,44 @@ class Session:
     rng_state: dict[str, Any]
     best: Result | None
     before: Result | None
-    now: Saved
+    now: Saved | None
 
 
 class Checkpoint:
-    """A folder that holds the last state.
+    """A folder that holds the last state of one solve.
+
+    The state of a solve that has ended stays: asked for again, the result is there at once. It is
+    refused to any other solve unless it has ended and its result was handed over.
 
     Parameters
     ----------
     folder : path
-        Where the state lies, in one file that is replaced as a whole.
-    purpose : str
-        What is solved, with all settings and data: a state that was saved for anything else is
-        refused.
+        Where the state lies, in one file that is replaced as a whole. One process at a time works
+        there.
     every : float
         Seconds between two saves; saving never takes more than a tenth of the time.
+    until_written : bool
+        Whether a result counts as handed over only when it has been written somewhere: who solves
+        calls `remove` then, and `close` in any case.
+
+    Attributes
+    ----------
+    purpose : str
+        What is solved, and how: the solver sets it. A state that was saved for anything else is
+        not taken up.
     """
 
-    def __init__(self, folder: str | PathLike[str], purpose: str = "", every: float = 60.0) -> None:
-        self.folder, self.purpose, self.every = Path(folder), purpose, every
+    def __init__(
+        self,
+        folder: str | PathLike[str],
+        every: float = 60.0,
+        until_written: bool = False,
+    ) -> None:
+        self.folder, self.every, self.until_written = Path(folder), every, until_written
+        self.purpose = ""
         self._next = time.monotonic() + every
+        self._lock: IO[bytes] | None = None
+        self._warned = False
 
     @property
     def path(self) -> Path:
@@ -123,52 +137,56 @@ class Checkpoint:
         return time.monotonic() >= self._next
 
     def save(self, session: Session) -> None:
-        """Replace the saved state."""
+        """Replace the saved state; where that cannot be done, warn, and keep the one before."""
         began = time.monotonic()
-        arrays: dict[str, NDArray[Any]] = {"W": session.now.W}
+        try:
+            self._write(session)
+        except (OSError, InputError) as error:
+            if not self._warned:
+                warn_caller(f"a checkpoint was not saved, and the fit goes on without: {error}")
+            self._warned = True
+        now = time.monotonic()
+        self._next = now + max(self.every, 9.0 * (now - began))
+
+    def _write(self, session: Session) -> None:
+        arrays: dict[str, NDArray[Any]] = {}
         header = {
             "format": _FORMAT,
             "purpose": self.purpose,
+            "finished": session.now is None,
+            "until_written": self.until_written,
             "run_number": session.run_number,
             "starts": session.starts,
             "rng_state": session.rng_state,
             "best": _pack_result("best", session.best, arrays),
             "before": _pack_result("before", session.before, arrays),
-            "round_number": session.now.round_number,
-            "iteration": session.now.iteration,
-            "models": _pack_models("now", session.now.models, arrays),
-            "held": bool(session.now.held),
-            "begin": _pack_affinity("begin", session.now.begin, arrays),
-            "history": session.now.history,
+            **_pack_saved(session.now, arrays),
         }
         header["checksum"] = _checksum(header, arrays)
         text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         with atomic_path(self.path) as temporary, Path(temporary).open("wb") as file:
             write_npz(file, {"header": text, **arrays})
-        now = time.monotonic()
-        self._next = now + max(self.every, 9.0 * (now - began))
 
     def load(self) -> Session | None:
         """Return the saved state; None where there is none.
 
-        The folder is made if need be: what is wrong with it shows before a long solve.
+        The folder is made if need be, and locked: what is wrong with it shows before a long solve.
         """
         self._prepare()
         if not self.path.exists():
             return None
         try:
             header, arrays = self._read()
-            found = header["format"], header["purpose"]
-            session = _unpack(header, arrays) if found == (_FORMAT, self.purpose) else None
+            known, ours = header["format"] == _FORMAT, header["purpose"] == self.purpose
+            session = _unpack(header, arrays) if known and ours else None
+            over = known and header["finished"] and not header["until_written"]
         except (OSError, LookupError, TypeError, AttributeError, *UNREADABLE) as error:
             raise InputError(
                 f"{self.path} is not a checkpoint that can be read: remove it ({error})"
             ) from None
-        if session is None:
-            raise InputError(
-                f"{self.path} was saved by a fit of other data or settings: remove it, or give "
-                "another folder"
-            )
+        if session is None and not over:
+            by = "a fit of other data or settings" if known else "another version of nodeproof"
+            raise InputError(f"{self.path} was saved by {by}: remove it, or give another folder")
         return session
 
     def _read(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -189,18 +207,26 @@ class Checkpoint:
     def _prepare(self) -> None:
         try:
             self.folder.mkdir(exist_ok=True)
+            if not os.access(self.folder, os.W_OK):
+                raise PermissionError(errno.EACCES, "read-only")
+            if self._lock is None:
+                self._lock = lock_folder(self.folder, "wait for it, or give another folder")
             for cut_off in self.folder.glob(f".*.{self.path.name}"):
                 shutil.rmtree(cut_off)  # left by a process that was killed while it saved
         except OSError as error:
             raise InputError(
                 f"checkpoints cannot be saved in the folder {self.folder}: {error.strerror}"
             ) from None
-        if not os.access(self.folder, os.W_OK):
-            raise InputError(f"checkpoints cannot be saved in the folder {self.folder}: read-only")
 
     def remove(self) -> None:
-        """Forget the state: the solve is done."""
+        """Forget the state: the result is where it is wanted."""
         self.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let others work in the folder."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
 
 def _checksum(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> int:
@@ -212,65 +238,23 @@ def _checksum(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> int:
     return found
 
 
-def fingerprint(problem: Problem) -> str:
-    """Return a text that tells one problem from another.
-
-    It has all settings, a checksum of the labels, and checksums of samples of what is large.
-    """
-    parts = [
-        f"{problem.n_nodes} nodes, {problem.n_classes} classes, weights {problem.weights}, "
-        f"threshold {problem.threshold!r}, trust {problem.trust!r}, son {problem.son!r}"
-    ]
-    graph = problem.graph
-    if graph is not None:
-        arrays = (graph.indptr, graph.indices, graph.weights)
-        parts.append(f"{graph.null_model} null model, links {' '.join(map(_digest, arrays))}")
-    parts += map(_describe, problem.terms)
-    return "; ".join(parts)
-
-
-def _describe(term: Term) -> str:
-    """Return a term's settings and checksums of its data; what it has worked out is left out."""
-    found = [type(term).__name__]
-    for name, value in sorted(vars(term).items()):
-        if name.startswith("_") or isinstance(
-            getattr_static(type(term), name, None), cached_property
-        ):
-            continue
-        if isinstance(value, np.ndarray):
-            found.append(f"{name} {_digest(value, whole=name == 'y')}")
-        elif issparse(value):
-            arrays = (value.indptr, value.indices, value.data)
-            found.append(f"{name} {' '.join(map(_digest, arrays))}")
-        elif value is None or isinstance(value, bool | int | float | str):
-            found.append(f"{name} {value!r}")
-    return ", ".join(found)
-
-
-def _digest(array: NDArray[Any], whole: bool = False) -> str:
-    """Return a checksum of an array, or of a few hundred stretches of it, evenly spaced."""
-    length = len(array)
-    step = max(1, length // 256)
-    width = step if whole else max(1, _SAMPLE // (256 * max(1, array[:1].nbytes)))
-    total = 0
-    for first in range(0, length, step):
-        total = zlib.crc32(array[first : first + min(width, step)].tobytes(), total)
-    return f"{array.dtype}{list(array.shape)} {total:08x}"
-
-
 def _check_header(header: dict[str, Any]) -> None:
     """Refuse entries that no solve can have saved."""
-    for name, least in (("run_number", 1), ("round_number", 0), ("iteration", 0)):
+    finished, starts = header["finished"], header["starts"]
+    _require(isinstance(finished, bool), "finished")
+    counts = {"run_number": 1} if finished else {"run_number": 1, "round_number": 0, "iteration": 0}
+    for name, least in counts.items():
         _require(_is_count(header[name]) and header[name] >= least, name)
-    starts = header["starts"]
     _require(isinstance(starts, list), "starts")
     _require(all(start is None or start in STARTS for start in starts), "starts")
     _require(header["run_number"] <= len(starts), "run_number")
     _require(isinstance(header["rng_state"], dict), "rng_state")
-    _require(isinstance(header["held"], bool), "held")
-    _require(header["begin"] is None or _is_number(header["begin"]), "begin")
-    _check_models(header["models"])
-    _check_history(header["history"])
+    if not finished:
+        _require(isinstance(header["held"], bool), "held")
+        _require(header["begin"] is None or _is_number(header["begin"]), "begin")
+        _check_models(header["models"])
+        _check_history(header["history"])
+    _require(not finished or header["best"] is not None, "its result")
     for name in ("best", "before"):
         if header[name] is not None:
             _check_models(header[name]["models"])
@@ -306,22 +290,39 @@ def _is_number(found: Any) -> bool:
 
 def _unpack(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Session:
     _check_header(header)
-    now = Saved(
-        header["round_number"],
-        header["iteration"],
-        _unpack_models("now", header["models"], arrays),
-        header["held"],
-        _unpack_affinity("begin", header["begin"], arrays),
-        defaultdict(list, header["history"]),
-        arrays["W"],
-    )
     return Session(
         header["run_number"],
         header["starts"],
         header["rng_state"],
         _unpack_result("best", header["best"], arrays),
         _unpack_result("before", header["before"], arrays),
-        now,
+        None if header["finished"] else _unpack_saved(header, arrays),
+    )
+
+
+def _pack_saved(now: Saved | None, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    if now is None:
+        return {}
+    arrays["W"] = now.W
+    return {
+        "round_number": now.round_number,
+        "iteration": now.iteration,
+        "models": _pack_models("now", now.models, arrays),
+        "held": bool(now.held),
+        "begin": _pack_affinity("begin", now.begin, arrays),
+        "history": now.history,
+    }
+
+
+def _unpack_saved(packed: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Saved:
+    return Saved(
+        packed["round_number"],
+        packed["iteration"],
+        _unpack_models("now", packed["models"], arrays),
+        packed["held"],
+        _unpack_affinity("begin", packed["begin"], arrays),
+        defaultdict(list, packed["history"]),
+        arrays["W"],
     )
 
 
