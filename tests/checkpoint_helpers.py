@@ -1,7 +1,9 @@
 """Fits with checkpoints that are killed: ``python checkpoint_helpers.py`` runs them.
 
-It reads lines of JSON, ``[case, folder, moment]``. For each it forks a process that fits, saves
-after every sweep, and is killed at that moment; then it writes how that process ended.
+It reads lines of JSON, ``[case, folder, moment]`` or ``["command", arguments, folder, step]``. For
+each it forks a process that fits, saves after every sweep, and is killed at that moment, before it
+changes files in the folder for so many times, or after so many seconds (a float); then it writes
+how that process ended.
 """
 
 from __future__ import annotations
@@ -9,7 +11,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nodeproof import NodeClassifier
+from nodeproof.cli import main
 from nodeproof.datasets import make_planted
 from nodeproof.solvers import BlockCADO, checkpoint
 from nodeproof.solvers.checkpoint import Checkpoint, Session
@@ -110,11 +117,75 @@ def _die_fitting(case: str, folder: str, moment: dict[str, int]) -> None:
     clf.fit(**given, checkpoint=Deadly(Path(folder), moment))
 
 
-if __name__ == "__main__":
+# What changes files, as Python tells its auditors.
+_STEPS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod")
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+
+def _die_at(step: int, folder: str) -> None:
+    """Kill this process before it changes files in a folder for so many times."""
+    left = [step]
+
+    def look(event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in _STEPS or not str(arguments[0]).startswith(folder):
+            return
+        if event != "open" or arguments[2] & _WRITES:
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(look)
+
+
+def _run_command(arguments: list[str], folder: str = "", step: float = 0) -> None:
+    Checkpoint.due = lambda self: True  # type: ignore[method-assign]
+    if isinstance(step, int):
+        _die_at(step, folder)
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+        main(arguments)
+
+
+def serve() -> None:
+    """Let what is asked for begin, each in a process of its own, and tell how it ended."""
+    clf, given = make_fit("links")
+    # What it compiles, no fit after it has to load again.
+    clf.set_params(terms="auto", weights="auto").fit(**given)
     for line in sys.stdin:
+        case, *asked = json.loads(line)
         child = os.fork()
         if child == 0:
-            _die_fitting(*json.loads(line))
+            if case == "command":
+                try:
+                    _run_command(*asked)
+                except SystemExit as ended:
+                    os._exit(ended.code)
+            _die_fitting(case, *asked)
             os._exit(0)
+        if isinstance(asked[-1], float):
+            time.sleep(asked[-1])
+            os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+@contextmanager
+def killer() -> Iterator[Callable[..., int]]:
+    """Yield a function that asks for a process, and returns how it ended."""
+    with subprocess.Popen(
+        [sys.executable, __file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        text=True,
+    ) as process:
+
+        def ask(*asked: Any) -> int:
+            print(json.dumps(asked, default=str), file=process.stdin, flush=True)
+            return int(process.stdout.readline())
+
+        yield ask
+        process.stdin.close()
+
+
+if __name__ == "__main__":
+    serve()

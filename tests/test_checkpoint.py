@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import checkpoint_helpers
-from checkpoint_helpers import EverySweep, found, make_fit
+from checkpoint_helpers import EverySweep, found, killer, make_fit
 from cluster_helpers import FakeClient, same_bits, wait_for_fakes
 from nodeproof import NodeClassifier, Problem
 from nodeproof.affinity import Affinity
@@ -60,20 +56,12 @@ def unbroken():
 @pytest.fixture(scope="module")
 def kill():
     """Return a function that lets a fit begin in another process, and be killed."""
-    with subprocess.Popen(
-        [sys.executable, checkpoint_helpers.__file__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        text=True,
-    ) as killer:
+    with killer() as ask:
 
         def run(case: str, folder: Path, moment: dict[str, int]) -> None:
-            print(json.dumps([case, str(folder), moment]), file=killer.stdin, flush=True)
-            assert killer.stdout.readline() == "-9\n"
+            assert ask(case, folder, moment) == -9
 
         yield run
-        killer.stdin.close()
 
 
 def resume(case: str, folder: Path) -> list:

@@ -40,8 +40,10 @@ def digest(array: NDArray[Any]) -> str:
 
     Examples
     --------
-    >>> digest(np.arange(4)) == digest(np.arange(8)[:4]), digest(np.ones(3))[:8]
-    (True, 'a1c0cc21')
+    >>> digest(np.arange(4.0)) == digest(np.arange(8.0)[:4])
+    True
+    >>> digest(np.arange(4.0)) == digest(np.arange(4.0).astype(np.float32))
+    False
     """
     rows = np.atleast_1d(array)
     step = max(1, _CHUNK // max(1, rows[:1].nbytes))
@@ -55,27 +57,28 @@ def digest(array: NDArray[Any]) -> str:
 
 
 class Untouched:
-    """Arrays that belong to a caller, with digests of what they held.
+    r"""Arrays that belong to a caller, with digests of what they held.
 
     They are not copied: a large graph would take twice the memory.
 
     Parameters
     ----------
-    **held : ndarray, sparse matrix or None
+    held : mapping of str to ndarray, sparse matrix or None
         What to watch, by the name that the caller knows it by.
 
     Examples
     --------
     >>> X = np.ones(3)
-    >>> held = Untouched(X=X)
+    >>> held = Untouched({"X": X})
     >>> held.check()
     >>> X[0] = 2
     >>> held.check()
     Traceback (most recent call last):
-    nodeproof.errors.InputError: X was changed in place after the fit: fit again, ...
+    nodeproof.errors.InputError: X was changed in place after the fit: fit again, or give fit a \
+copy of what will be changed
     """
 
-    def __init__(self, **held: Any) -> None:
+    def __init__(self, held: Mapping[str, Any]) -> None:
         self._arrays = {name: _arrays_of(data) for name, data in held.items()}
         self._digests = {name: self._find(name) for name in held}
 
@@ -84,12 +87,17 @@ class Untouched:
         for name, found in self._digests.items():
             if self._find(name) != found:
                 raise InputError(
-                    f"{name} was changed in place after the fit: fit again, and give fit a copy of "
-                    "what is changed later"
+                    f"{name} was changed in place after the fit: fit again, or give fit a copy of "
+                    "what will be changed"
                 )
 
     def _find(self, name: str) -> list[str]:
-        return [digest(array) for array in self._arrays[name]]
+        # Weights that are all one are seen in a fraction of the time.
+        return ["1" if _all_one(array) else digest(array) for array in self._arrays[name]]
+
+
+def _all_one(array: NDArray[Any]) -> bool:
+    return bool(array.size and array.flat[0] == 1 and array.min() == array.max() == 1)
 
 
 def _arrays_of(data: Any) -> tuple[NDArray[Any], ...]:

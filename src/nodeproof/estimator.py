@@ -33,6 +33,7 @@ from nodeproof.choices import (
 )
 from nodeproof.concerns import naming_our_search, warn_of_missing_links, warn_of_outcome
 from nodeproof.counting import FEWEST
+from nodeproof.digests import Untouched
 from nodeproof.errors import InputError
 from nodeproof.evidence import find_suspects, source_shares
 from nodeproof.graph import Graph
@@ -262,6 +263,11 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         ------
         KeyboardInterrupt
             On Ctrl-C, after what was done by then has been kept: the attributes are there.
+
+        Notes
+        -----
+        `X` and the links are not copied. If they are changed in place afterwards, `certify`,
+        `query`, `report` and `save` say so and refuse: they would be about other data.
         """
         check_settings(self)
         before = vars(self).copy()
@@ -301,6 +307,10 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             X = self.unit_.apply(X)
         if X is not None:
             check_reach(X)
+        # What is proven, saved and shown later is about the data as they are now. Links on disk
+        # are not the caller's to change.
+        links = None if network is None or network.folder is not None else network.adjacency
+        untouched = Untouched({"X": X, "the graph": links})
         if network is not None:
             choose_null_model(network, self.null_model, choices)
         seed = _seed(self.random_state)
@@ -365,6 +375,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self._keep(problem, result, solver, labels, plan, choices)
         keep_names(self, names)
         self._forget("map_labels_", "certified_nodes_")  # what a proof was about
+        self._untouched = untouched
         self._nodes: NodeData | None = nodes
         self._problem: Problem | None = problem
         self._saved_problem: Instance | str | None = None
@@ -431,7 +442,13 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
                 "this model was saved without the links and costs that a certificate is about: "
                 "fit and save it again"
             )
+        self._check_untouched()
         return labelling_problem(self._problem, self.models_)
+
+    def _check_untouched(self) -> None:
+        """Refuse to go on where the caller has changed what was fitted."""
+        with threads.using(self.n_jobs):
+            self._untouched.check()
 
     def predict(self, X: Any = None, *, graph: Any = None) -> NDArray[Any]:
         """Return `labels_`, or the labels of new nodes by their features and links.
@@ -551,6 +568,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
                 "a model that was loaded has neither graph nor features to query by: use "
                 "strategy='uncertainty', or fit again"
             )
+        self._check_untouched()
         nodes = self._nodes
         smoothing = nodes.smoothing or (Smoothing.of_links(nodes.graph) if nodes.graph else None)
         if smoothing is None:
@@ -593,6 +611,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         from nodeproof.report.findings import find
 
         if self._findings is None:
+            if self._problem is not None:
+                self._check_untouched()
             with threads.using(self.n_jobs):
                 self._findings = find(self)
         return self._findings

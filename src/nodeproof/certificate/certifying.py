@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -276,7 +276,8 @@ def _report(proof: _Proof, given: Labels, interrupted: bool, seconds: float) -> 
         eigenvalues=np.empty(0) if worst is None else worst.lowest,
         interrupted=interrupted,
         history=search.history,
-        instance=instance,
+        # The links may be the caller's, who is free to change them later.
+        instance=replace(instance, adjacency=instance.adjacency.copy()),
         dual=search.dual,
         node_dual=proof.node_dual,
         dual_bound=search.judgement.lower_bound,
