@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
 from nodeproof import NodeClassifier
@@ -185,6 +186,17 @@ def killer() -> Iterator[Callable[..., int]]:
 
         yield ask
         process.stdin.close()
+
+
+@pytest.fixture(scope="session")
+def kill() -> Iterator[Callable[..., None]]:
+    """Return a function that lets a fit begin in another process, and be killed."""
+    with killer() as ask:
+
+        def run(case: str, folder: Path, moment: dict[str, int]) -> None:
+            assert ask(case, folder, moment) == -signal.SIGKILL
+
+        yield run
 
 
 if __name__ == "__main__":

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import random
 import shutil
 import signal
 import time
 from collections import Counter
+from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from checkpoint_helpers import killer
-from cli_helpers import write
+from cli_helpers import run, write
+from nodeproof.cli import console
 from nodeproof.datasets import make_planted
+from nodeproof.solvers import checkpoint
+from nodeproof.solvers.checkpoint import Checkpoint
+
+# Of this name there is a command, too.
+fit = import_module("nodeproof.cli.fit")
 
 FILES = ("model.npz", "predictions.csv", "summary.json")
 
@@ -134,3 +144,88 @@ def test_a_hundred_kills_at_random_lose_nothing(ask, tmp_path):
             assert written(data) == expected, k
             assert state_of(data) is None
     print(f"one command takes {takes:.2f} s", *sorted(ended.items()), sep="\n")
+
+
+# Full disks. ----------------------------------------------------------------------------
+
+
+def no_room(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_fit_is_kept_where_its_results_find_no_room(capsys, monkeypatch, data, expected):
+    monkeypatch.setattr(fit, "write_predictions", no_room)
+    code, out, err = run(capsys, *command(data))
+    assert (code, out) == (2, "")
+    assert len(err.strip().splitlines()) == 1
+    assert "No space left on device" in err
+    assert f"the fit is kept in {data / 'state'}: run the same command again" in err
+    assert list((data / "out").iterdir()) == []
+    assert state_of(data)["finished"]
+    monkeypatch.undo()
+
+    def fail(*_: object) -> None:
+        raise AssertionError("a sweep was done again")
+
+    monkeypatch.setattr(console.ProgressLine, "__call__", fail)
+    assert run(capsys, *command(data))[0] == 0
+    assert written(data) == expected
+    assert state_of(data) is None
+
+
+def test_results_that_find_no_room_are_not_said_to_be_kept_where_nothing_is(
+    capsys, monkeypatch, data
+):
+    monkeypatch.setattr(checkpoint, "write_npz", no_room)
+    monkeypatch.setattr(fit, "write_predictions", no_room)
+    code, _, err = run(capsys, *command(data))
+    assert code == 2
+    assert "kept" not in err
+
+
+def test_a_full_disk_under_the_checkpoint_is_a_note(capsys, monkeypatch, data, expected):
+    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
+    monkeypatch.setattr(checkpoint, "write_npz", no_room)
+    code, _, err = run(capsys, *command(data))
+    assert code == 0
+    assert err.count("a checkpoint was not saved, and the fit goes on without: ") == 1
+    assert "No space left on device" in err
+    assert [path.name for path in (data / "state").iterdir()] == ["lock"]
+    assert written(data)["predictions.csv"] == expected["predictions.csv"]
+
+
+def test_another_command_does_not_replace_results_that_were_not_written(capsys, monkeypatch, data):
+    monkeypatch.setattr(fit, "write_predictions", no_room)
+    run(capsys, *command(data))
+    before = (data / "state" / "state.npz").read_bytes()
+    code, _, err = run(capsys, *command(data, "--seed", 7))
+    assert code == 2
+    assert "was saved by a fit of other data or settings: remove it" in err
+    assert (data / "state" / "state.npz").read_bytes() == before
+
+
+def test_a_command_whose_time_is_spent_goes_on_when_it_is_called_again(
+    capsys, monkeypatch, data, expected
+):
+    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
+    sweeps = iter([False, False, True])
+    monkeypatch.setattr(console.ProgressLine, "__call__", lambda *_: next(sweeps))
+    assert run(capsys, *command(data))[0] == 0
+    assert json.loads((data / "out" / "summary.json").read_text())["status"] == "stopped early"
+    assert state_of(data)["iteration"] == 2
+    monkeypatch.undo()
+    assert run(capsys, *command(data))[0] == 0
+    assert written(data) == expected
+
+
+# Two at a time. -------------------------------------------------------------------------
+
+
+def test_a_second_command_in_the_same_folder_is_refused(capsys, data):
+    with closing(Checkpoint(data / "state")) as other:
+        other.load()
+        code, _, err = run(capsys, *command(data))
+    assert code == 2
+    assert f"another run is working in {data / 'state'}, process {os.getpid()}: wait" in err
+    assert list((data / "out").iterdir()) == []
+    assert run(capsys, *command(data))[0] == 0
