@@ -13,7 +13,7 @@ from nodeproof.callers import is_called_by, warn_caller
 from nodeproof.choices import most_certain
 from nodeproof.errors import InputError
 from nodeproof.solvers import Result, Status
-from nodeproof.solvers.block import says_nothing
+from nodeproof.solvers.settling import says_nothing
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier

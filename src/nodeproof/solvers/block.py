@@ -26,21 +26,13 @@ from nodeproof.solvers.base import (
 )
 from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session
 from nodeproof.solvers.rows import open_engine
+from nodeproof.solvers.settling import says_nothing, settled, surpassed
 from nodeproof.solvers.starts import STARTS, choose_starts, promising_starts
 
-__all__ = ["BlockCADO", "says_nothing"]
+__all__ = ["BlockCADO"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
-
-# Rows this close to the class proportions, on average, have learnt nothing.
-_NOTHING = 0.05
-_SAMPLE = 20_000
-
-# Where changes shrink to less than this share twice in a row, what is left can be foretold once
-# they are within so many tolerances.
-_FAST = 0.2
-_NEAR = 3.0
 
 # How solves end whose state is worth going on from.
 _CUT_OFF = (Status.STOPPED, Status.INTERRUPTED)
@@ -270,7 +262,7 @@ class _Solve:
                 ):
                     status = Status.STOPPED
                     break
-                if not held and _settled(history["change"], solver.tol):
+                if not held and settled(history["change"], solver.tol):
                     status = Status.CONVERGED
                     break
                 models = replace(models, terms=rows.fit_terms(models.terms, _SWEEP_TOL))
@@ -282,7 +274,7 @@ class _Solve:
                         if matrix and links.shape == (1, 1):
                             links = rows.link_mass(matrix)
                         affinity = problem.fit_affinity(links, sums.pairs)
-                    held = held and iteration < solver.hold and not _surpassed(at.begin, affinity)
+                    held = held and iteration < solver.hold and not surpassed(at.begin, affinity)
                     if not held:
                         log_prior = problem.fit_log_prior(sums.sizes)
                         models = Models(affinity, models.terms, log_prior)
@@ -382,49 +374,6 @@ class _Solve:
 
     def _start_names(self) -> list[str | None]:
         return [start if isinstance(start, str) else None for start in self.starts]
-
-
-def _settled(changes: list[float], tol: float) -> bool:
-    """Tell whether rows change by no more than this, or will not where they settle fast."""
-    now = changes[-1]
-    if now <= tol:
-        return True
-    if len(changes) < 3 or now > _NEAR * tol:
-        return False
-    before, last = changes[-3:-1]
-    return last <= _FAST * before and now <= _FAST * last and now * now / (last - now) <= tol
-
-
-def _surpassed(begin: Affinity | None, estimated: Affinity | None) -> bool:
-    """Tell whether the estimated contrast is as strong as the one held, of the same sign."""
-    if begin is None or estimated is None:
-        return begin is None
-    if estimated.ell.shape != (1, 1):
-        return False
-    held, now = begin.ell[0, 0], estimated.ell[0, 0]
-    return bool(held * now >= held * held)
-
-
-def says_nothing(W: NDArray[Any], models: Models, labels: NDArray[np.int64] | None) -> bool:
-    """Tell whether the rows without a label are no more than the class proportions.
-
-    Of a large graph, an even sample of the rows is looked at.
-    """
-    prior = np.exp(models.log_prior - np.logaddexp.reduce(models.log_prior))
-    if len(prior) == 1:
-        return False
-
-    step = -(-len(W) // _SAMPLE)
-    rows = W[::step]
-    if labels is not None:
-        rows = rows[labels[::step] < 0]
-    if len(rows) == 0:
-        return False
-    # Class by class: the maximum over a short axis is slow.
-    off = np.zeros(len(rows))
-    for i, share in enumerate(prior):
-        np.maximum(off, np.abs(rows[:, i] - share), out=off)
-    return bool(off.mean() < _NOTHING)
 
 
 def _as_rows(start: Any, problem: Problem) -> Rows:
