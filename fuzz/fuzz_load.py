@@ -103,8 +103,7 @@ def make_samples() -> dict[str, bytes]:
     try:
         _fit_checkpointed(place / "state", cut=True)
     except KeyboardInterrupt:
-        (file,) = (place / "state").iterdir()
-        found[f"checkpoint {file.name}"] = file.read_bytes()
+        found["checkpoint state.npz"] = (place / "state" / "state.npz").read_bytes()
     write_graph_folder(place / "graph", 0.5 * _GRAPH, ids=[f"n{v}" for v in range(_N)])
     for file in sorted((place / "graph").iterdir()):
         found[f"folder {file.name}"] = file.read_bytes()

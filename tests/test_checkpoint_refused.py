@@ -229,6 +229,25 @@ def test_proportions_that_are_no_numbers_are_refused(begun, tmp_path):
         clf.fit(**given, checkpoint=folder)
 
 
+def test_a_result_that_is_none_is_refused(tmp_path):
+    clf, given = make_fit("features")
+    for number, (wrong, lost, why) in enumerate(
+        [
+            ({"best": None}, (), "its result"),
+            ({"finished": 1}, (), "finished"),
+            ({"finished": False}, (), "round_number"),
+            ({}, ("best.0",), "best.0 holds numbers that are not finite"),
+            ({}, ("best.W",), "best.W holds no probabilities"),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        clf.fit(**given, checkpoint=folder)
+        tamper(folder / "state.npz", wrong, *lost)
+        with pytest.raises(InputError, match="not a checkpoint that can be read") as caught:
+            clf.fit(**given, checkpoint=folder)
+        assert why in str(caught.value)
+
+
 def tamper(path, wrong, *lost):
     """Change entries of the header, and arrays to NaN, with a checksum that is right."""
     with np.load(path) as read:

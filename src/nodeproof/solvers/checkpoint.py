@@ -202,6 +202,9 @@ class Checkpoint:
             # A class that is empty has the logarithm of zero.
             if name.endswith(".log_prior") and not (array < np.inf).all():
                 raise ValueError(f"{name} holds no proportions of classes")
+            # At the end of a solve nothing is worked out from these again.
+            if re.fullmatch(r"best\.(?:\d+|ell|ell_t)", name) and not np.isfinite(array).all():
+                raise ValueError(f"{name} holds numbers that are not finite")
         return header, arrays
 
     def _prepare(self) -> None:
