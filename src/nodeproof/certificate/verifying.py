@@ -129,7 +129,9 @@ def why_not_about(certificate: Certificate, model: NodeClassifier | Instance | N
     else:
         try:
             problem = model._labelling_problem()
-        except InputError:
+        except InputError as error:
+            if model._problem is not None:  # whose data were changed
+                return f"nothing to check it against: {error}"
             return (
                 "nothing to check it against: the model was saved without links and costs; give "
                 "one that was fitted or saved with them"
