@@ -209,7 +209,8 @@ def test_the_floor_is_where_the_optimum_over_larger_spreads_lies(kind):
         least = np.linalg.eigvalsh(in_units).min()
         assert least == pytest.approx(gaussian.FLOOR, rel=1e-3)
     rng = np.random.default_rng(1)
-    for size in (1e-10, 1e-9, 1e-6, 1e-2):
+    # Spreads of columns are above the floor: of a step only the square counts, beside rounding.
+    for size in (1e-4, 1e-2) if kind == "diagonal" else (1e-10, 1e-9, 1e-6, 1e-2):
         more = models.copy()
         if kind == "diagonal":
             more[:, 1] += size * rng.random((K, 40)) * scale**2
