@@ -346,15 +346,16 @@ def test_starts_hold_labelled_nodes_and_know_more_than_chance(hard):
 
 @refinements
 def test_each_method_ends_where_its_own_rule_ends(method):
-    data = make_planted(cluster_size=[100, 50, 20], p=0.1, omega=0.6, random_state=7)
-    evidence = Evidence.gather(data.graph, data.X, None, 3)
-    found = method(data.graph, data.X, n_classes=3, random_state=0)
-    stays = {
-        name
-        for name, rule in RULES.items()
-        if np.array_equal(refinement.refine(evidence, found, rule, 100)[0], found)
-    }
-    assert stays == {method.__name__.removesuffix("_clustering")}
+    """Another rule may end there now and then, but not always."""
+    moved = dict.fromkeys(RULES, 0)
+    for seed in (4, 5, 6, 7):
+        data = make_planted(cluster_size=[100, 50, 20], p=0.1, omega=0.6, random_state=seed)
+        evidence = Evidence.gather(data.graph, data.X, None, 3)
+        found = method(data.graph, data.X, n_classes=3, random_state=0)
+        for name, rule in RULES.items():
+            moved[name] += (refinement.refine(evidence, found, rule, 100)[0] != found).sum()
+    assert moved.pop(method.__name__.removesuffix("_clustering")) == 0
+    assert min(moved.values()) > 0
 
 
 def test_a_mixture_holds_labelled_nodes_at_their_label(hard):
