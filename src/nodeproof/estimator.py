@@ -512,7 +512,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         >>> from nodeproof.datasets import make_planted
         >>> data = make_planted(cluster_size=50, p=0.4, random_state=0)
         >>> clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
-        >>> clf.score(y=data.y_true) == (clf.labels_ == data.y_true).mean()
+        >>> bool(clf.score(y=data.y_true) == (clf.labels_ == data.y_true).mean())
         True
         """
         check_is_fitted(self)
