@@ -351,7 +351,7 @@ def test_a_third_column_of_numbers_under_a_name_may_be_the_weight(write: Write) 
     assert note == "not used of e.csv: net amount; if it is the weight, use --weight 'net amount'"
     assert read_tables(edges, weight="net amount").notes == []
     for content in (
-        "from,to,kind\na,b,likes\nb,c,knows\n",
+        "from,to,remark\na,b,old friends\nb,c,knows\n",
         "from,to,amount,year\na,b,1.5,1999\nb,c,2,2000\n",
         "from,to,amount,weight\na,b,1.5,1\nb,c,2,3\n",
     ):

@@ -74,7 +74,7 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
 @click.option("--target", help="Column of EDGES with the other end.")
 @click.option("--weight", help="Column of EDGES with the weight.")
 @click.option("--node", help="Column of the other files with the node.")
-@click.option("--label", help="Column of the labels file with the label.")
+@click.option("--label", help="Column of the labels file, or node attribute of EDGES.")
 @click.option(
     "--unknown", multiple=True, metavar="TOKEN", help="Label that means unknown; may be repeated."
 )

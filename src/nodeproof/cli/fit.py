@@ -38,6 +38,9 @@ from nodeproof.solvers.checkpoint import Checkpoint
 
 __all__ = ["run_fit"]
 
+# Features and classes that are listed.
+_LISTED = 8
+
 # Seconds to wait for a cluster's answer.
 _PATIENCE = 10
 
@@ -242,10 +245,26 @@ def _doubts(clf: NodeClassifier, weights: str) -> str | None:
     return f"more than half of the given labels look wrong, {suspects} of {given}: {advice}"
 
 
-def _labels(given: int, suspects: int) -> str:
+def _features(count: int, names: list[str]) -> str:
+    if not count or not names:
+        return f"{count:,}" if count else ""
+    more = ", …" if count > _LISTED else ""
+    return f"{count:,}: {', '.join(names[:_LISTED])}{more}"
+
+
+def _labels(given: dict[str, int], without: int, suspects: int) -> str:
     if not given:
         return "none"
-    return f"{given}, of which {suspects} {'looks' if suspects == 1 else 'look'} wrong"
+    look = "looks" if suspects == 1 else "look"
+    return (
+        f"{sum(given.values())} ({_sizes(given)}), of which {suspects} {look} wrong; "
+        f"{count_of(without, 'node')} without"
+    )
+
+
+def _sizes(classes: dict[str, int]) -> str:
+    shown = ", ".join(f"{name}: {size}" for name, size in list(classes.items())[:_LISTED])
+    return shown + (f", … ({len(classes)} in all)" if len(classes) > _LISTED else "")
 
 
 def _estimate(numbers: list[float] | None) -> str:
@@ -257,14 +276,15 @@ def _estimate(numbers: list[float] | None) -> str:
 def _show(summary: dict[str, Any], written: list[Path]) -> None:
     table = Table(title=f"{summary['nodes']} nodes, {summary['links']} links", show_header=False)
     sources = ", ".join(f"{name} {share:.0%}" for name, share in summary["sources"].items())
-    sizes = list(summary["classes"].items())
-    shown = ", ".join(f"{name}: {size}" for name, size in sizes[:8])
     counted = summary["choices"].get("n_classes")
     sweeps = count_of(summary["sweeps"], "sweep")
     rows = {
+        "features": _features(summary["features"], summary["feature_names"]),
+        "given labels": _labels(
+            summary["given_labels"], summary["unlabelled"], summary["suspects"]
+        ),
         "classes found": f"{counted['value']}; {counted['why']}" if counted else "",
-        "classes": shown + (f", … ({len(sizes)} in all)" if len(sizes) > 8 else ""),
-        "given labels": _labels(summary["labels"], summary["suspects"]),
+        "classes": _sizes(summary["classes"]),
         "decided by": sources or "–",
         "mean probability": f"{summary['mean_probability']:.3f}",
         "estimated accuracy": _estimate(summary["estimated_accuracy"]),

@@ -17,6 +17,7 @@ from nodeproof.io.converting import convert
 from nodeproof.io.files import count_of
 from nodeproof.io.folder_tables import read_folder_features, read_folder_labels
 from nodeproof.io.graph_folder import GraphFolder, is_graph_folder
+from nodeproof.io.tables import refuse_idle
 
 __all__ = ["Given", "read_given"]
 
@@ -79,6 +80,7 @@ def read_given(
         )  # fmt: skip
     if not source is target is weight is None:
         raise InputError(f"{edges} has no columns: leave out source, target and weight")
+    refuse_idle(features, labels, options["node"], options["label"])
     folder = GraphFolder.open(edges)
     encoded = None
     isolated = int((folder.degrees == 0).sum())

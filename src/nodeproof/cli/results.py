@@ -17,6 +17,8 @@ __all__ = ["summarise", "write_predictions", "write_query"]
 
 # Lines of a file that are written in one go.
 _LINES = 500_000
+# Names of features that the summary has.
+_LISTED = 100
 
 
 def write_predictions(clf: NodeClassifier, given: Given, path: Path) -> None:
@@ -74,7 +76,10 @@ def summarise(
         "nodes": len(clf.labels_),
         "links": given.n_links,
         "features": 0 if given.X is None else given.X.shape[1],
+        "feature_names": (given.feature_names or [])[:_LISTED],
         "labels": 0 if clf._given is None else int((clf._given >= 0).sum()),
+        "given_labels": _given_labels(clf),
+        "unlabelled": len(clf.labels_) if clf._given is None else int((clf._given < 0).sum()),
         "classes": {str(name): int(size) for name, size in zip(names, sizes, strict=True)},
         "mean_probability": round(float(clf.proba_.max(axis=1).mean(dtype=np.float64)), 6),
         "suspects": len(clf.suspects_),
@@ -88,6 +93,14 @@ def summarise(
         "seed": seed,
         "seconds": round(seconds, 3),
     }
+
+
+def _given_labels(clf: NodeClassifier) -> dict[str, int]:
+    """Return how many nodes were given as of each class, those of some."""
+    if clf._given is None:
+        return {}
+    codes, counts = np.unique(clf._given[clf._given >= 0], return_counts=True)
+    return {str(clf.classes_[k]): int(n) for k, n in zip(codes, counts, strict=True)}
 
 
 def _rounded(numbers: tuple[float, float, float] | None) -> list[float] | None:

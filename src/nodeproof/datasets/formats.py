@@ -12,7 +12,7 @@ from nodeproof.errors import InputError
 from nodeproof.io.files import file_kind, reading
 from nodeproof.io.regular import check_regular
 
-__all__ = ["FORMATS", "recognise"]
+__all__ = ["FORMATS", "NETWORKS", "recognise"]
 
 #: every format, with what it looks like
 FORMATS = {
@@ -26,6 +26,9 @@ FORMATS = {
     "ogb": "a folder or .zip of OGB (raw/edge.csv.gz, …)",
     "reddit": "a folder or .zip with reddit_data.npz and reddit_graph.npz",
 }
+
+#: those whose nodes have attributes, read by networkx
+NETWORKS = ("graphml", "gml", "edgelist")
 
 _SUFFIXES = {
     ".npz": "npz", ".mtx": "mtx", ".graphml": "graphml", ".gml": "gml", ".edgelist": "edgelist"

@@ -17,6 +17,7 @@ from nodeproof.datasets.parts import as_labels, sorted_names
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.io.columns import LABELS
 from nodeproof.io.files import reading
+from nodeproof.io.link_columns import KINDS, note_on_kinds
 from nodeproof.io.packed import is_packed, open_bytes
 
 __all__ = ["karate_club", "read_network"]
@@ -27,7 +28,7 @@ _CLASSES = (*LABELS, "value")
 _BROKEN = (SyntaxError, IndexError, TypeError, AttributeError, RecursionError, OverflowError)
 
 
-def read_network(path: Path, format: str) -> Dataset:  # noqa: A002
+def read_network(path: Path, format: str, label: str | None = None) -> Dataset:  # noqa: A002
     """Read a graph through networkx; a node attribute such as "label" or "class" becomes y.
 
     Parameters
@@ -36,12 +37,14 @@ def read_network(path: Path, format: str) -> Dataset:  # noqa: A002
         The file, perhaps compressed (``.gz``).
     format : {"graphml", "gml", "edgelist"}
         What it is.
+    label : str, optional
+        The node attribute that becomes y.
     """
     networkx = _networkx()
     read = {"graphml": _read_graphml, "gml": _read_gml, "edgelist": _read_edgelist}[format]
     try:
         with reading(path):
-            return _dataset(path, read(path))
+            return _dataset(path, read(path), label)
     # A broken XML file is a SyntaxError, a broken edge list an IndexError.
     except (networkx.NetworkXException, *_BROKEN) as error:
         raise InputError(f"cannot read {path}: {error}; is it a {format} file?") from None
@@ -60,7 +63,7 @@ def karate_club() -> Dataset:
     return replace(_dataset(Path("karate"), network), notes=[])
 
 
-def _dataset(path: Path, network: Any) -> Dataset:
+def _dataset(path: Path, network: Any, label: str | None = None) -> Dataset:
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -72,13 +75,23 @@ def _dataset(path: Path, network: Any) -> Dataset:
     names, order = sorted_names(path, nodes)
     rows = [dict(network.nodes[nodes[v]]) for v in order]
     attributes = sorted(set().union(*rows))
-    key = next((key for key in _CLASSES if key in attributes), None)
+    key = next((key for key in _CLASSES if key in attributes), None) if label is None else label
+    if key is not None and key not in attributes:
+        there = ", ".join(map(repr, attributes[:10])) or "none"
+        raise InputError(f"{path} has no node attribute {key!r}; there are {there}")
     y = None
     if key is not None:
         y = _classes(path, [row.get(key) for row in rows])
         notes.append(f"the node attribute {key!r} of {path.name} is read as the label")
     if others := [name for name in attributes if name != key]:
         notes.append(f"not used of {path.name}: {', '.join(map(repr, others[:5]))}")
+    spare = sorted({name for _, _, data in network.edges(data=True) for name in data} - {"weight"})
+    kinds = next((name for name in spare if str(name).lower() in KINDS), None)
+    if kinds is not None:
+        notes.append(note_on_kinds(path.name, kinds))
+    if others := [name for name in spare if name != kinds]:
+        listed = ", ".join(map(repr, others[:5]))
+        notes.append(f"not used of the links of {path.name}: {listed}")
     return assemble(path, graph[order][:, order], None, y, names, notes=notes)
 
 
@@ -88,6 +101,11 @@ def _classes(path: Path, found: list[Any]) -> NDArray[Any]:
     if all(isinstance(value, int) for value in given):
         codes = [-1 if gone else int(value) for value, gone in zip(found, missing, strict=True)]
         return as_labels(path, np.array(codes, dtype=np.int64))
+    if all(isinstance(value, int | float) for value in given):
+        values = [
+            float("nan") if gone else value for value, gone in zip(found, missing, strict=True)
+        ]
+        return as_labels(path, np.array(values, dtype=np.float64))
     texts = ["" if gone else str(value) for value, gone in zip(found, missing, strict=True)]
     return np.array(texts, dtype=np.str_)
 

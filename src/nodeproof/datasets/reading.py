@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nodeproof.datasets.archives import read_archive
 from nodeproof.datasets.dataset import Dataset, assemble
-from nodeproof.datasets.formats import FORMATS, recognise
+from nodeproof.datasets.formats import FORMATS, NETWORKS, recognise
 from nodeproof.datasets.matrix_market import read_matrix_market
 from nodeproof.datasets.networks import read_network
 from nodeproof.datasets.parts import unless_positions
@@ -30,6 +30,7 @@ def read_graph(
     source: Column = None,
     target: Column = None,
     weight: Column = None,
+    label: str | None = None,
 ) -> Dataset:
     r"""Read a graph, and what else the file or folder says of its nodes.
 
@@ -41,8 +42,8 @@ def read_graph(
       (``adj_indptr``, ``adj_indices``) or a list of links (``edge_index``, ``edges``), and perhaps
       features, labels and masks under one of the names in use;
     - "mtx": MatrixMarket;
-    - "graphml", "gml", "edgelist": read by networkx; a node attribute named label, class or y
-      becomes the label;
+    - "graphml", "gml", "edgelist": read by networkx; a node attribute named label, class or y, or
+      the one that `label` names, becomes the label;
     - "planetoid": the eight files ``ind.<name>.*``; the path is their folder, or
       ``folder/ind.<name>`` where several sets lie in it;
     - "ogb": a node data set as the Open Graph Benchmark publishes it, folder or ``.zip``;
@@ -62,6 +63,8 @@ def read_graph(
         default) or a name ("ogb").
     header, source, target, weight
         How to read a table, see `nodeproof.io.read_tables`.
+    label : str, optional
+        The node attribute with the labels, of a format that networkx reads.
 
     Returns
     -------
@@ -96,6 +99,8 @@ def read_graph(
     given = [name for name, value in columns.items() if value is not None]
     if kind != "table" and given:
         raise InputError(f"{place} is no table: leave out {', '.join(given)}")
+    if label is not None and kind not in NETWORKS:
+        raise InputError(f"{place} has no node attributes: leave out label")
     if kind == "table":
         return _read_table(place, header, source, target, weight)
     if kind == "npz":
@@ -110,7 +115,7 @@ def read_graph(
         return read_ogb(place, None if split is None else str(split))
     if kind == "reddit":
         return read_reddit(place)
-    return read_network(place, kind)
+    return read_network(place, kind, label)
 
 
 def _read_table(

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from nodeproof.datasets.dataset import Dataset
-from nodeproof.datasets.formats import recognise
+from nodeproof.datasets.formats import NETWORKS, recognise
 from nodeproof.datasets.parts import sorted_names
 from nodeproof.datasets.reading import read_graph
 from nodeproof.errors import InputError
@@ -30,6 +30,7 @@ def read_with_tables(
     source: Column = None,
     target: Column = None,
     weight: Column = None,
+    label: Column = None,
     unknown: Collection[str] | None = None,
     **options: Any,
 ) -> Tables:
@@ -42,6 +43,9 @@ def read_with_tables(
     ----------
     edges : pathlib.Path
         The graph: an edge table, or any other file or folder that `read_graph` takes.
+    label : str or int, optional
+        The column of the labels file; without one, the node attribute of a graph that networkx
+        reads.
     features, labels, source, target, weight, unknown, **options
         See `nodeproof.io.read_tables`.
     """
@@ -49,12 +53,16 @@ def read_with_tables(
     if kind == "table":
         return read_tables(
             edges, features, labels, source=source, target=target, weight=weight,
-            unknown=unknown, **options,
+            label=label, unknown=unknown, **options,
         )  # fmt: skip
     if not source is target is weight is None:
         raise InputError(f"{edges} has no columns: leave out source, target and weight")
-    graph = _graph_archive(edges, read_graph(edges, format=kind), labels is None)
-    return read_tables(graph, features, labels, unknown=unknown, **options)
+    attribute = None
+    if labels is None and kind in NETWORKS and label is not None:
+        attribute, label = str(label), None
+    data = read_graph(edges, format=kind, label=attribute)
+    graph = _graph_archive(edges, data, labels is None)
+    return read_tables(graph, features, labels, label=label, unknown=unknown, **options)
 
 
 def _graph_archive(path: Path, data: Dataset, use_labels: bool) -> GraphArchive:

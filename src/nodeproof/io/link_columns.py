@@ -18,10 +18,11 @@ from nodeproof.io.columns import (
     note_on_index,
     position,
 )
-from nodeproof.io.files import TableFile, count_of
+from nodeproof.io.files import TableFile, count_of, unnamed
 from nodeproof.io.text import is_number, is_whole
 
 __all__ = [
+    "KINDS",
     "SOURCES",
     "TARGETS",
     "LinkColumns",
@@ -29,6 +30,7 @@ __all__ = [
     "edges_have_header",
     "note_on_first_link",
     "note_on_header",
+    "note_on_kinds",
     "note_on_repeats",
     "refuse_header_below",
     "stands_out",
@@ -46,6 +48,13 @@ TARGETS = (
     *("target_node", "targetid", "end_id"),
 )
 _WEIGHTS = ("weight", "w")
+#: what a column or attribute is called that says of which kind a link is, in lower case
+KINDS = (
+    *("type", "kind", "relation", "rel", "relationship", "predicate", "edge_type", "edgetype"),
+    *("link_type", "etype", "interaction", "layer", "label"),
+)
+# So many values of a column may be kinds; of more, each must come often.
+_FEW_KINDS = 5
 
 
 @dataclass(frozen=True)
@@ -207,6 +216,14 @@ def note_on_repeats(name: str, repeats: int) -> list[str]:
     return [f"{count_of(repeats, 'line')} of {name} {some} skipped"]
 
 
+def note_on_kinds(name: str, kinds: str) -> str:
+    """Return the note that kinds of links are not told apart."""
+    return (
+        f"the links of {name} are of kinds, by {kinds!r}, which are not told apart: all count "
+        "alike; for one kind alone, keep its lines only"
+    )
+
+
 def refuse_header_below(place: str, ends: Sequence[str]) -> InputError:
     """Return the error for a line that names columns, but is not the first."""
     return InputError(
@@ -276,14 +293,29 @@ def _find_weight(
 
 def _notes_on_spare(file: TableFile, spare: Sequence[int], suggest_weight: bool) -> list[str]:
     """Return a note on the columns that are not used, if there are any."""
+    kinds = next((i for i in spare if _holds_kinds(file, i, len(spare) == 1)), None)
+    notes = [] if kinds is None else [note_on_kinds(file.path.name, file.names[kinds])]
+    spare = [i for i in spare if i != kinds]
     if not spare:
-        return []
+        return notes
     names = [file.names[i] for i in spare]
     shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
     hint = ""
     if suggest_weight and file.kind_of(spare[0]) != "text":
         hint = f"; if it is the weight, use --weight {quote(names[0])}"
-    return [f"not used of {file.path.name}: {shown}{hint}"]
+    return [*notes, f"not used of {file.path.name}: {shown}{hint}"]
+
+
+def _holds_kinds(file: TableFile, column: int, alone: bool) -> bool:
+    """Tell whether a column says of which kind a link is: by its name, or by its few words."""
+    if file.kind_of(column) != "text":
+        return False
+    name = file.names[column]
+    if name != unnamed(column) or file.head is None or not alone:
+        return name.lower() in KINDS
+    cells = [row[column] for row in file.head]
+    words = all(any(letter.isalpha() for letter in cell) for cell in cells)
+    return words and len(set(cells)) <= max(_FEW_KINDS, len(cells) // 2)
 
 
 def _has_digit(text: str) -> bool:

@@ -32,7 +32,7 @@ from nodeproof.io.rows import FeatureRows, read_features, some
 from nodeproof.io.text import TextFile
 from nodeproof.unknown import Unknown
 
-__all__ = ["Tables", "open_table", "read_tables"]
+__all__ = ["Tables", "open_table", "read_tables", "refuse_idle"]
 
 PathLike = str | os.PathLike[str]
 
@@ -148,6 +148,7 @@ def read_tables(
     >>> tables.notes
     ['1 node in labels.csv but in no link: isolated']
     """
+    refuse_idle(features, labels, node, label)
     links = (
         edges
         if isinstance(edges, GraphArchive)
@@ -188,6 +189,22 @@ def read_tables(
             notes += more
         tables = replace(tables, X=X, feature_names=names)
     return tables
+
+
+def refuse_idle(
+    features: PathLike | None, labels: PathLike | None, node: Column, label: Column
+) -> None:
+    """Refuse the choice of a column of a file that is not given."""
+    if label is not None and labels is None:
+        raise InputError(
+            f"the label column {label!r} is that of the labels file: give one (--labels), or leave "
+            "it out"
+        )
+    if node is not None and features is labels is None:
+        raise InputError(
+            f"the node column {node!r} is that of the features and labels files: give one "
+            "(--features, --labels), or leave it out"
+        )
 
 
 def open_table(path: Path) -> TableFile:
