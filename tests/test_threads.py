@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import time
 
 import numpy as np
 import pytest
 from joblib import Parallel, cpu_count, delayed
+from numba.core.compiler_lock import global_compiler_lock
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from nodeproof import threads
+from nodeproof import NodeClassifier, threads
+from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
+from nodeproof.terms import Gaussian, Labels
 
 
 def test_ranges_cover_every_row_once_and_in_order(monkeypatch):
@@ -94,6 +100,36 @@ def test_overlapping_uses_keep_blas_on_one_thread_and_give_its_threads_back():
         assert blas_threads() == before
 
 
+def test_every_thread_that_fits_is_limited_whoever_limited_before():
+    """In another thread while the main thread has been the one that set limits."""
+
+    def pools():
+        return {pool["num_threads"] for pool in threadpool_info()}
+
+    found = []
+
+    def use():
+        with threads.using(1):
+            found.append(pools())
+        found.append(pools())
+
+    with threadpool_limits(limits=2):
+        before = pools()
+        with threads.using(1):
+            assert pools() == {1}
+            other = threading.Thread(target=use)
+            other.start()
+            other.join()
+        assert found[0] == {1}
+        assert pools() == before
+        found.clear()
+        other = threading.Thread(target=use)
+        other.start()
+        other.join()
+        assert found[0] == {1}
+        assert pools() == before
+
+
 def test_an_error_in_a_range_reaches_the_caller(monkeypatch):
     monkeypatch.setattr(threads, "ROWS", 1)
 
@@ -102,3 +138,117 @@ def test_an_error_in_a_range_reaches_the_caller(monkeypatch):
 
     with threads.using(2), pytest.raises(ZeroDivisionError):
         threads.map_rows(fail, 5)
+
+
+# Processes that are forked meanwhile. ---------------------------------------------------
+
+
+def fit():
+    data = make_planted(2, 40, random_state=0)
+    clf = NodeClassifier(
+        terms=[Gaussian("full"), Labels()], weights="calibrated", n_init=1, max_iter=3, n_jobs=2
+    )
+    return clf.fit(data.X, data.y, graph=data.graph).labels_
+
+
+def fork_and(work):
+    """Do some work in a forked process; tell how that ended, None if it did not."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:the fit reached max_iter")
+@pytest.mark.parametrize("where", ["a cached property", "the limit of BLAS", "a compilation"])
+def test_a_process_forked_while_another_thread_fits_can_fit(monkeypatch, where):
+    expected, work, inside = fit(), fit, threading.Event()
+
+    def slowed_down(usual):
+        def slowly(*arguments):
+            if threading.current_thread() is other:
+                inside.set()
+                time.sleep(0.5)
+            return usual(*arguments)
+
+        return slowly
+
+    if where == "a cached property":
+        center = vars(Gaussian)["center"]
+        monkeypatch.setattr(center, "func", slowed_down(center.func))
+    elif where == "the limit of BLAS":
+        monkeypatch.setattr(threads, "_controller", slowed_down(threads._controller))
+    else:
+        work = global_compiler_lock(slowed_down(bool))
+    other = threading.Thread(target=work)
+    other.start()
+    assert inside.wait(60)
+
+    def check():
+        with global_compiler_lock:
+            assert (fit() == expected).all()
+
+    assert fork_and(check) == 0
+    other.join()
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_process_forked_within_a_fit_has_threads_of_its_own():
+    def check():
+        assert threads.map_each(lambda k: threading.get_ident(), 8) == [threading.get_ident()] * 8
+        with threads.using(2):
+            assert threading.active_count() == 2
+            assert threads.map_each(lambda k: k, 8) == list(range(8))
+
+    with threads.using(2):
+        assert fork_and(check) == 0
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_forked_process_does_not_wait_for_fits_of_its_parent_to_give_blas_its_threads_back():
+    def blas_threads():
+        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+    with threadpool_limits(limits=2, user_api="blas"):
+        before, begun, over = blas_threads(), threading.Event(), threading.Event()
+
+        def use():
+            with threads.using(1):
+                begun.set()
+                over.wait(60)
+
+        other = threading.Thread(target=use)
+        other.start()
+        assert begun.wait(60)
+
+        def check():
+            with threads.using(1):
+                assert blas_threads() == {1}
+            assert blas_threads() == before
+
+        try:
+            assert fork_and(check) == 0
+            assert blas_threads() == {1}
+        finally:
+            over.set()
+            other.join()

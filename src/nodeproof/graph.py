@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from nodeproof import kernels, threads
 from nodeproof.adjacency import check_adjacency, unless_all_one
+from nodeproof.caching import cached_property
 from nodeproof.errors import InputError
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nodeproof.caching import cached_property
 from nodeproof.errors import InputError
 from nodeproof.memory import check_free
 from nodeproof.problem import PAPER_WEIGHTS, Models, Problem

@@ -5,7 +5,6 @@ Each step is done once for a set of nodes, however often its result is asked for
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import randomized_svd
 
 from nodeproof import kernels, threads
+from nodeproof.caching import cached_property
 from nodeproof.graph import Graph
 from nodeproof.memory import check_free
 

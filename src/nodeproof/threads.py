@@ -3,6 +3,9 @@
 The ranges depend on the number of rows alone and partial results are summed in their order,
 so the bits of a result do not depend on the number of threads. BLAS is kept to one thread
 meanwhile: its own pools would split sums differently, and fight for the same cores.
+
+A process may be forked at any moment, by any thread. Its child has the thread that forked it, and
+no other: the crews of the others are forgotten, and no lock is held that nobody will release.
 """
 
 from __future__ import annotations
@@ -16,11 +19,13 @@ from functools import partial
 from itertools import pairwise
 from numbers import Integral
 from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Lock, Thread, local
 from typing import Any, TypeVar
 
 import numpy as np
+import threadpoolctl
 from joblib import effective_n_jobs
+from numba.core.compiler_lock import global_compiler_lock
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -49,6 +54,7 @@ _MOST_A_CORE = 4
 
 _lock = Lock()
 _limiters = 0
+_own = local()  # how many of the limiters are this thread's
 _limit: Any = None
 _found: tuple[int, ThreadpoolController] | None = None
 
@@ -62,6 +68,7 @@ class _Crew:
 
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
+        self.process = os.getpid()
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._done: SimpleQueue[BaseException | None] = SimpleQueue()
         self._busy = Lock()
@@ -152,12 +159,18 @@ def _without_crew(task: Callable[[], None]) -> None:
 _crew: ContextVar[_Crew | None] = ContextVar("nodeproof_crew", default=None)
 
 
+def _current_crew() -> _Crew | None:
+    """Return the crew to share work with; that of a parent process has no threads in this one."""
+    crew = _crew.get()
+    return crew if crew is not None and crew.process == os.getpid() else None
+
+
 @contextmanager
 def using(n_jobs: int | None) -> Iterator[None]:
     """Let the functions below run on this many threads (``None``: see `default_threads`)."""
     n_threads = count_threads(n_jobs)
     with _blas_on_one_thread():
-        crew = _crew.get()
+        crew = _current_crew()
         if (1 if crew is None else crew.n_threads) == n_threads:
             yield
             return
@@ -199,20 +212,69 @@ def _controller() -> ThreadpoolController:
 
 @contextmanager
 def _blas_on_one_thread() -> Iterator[None]:
-    # The limit is one for the whole process: the first to come sets it, the last to go lifts it.
+    # OpenBLAS has one limit for the whole process: the first to come sets it, the last to go lifts
+    # it. OpenMP has one for each thread.
     global _limit, _limiters
     with _lock:
         _limiters += 1
+        _own.limiters = _own_limiters() + 1
         if _limiters == 1:
-            _limit = _controller().limit(limits=1)
+            _take_control()
+            _limit = _controller().limit(limits=1, user_api="blas")
+        if _own.limiters == 1:
+            _own.limit = _controller().limit(limits=1, user_api="openmp")
     try:
         yield
     finally:
         with _lock:
             _limiters -= 1
-            if _limiters == 0 and _limit is not None:
-                _limit.restore_original_limits()
-                _limit = None
+            _own.limiters -= 1
+            if _own.limiters == 0:
+                _own.limit.restore_original_limits()
+            _lift_unused_limit()
+
+
+def _own_limiters() -> int:
+    return getattr(_own, "limiters", 0)
+
+
+def _lift_unused_limit() -> None:
+    global _limit
+    if _limiters == 0 and _limit is not None:
+        _take_control()
+        _limit.restore_original_limits()
+        _limit = None
+
+
+def _take_control() -> None:
+    """Let this thread set the limit of OpenBLAS: newer threadpoolctl obeys one thread only."""
+    controller = getattr(threadpoolctl, "OpenBLASController", None)
+    if controller is not None and hasattr(controller, "clear_controlling_thread"):
+        controller.clear_controlling_thread(force=True)
+
+
+def _before_fork() -> None:
+    # Other threads finish what they do under these locks: numba's is held while it compiles.
+    global_compiler_lock.acquire()
+    _lock.acquire()
+
+
+def _after_fork() -> None:
+    _lock.release()
+    global_compiler_lock.release()
+
+
+def _after_fork_in_child() -> None:
+    global _limiters
+    _limiters = _own_limiters()  # the other threads are gone
+    _lift_unused_limit()
+    _after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child
+    )
 
 
 def default_threads() -> int:
@@ -237,7 +299,7 @@ def share(function: Callable[[int, int], None], start: int, stop: int, cell: int
     They are cut at multiples of `cell`, so whatever the function adds up for each cell does
     not depend on the number of threads.
     """
-    crew = _crew.get()
+    crew = _current_crew()
     first = start // cell
     cells = (stop - 1) // cell - first + 1
     n_threads = 1 if crew is None else min(crew.n_threads, cells)
@@ -254,14 +316,14 @@ def together(function: Callable[[int, int], None]) -> None:
 
     They may wait for each other. Where the threads are busy with something else, there is one.
     """
-    crew = _crew.get()
+    crew = _current_crew()
     if crew is None or not crew.run_together(function):
         function(0, 1)
 
 
 def map_each(function: Callable[[int], T], count: int) -> list[T]:
     """Return ``function(k)`` for k = 0, 1, …, in their order."""
-    crew = _crew.get()
+    crew = _current_crew()
     if crew is None or count <= 1:
         return [function(k) for k in range(count)]
     found: list[Any] = [None] * count

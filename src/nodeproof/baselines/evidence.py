@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from scipy.special import logit
 
 from nodeproof.baselines.checks import check_classes, check_given, check_links, check_points
 from nodeproof.baselines.labelled import class_costs
+from nodeproof.caching import cached_property
 from nodeproof.errors import InputError
 from nodeproof.solvers.align import match_labels
 from nodeproof.terms import Covariance, NodeData

@@ -14,12 +14,12 @@ so what the N_i have at least bounds the objective from below.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from nodeproof.caching import cached_property
 from nodeproof.certificate.instance import Instance
 from nodeproof.certificate.rounding import dot_exact, relative_error
 

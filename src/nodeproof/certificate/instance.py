@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from nodeproof import kernels, threads
+from nodeproof.caching import cached_property
 from nodeproof.certificate.rounding import dot_exact, relative_error, total_down, total_up
 from nodeproof.edges import check_csr
 from nodeproof.errors import InputError

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from math import fsum, nextafter
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist, pdist
 
+from nodeproof.caching import cached_property
 from nodeproof.certificate.program_centroids import prove_centroids
 from nodeproof.errors import InputError
 from nodeproof.problem import Problem

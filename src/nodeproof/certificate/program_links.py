@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nodeproof.caching import cached_property
 from nodeproof.certificate.program_ideal import Ideal
 from nodeproof.errors import InputError
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from nodeproof import __version__
+from nodeproof.caching import cached_property
 from nodeproof.errors import InputError
 from nodeproof.experiments.cells import code_digest
 from nodeproof.experiments.panels import Curve, Panel, Point

@@ -12,7 +12,6 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from nodeproof.adjacency import check_adjacency, unless_all_one
+from nodeproof.caching import cached_property
 from nodeproof.edges import LARGEST_WEIGHT, LEAST_WEIGHT
 from nodeproof.errors import InputError
 from nodeproof.io.atomic import atomic_folder

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nodeproof.caching import cached_property
 from nodeproof.errors import InputError
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -15,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof import threads
+from nodeproof.caching import cached_property
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.problem import Problem
 from nodeproof.program import Array, Decomposition, Program, check_memory

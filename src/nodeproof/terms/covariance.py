@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
 from nodeproof import kernels, threads
+from nodeproof.caching import cached_property
 from nodeproof.errors import InputError
 from nodeproof.sets import SpectralBox
 from nodeproof.terms.base import Array, NodeData, SummableTerm, cut_rows

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -13,6 +12,7 @@ from scipy.linalg import cho_solve, solve_triangular
 from scipy.sparse import csr_array
 
 from nodeproof import threads
+from nodeproof.caching import cached_property
 from nodeproof.errors import InputError
 from nodeproof.sets import Box
 from nodeproof.terms.base import Array, NodeData, SummableTerm, cut_rows

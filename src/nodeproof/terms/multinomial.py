@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nodeproof import threads
+from nodeproof.caching import cached_property
 from nodeproof.errors import InputError
 from nodeproof.sets import Simplex
 from nodeproof.terms.base import Array, NodeData, Term

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
+from nodeproof.caching import cached_property
 from nodeproof.errors import InputError
 from nodeproof.regression import (
     assign_folds,
