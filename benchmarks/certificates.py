@@ -158,8 +158,9 @@ def wrong(options: Options) -> None:
         assert proof.instance is not None
         value = proof.instance.value_between(given)[1]
         claimed = dataclasses.replace(
-            proof, labels=given, objective=value, lower_bound=value, exact=False, unique=False,
-            certified_nodes=np.zeros(len(given), dtype=bool),
+            proof, labels=given, objective=value, lower_bound=value, dual_bound=value, gap=0.0,
+            status="certified", tolerance=proof.instance.tolerance(given), exact=False,
+            unique=False, certified_nodes=np.zeros(len(given), dtype=bool),
         ).verify()  # fmt: skip
         print(
             f"{seed:4d} {proof.instance.value(given):12.2f} {proof.objective:12.2f} "

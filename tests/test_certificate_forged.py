@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
 
 from certificate_helpers import (
     Tally,
@@ -17,6 +18,7 @@ from certificate_helpers import (
     rewrite,
 )
 from forged_certificates import forgeries, genuine, relabelled, worse_labellings
+from nodeproof import NodeClassifier
 from nodeproof.certificate import Certificate, checking, judging, nodes
 from nodeproof.certificate.certifying import certify_instance
 from nodeproof.certificate.dual import Dual
@@ -177,6 +179,14 @@ def test_a_file_alone_is_checked_against_nothing(tmp_path):
     assert "nothing to check it against" in refused(replace(loaded, seconds=1.0))
     assert loaded.verify(loaded.instance)  # for whatever is in it, by whoever asks for that
     assert "another fit" in refused(loaded, genuine("graph").instance)
+
+
+def test_what_is_no_model_is_named():
+    proof = genuine("costs")
+    with pytest.raises(InputError, match="model must be a NodeClassifier"):
+        proof.verify(proof.instance.adjacency)
+    with pytest.raises(NotFittedError):
+        proof.verify(NodeClassifier())
 
 
 # Rounding. ------------------------------------------------------------------------------

@@ -182,6 +182,13 @@ def test_a_larger_tolerance_is_taken_and_stated(capsys, tmp_path):
     assert out.startswith("confirmed: ")
     assert "up to a tolerance of 1e+06" in out
     assert "tolerance" in not_confirmed(capsys, tmp_path, "--tolerance", 1e5)
+    code, out, err = run(capsys, "certify", tmp_path, "--verify", "--tolerance", "nan")
+    assert (code, out) == (2, "")
+    assert "tolerance" in err
+    # A report shows it with the tolerance that it has.
+    assert run(capsys, "report", tmp_path)[0] == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "the best labelling, up to a tolerance of 1e+06" in page
 
 
 def test_a_model_with_an_affinity_for_each_two_classes_has_no_certificate(capsys, data, tmp_path):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from nodeproof import threads
 from nodeproof.certificate.checking import Check, check_dual
@@ -127,6 +128,10 @@ def why_not_about(certificate: Certificate, model: NodeClassifier | Instance | N
     if isinstance(model, Instance):
         problem = model
     else:
+        if not hasattr(model, "_labelling_problem"):
+            kind = type(model).__name__
+            raise InputError(f"model must be a NodeClassifier or a labelling problem; got {kind}")
+        check_is_fitted(model)
         try:
             problem = model._labelling_problem()
         except InputError as error:
