@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 import sys
-from contextlib import suppress
 from pathlib import Path
-from shlex import join
 from typing import Any
 
 import click
@@ -17,9 +14,15 @@ from click.core import ParameterSource
 from nodeproof import __version__
 from nodeproof.cli.limits import check_limit, lacks_memory
 from nodeproof.cli.models import find_model
+from nodeproof.cli.terminal import command_of, fail, forget_output, prepare_output
 from nodeproof.errors import InputError, MissingExtraError
 
 __all__ = ["cli", "main"]
+
+
+_SAFE_CSV = click.option(
+    "--safe-csv", is_flag=True, help="Put ' before texts that a spreadsheet would evaluate."
+)
 
 
 class _Command(click.Command):
@@ -105,6 +108,7 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
 @click.option("--jobs", type=click.IntRange(min=1), help="Threads; every core by default.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
               help="Seed of the starts.")  # fmt: skip
+@_SAFE_CSV
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
 def fit(edges: Path, **options: Any) -> None:
     """Label every node of the graph in EDGES.
@@ -116,7 +120,7 @@ def fit(edges: Path, **options: Any) -> None:
     from nodeproof.cli.fit import run_fit
 
     context = click.get_current_context()
-    options["command"] = context.find_root().obj
+    options["command"] = command_of(context)
     given = context.get_parameter_source("proof_budget") is not ParameterSource.DEFAULT
     if given and not options["report"]:
         raise InputError("--proof-budget is for the report: give --report, too, or leave it out")
@@ -139,6 +143,7 @@ def fit(edges: Path, **options: Any) -> None:
 @click.option("--target", help="Column of the links with the other end.")
 @click.option("--weight", help="Column of the links with the weight.")
 @click.option("--node", help="Column of the features file with the node.")
+@_SAFE_CSV
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
 def predict(model: Path, **options: Any) -> None:
     """Label new nodes with the model that `nodeproof fit` has written to DIR.
@@ -163,6 +168,7 @@ def predict(model: Path, **options: Any) -> None:
 @click.option("--model", "about", type=click.Path(path_type=Path), metavar="MODEL",
               help="With --verify: the model that the certificate is to be about; the one beside "
               "it by default.")  # fmt: skip
+@_SAFE_CSV
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
 def certify(model: Path, **options: Any) -> None:
     """Prove the labelling in DIR the best of all, or say how far from it it can be.
@@ -330,48 +336,36 @@ def data_get(name: str, out: Path | None, as_json: bool) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with one line and exit code 2."""
     given = sys.argv[1:] if arguments is None else arguments
-    _prepare_output()
+    prepare_output()
     # With colours, numba would let a terminal's colours be reset at the end: behind the JSON.
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
     try:
         _check_text(given)
-        status = cli.main(
-            given, prog_name="nodeproof", standalone_mode=False, obj=join(["nodeproof", *given])
-        )
+        status = cli.main(given, prog_name="nodeproof", standalone_mode=False)
         sys.stdout.flush()  # a full disk shows here, not after the end
     except click.exceptions.NoArgsIsHelpError as asked:
         click.echo(asked.ctx.get_help() if asked.ctx else "")
         sys.exit(2)
     except click.ClickException as error:
-        _fail(error.format_message())
+        fail(error.format_message())
     except (InputError, MissingExtraError) as error:
-        _fail(str(error))
+        fail(str(error))
     except BrokenPipeError:
-        _forget_output()
+        forget_output()
         sys.exit(1)
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            _forget_output()
+            forget_output()
         where = f": {error.filename}" if error.filename else ""
-        _fail(f"{error.strerror or error}{where}")
+        fail(f"{error.strerror or error}{where}")
     except (KeyboardInterrupt, click.Abort):
-        _fail("interrupted", code=130)
+        fail("interrupted", code=130)
     except Exception as error:
         if not lacks_memory(error):
             raise
-        _fail(f"not enough memory: {error}".rstrip(": "))
+        fail(f"not enough memory: {error}".rstrip(": "))
     else:
         sys.exit(status if isinstance(status, int) else 0)
-
-
-def _prepare_output() -> None:
-    """Let all be printed: to nowhere if the output is closed, with ? for what it cannot show."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            # Before any file is opened: it would be the output, and take what others print.
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
 
 
 def _check_text(given: list[str]) -> None:
@@ -381,19 +375,3 @@ def _check_text(given: list[str]) -> None:
             name.encode()
         except UnicodeEncodeError:
             raise InputError(f"{name} is not UTF-8; give a name that is") from None
-
-
-def _forget_output() -> None:
-    """Drop what is still to be printed: nobody can take it, and Python would try again."""
-    with suppress(OSError, ValueError):  # in tests, the output is no file
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _fail(message: str, code: int = 2) -> None:
-    # One line that a terminal only shows, whatever the message holds: it may quote a file.
-    line = " ".join(message.split())
-    shown = "".join(
-        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line
-    )
-    click.echo(f"nodeproof: {shown}", err=True)
-    sys.exit(code)

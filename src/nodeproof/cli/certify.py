@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 from rich.table import Table
 
 from nodeproof import NodeClassifier, __version__
 from nodeproof.certificate import Certificate, Stage
 from nodeproof.cli.console import LiveLine, note, screen
+from nodeproof.cli.csv_files import write_csv
 from nodeproof.cli.documents import as_text, print_document
 from nodeproof.cli.models import find_model
 from nodeproof.cli.outputs import check_places
@@ -34,6 +34,7 @@ def run_certify(
     tolerance: float | None,
     verify: bool,
     about: Path | None,
+    safe_csv: bool,
     as_json: bool,
 ) -> None:
     """Certify the model in a folder, or verify the certificate that lies there."""
@@ -60,7 +61,7 @@ def run_certify(
 
         proof = clf.certify(time_budget=time_budget, tolerance=tolerance, callback=tell)
     summary = {"nodeproof": __version__, **proof.summary()}
-    written = _write(clf, proof, summary, folder)
+    written = _write(clf, proof, summary, folder, safe_csv)
     if as_json:
         print_document({**summary, "written": [str(path) for path in written]})
     else:
@@ -70,7 +71,7 @@ def run_certify(
 
 
 def _write(
-    clf: NodeClassifier, proof: Certificate, summary: dict[str, Any], folder: Path
+    clf: NodeClassifier, proof: Certificate, summary: dict[str, Any], folder: Path, safe: bool
 ) -> list[Path]:
     """Write the certificate, what it says, and its word on every node; return the files."""
     *names, picture = _NAMES
@@ -84,7 +85,7 @@ def _write(
             "best_label": pa.array(clf.map_labels_),
             "certified": pa.array(proof.certified_nodes),
         }
-        pyarrow.csv.write_csv(pa.table(table), temporary / names[2])
+        write_csv(table, temporary / names[2], safe)
         try:
             names.append(draw_certificate(proof, temporary / picture).name)
         except MissingExtraError as missing:

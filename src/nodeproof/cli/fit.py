@@ -84,6 +84,7 @@ def _fit_and_write(
     scheduler: str | None,
     jobs: int | None,
     seed: int,
+    safe_csv: bool,
     as_json: bool,
     command: str,
 ) -> None:
@@ -160,8 +161,8 @@ def _fit_and_write(
         if proof is not None:
             proof.save(temporary / "certificate.npz")
         if asked is not None:
-            write_query(clf, given, *asked, temporary / "query.csv")
-        write_predictions(clf, given, temporary / "predictions.csv")
+            write_query(clf, given, *asked, temporary / "query.csv", safe_csv)
+        write_predictions(clf, given, temporary / "predictions.csv", safe_csv)
         (temporary / "summary.json").write_text(as_text(summary), encoding="utf-8")
         # Links that lie in a folder already are not written once more.
         clf.save(temporary / "model.npz", certifiable=not on_disk)

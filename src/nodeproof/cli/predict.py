@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 from rich.table import Table
 
 from nodeproof import NodeClassifier, __version__
 from nodeproof.cli.console import note, notes_from_warnings, screen
+from nodeproof.cli.csv_files import write_csv
 from nodeproof.cli.documents import print_document
 from nodeproof.cli.outputs import check_file
 from nodeproof.errors import InputError
@@ -35,6 +35,7 @@ def run_predict(
     target: str | None,
     weight: str | None,
     node: str | None,
+    safe_csv: bool,
     as_json: bool,
 ) -> None:
     """Load the model, read the files, and write the predictions to the file ``out``."""
@@ -61,7 +62,7 @@ def run_predict(
             "label": pa.array(labels),
             "probability": proba.max(axis=1).round(6),
         }
-        pyarrow.csv.write_csv(pa.table(table), temporary)
+        write_csv(table, temporary, safe_csv)
     names, sizes = np.unique(labels, return_counts=True)
     summary = {
         "nodeproof": __version__,

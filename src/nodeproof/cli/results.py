@@ -11,6 +11,7 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from nodeproof import NodeClassifier, __version__
+from nodeproof.cli.csv_files import made_safe, write_csv
 from nodeproof.cli.given import Given
 
 __all__ = ["summarise", "write_predictions", "write_query"]
@@ -21,8 +22,8 @@ _LINES = 500_000
 _LISTED = 100
 
 
-def write_predictions(clf: NodeClassifier, given: Given, path: Path) -> None:
-    """Write one line a node, some hundred thousand at a time."""
+def write_predictions(clf: NodeClassifier, given: Given, path: Path, safe: bool) -> None:
+    """Write one line a node, some hundred thousand at a time; `safe` as in `write_csv`."""
     n = given.n_nodes
     suspect = np.zeros(n, dtype=bool)
     suspect[clf.suspects_.node] = True
@@ -41,6 +42,7 @@ def write_predictions(clf: NodeClassifier, given: Given, path: Path) -> None:
                 "suspect": pa.array(suspect[lo:hi]),
             }
         )
+        table = made_safe(table) if safe else table
         writer = writer or pyarrow.csv.CSVWriter(path, table.schema)
         writer.write_table(table)
     if writer is not None:
@@ -53,17 +55,19 @@ def write_query(
     nodes: NDArray[np.int64],
     gains: NDArray[np.float64],
     path: Path,
+    safe: bool,
 ) -> None:
     """Write the nodes to label next, best first, and by how much each lowers what is uncertain."""
-    table = pa.table(
+    write_csv(
         {
             "node": pa.array(nodes if given.ids is None else given.ids[nodes]),
             "label": pa.array(clf.labels_[nodes]),
             "probability": clf.proba_[nodes].max(axis=1).astype(np.float64).round(6),
             "gain": gains.round(6),
-        }
+        },
+        path,
+        safe,
     )
-    pyarrow.csv.write_csv(table, path)
 
 
 def summarise(
