@@ -349,3 +349,47 @@ def test_a_second_ctrl_c_does_not_leave_a_temporary_file(
     with pytest.raises(KeyboardInterrupt):
         interrupt()
     assert listing(tmp_path) == []
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_file_of_a_folder_is_called_by_the_name_that_it_would_have_had(
+    tmp_path: Path, there: bool
+) -> None:
+    out = tmp_path / "out"
+    if there:
+        out.mkdir()
+    with (
+        pytest.raises(InputError) as caught,
+        atomic_folder(out) as folder,
+        atomic_path(folder / "model.npz"),
+    ):
+        raise OSError(errno.ENOSPC, "said at length by another library")
+    assert str(caught.value) == f"cannot write {out / 'model.npz'}: No space left on device"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders cannot be opened there")
+@pytest.mark.parametrize("there", [True, False])
+def test_names_are_on_the_disk_before_anybody_relies_on_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    """Of the files inside before a new folder gets its name, and of what has been renamed."""
+    synced: list[tuple[str, list[str]]] = []
+
+    def note(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").resolve()
+        if path.is_dir():
+            synced.append((path.name, sorted(found.name for found in path.iterdir())))
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("nothing tells which folder is meant")
+    out = tmp_path / "out"
+    if there:
+        out.mkdir()
+    monkeypatch.setattr(os, "fsync", note)
+    with atomic_folder(out) as folder:
+        (folder / "a.csv").write_text("a")
+    assert any("a.csv" in names for _, names in synced)
+    assert synced[-1][0] == (out if there else tmp_path).name
+    with atomic_path(tmp_path / "b.csv") as file:
+        file.write_text("b")
+    assert "b.csv" in synced[-1][1]

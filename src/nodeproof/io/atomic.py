@@ -115,7 +115,7 @@ def atomic_folder(path: str | os.PathLike[str], without: Iterable[str] = ()) -> 
         raise InputError(f"cannot write into the folder {path}: it is a file; give a folder")
     # Inside a folder that is there: it may be a disk of its own, and others not for writing.
     temporary = _temporary_sibling(final / final.name if final.exists() else final)
-    with _naming(path), _removing(temporary):
+    with _naming(path, temporary), _removing(temporary):
         # What is replaced may be for few eyes; so is what replaces it, from the first byte on.
         _make(temporary, _PRIVATE if final.exists() else _FOLDER_MODE, path)
         yield temporary
@@ -209,14 +209,23 @@ def _removing(temporary: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Say in one line what could not be written, where the place is at fault."""
+def _naming(path: str | os.PathLike[str], temporary: Path | None = None) -> Iterator[None]:
+    """Say in one line what could not be written, where the place is at fault.
+
+    Nobody knows the temporary folder that a file was to be written to first.
+    """
     try:
         yield
+    except InputError as error:
+        if temporary is None or str(temporary) not in str(error):
+            raise
+        raise InputError(str(error).replace(str(temporary), str(path))) from None
     except OSError as error:
         if error.errno not in _NO_PLACE:
             raise
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+        # What other libraries say themselves is longer.
+        reason = os.strerror(error.errno) if error.errno else error
+        raise InputError(f"cannot write {path}: {reason}") from None
 
 
 @contextmanager
