@@ -11,7 +11,7 @@ from scipy.special import log_softmax
 from nodeproof.choices.base import Choices
 from nodeproof.problem import Problem
 from nodeproof.solvers import Result, Status
-from nodeproof.solvers.marginals import affordable, without_echo
+from nodeproof.solvers.marginals import affordable, reported_rows
 from nodeproof.terms import Softmax
 from nodeproof.tuning import Tuned
 
@@ -65,22 +65,26 @@ def choose_probabilities(
         How probable a class can be at most.
     """
     rows: NDArray[Any] | None = None
+    value = "the solver's rows"
     if not problem.calibrated or getattr(solver, "temperature", None) != 1.0:
         why = "weights are not likelihoods, or the temperature is not 1"
     elif result.status is Status.INTERRUPTED:
         why = "the fit was interrupted"
     elif isinstance(problem.terms[0] if problem.terms else None, Softmax):
         why = "a classifier's, its sharpness by labels held back"
-    elif problem.graph is None or problem.trust == 0:
-        why = "without links they are exact given the class models"
-    elif not affordable(problem):
-        why = "belief propagation would need more memory than the graph"
     else:
-        rows = without_echo(problem, result, solver)
-        why = (
-            "belief propagation did not settle" if rows is None else "nodes do not hear their echo"
-        )
-    value = "the solver's rows" if rows is None else "belief propagation"
+        rows, share = reported_rows(problem, result, solver)
+        if problem.graph is None or problem.trust == 0:
+            why = "without links they are exact given the class models"
+        elif not affordable(problem):
+            why = "belief propagation would need more memory than the graph"
+        elif rows is None:
+            why = "belief propagation did not settle"
+        else:
+            value, why = "belief propagation", "nodes do not hear their echo"
+        if share < 1.0:
+            others = len(result.rivals)
+            why += f"; {others} other starts ended elsewhere, almost as good, and count too"
     reported = np.asarray(result.W if rows is None else rows)
     if tuned is not None and getattr(solver, "temperature", None) == 1.0:
         scale = tuned.scale

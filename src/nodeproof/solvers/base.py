@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from numbers import Integral, Real
 from typing import Any
@@ -87,6 +87,8 @@ class Result:
         Iterations of the run that was kept.
     history : dict of list
         One entry an iteration, for the run that was kept.
+    rivals : tuple of Result
+        Other starts that ended elsewhere, with an objective that is almost as good.
     """
 
     W: NDArray[Any]
@@ -95,6 +97,7 @@ class Result:
     status: Status
     n_iter: int
     history: dict[str, list[float]]
+    rivals: tuple[Result, ...] = field(default=(), kw_only=True)
 
 
 def check_count(name: str, value: Any, most: int | None = None) -> None:

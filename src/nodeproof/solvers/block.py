@@ -25,6 +25,7 @@ from nodeproof.solvers.base import (
     check_count,
 )
 from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session
+from nodeproof.solvers.rivals import best_first
 from nodeproof.solvers.rows import open_engine
 from nodeproof.solvers.settling import says_nothing, settled, surpassed
 from nodeproof.solvers.starts import STARTS, choose_starts, promising_starts
@@ -165,7 +166,8 @@ class _Solve:
         self.solver, self.problem, self.engine = solver, problem, engine
         self.callback, self.checkpoint = callback, solver.checkpoint
         self.matrix = solver.affinities == "matrix" and problem.calibrated
-        self.best: Result | None = None
+        #: what the starts so far have ended with
+        self.done: list[Result] = []
         self.run_number = 0
         self.starts: list[Any] = []
         self.rng = np.random.default_rng(solver.random_state)
@@ -178,8 +180,8 @@ class _Solve:
         self.starts = [start] if start is not None else choose_starts(problem, self.solver.n_init)
         spare = [] if start is not None else [*promising_starts(problem), "random"]
         saved = self._resume(start)
-        if saved is None and self.best is not None:
-            return self.best
+        if saved is None and self.done:
+            return self._best()
         while self.run_number < len(self.starts):
             given = self.starts[self.run_number]
             self.run_number += 1
@@ -196,19 +198,30 @@ class _Solve:
             look = not (named and given == "labels")
             result = self._alternate(W, known, look, saved)
             saved = None
-            if self.best is None or result.value < self.best.value:
-                self.best = result
+            best = self._keep(result)
             if result.status in _CUT_OFF:
-                self.best = replace(self.best, status=result.status)
-                break
+                return replace(best, status=result.status)
             last = self.run_number == len(self.starts)
-            if last and says_nothing(self.best.W, self.best.models, problem.labels):
+            if last and says_nothing(best.W, best.models, problem.labels):
                 # Few labels in a large graph may not reach far: begin elsewhere as well.
                 self.starts += [name for name in spare if name not in self.starts][:1]
-        assert self.best is not None
-        if self.checkpoint is not None and self.best.status not in _CUT_OFF:
+        if self.checkpoint is not None:
             self._save(None)
-        return self.best
+        return self._best()
+
+    def _best(self) -> Result:
+        best, *others = self.done
+        return replace(best, rivals=tuple(others))
+
+    def _keep(self, result: Result) -> Result:
+        """Keep the result of a start if it may be needed, and return the best one so far."""
+        self.done.append(result)
+        if self.solver.temperature == 1.0 and self.problem.calibrated:
+            labels = self.problem.labels
+            self.done = best_first(self.done, labels is not None and bool((labels >= 0).any()))
+        else:
+            self.done = [min(self.done, key=lambda result: result.value)]
+        return self.done[0]
 
     def _alternate(
         self, W: Rows, known: NDArray[np.int64] | None, look: bool, saved: Saved | None
@@ -350,7 +363,7 @@ class _Solve:
             return None
         names = self._start_names()
         shape = (self.problem.n_nodes, self.problem.n_classes)
-        rows = [part.W.shape for part in (session.now, session.best) if part is not None]
+        rows = [part.W.shape for part in (session.now, *session.done) if part is not None]
         if session.starts[: len(names)] != names or any(found != shape for found in rows):
             raise InputError(
                 f"{self.checkpoint.path} was saved by a solve from other starts: remove it, or "
@@ -358,7 +371,7 @@ class _Solve:
             )
         self.starts += session.starts[len(names) :]
         self.run_number = session.run_number - 1
-        self.best, self.before = session.best, session.before
+        self.done, self.before = session.done, session.before
         try:
             self.rng.bit_generator.state = session.rng_state
         except (TypeError, ValueError, KeyError, OverflowError):
@@ -370,7 +383,7 @@ class _Solve:
     def _save(self, now: Saved | None) -> None:
         assert self.checkpoint is not None
         names, drawn = self._start_names(), dict(self.rng.bit_generator.state)
-        self.checkpoint.save(Session(self.run_number, names, drawn, self.best, self.before, now))
+        self.checkpoint.save(Session(self.run_number, names, drawn, self.done, self.before, now))
 
     def _start_names(self) -> list[str | None]:
         return [start if isinstance(start, str) else None for start in self.starts]

@@ -75,8 +75,8 @@ class Session:
         All of them; None is a start that was given as rows.
     rng_state : dict
         Of the generator, after this start was drawn.
-    best : Result or None
-        The best of the starts before; at the end, of all.
+    done : list of Result
+        What the starts before have ended with, best first; at the end, all.
     before : Result or None
         The round before the one under way.
     now : Saved or None
@@ -86,7 +86,7 @@ class Session:
     run_number: int
     starts: list[str | None]
     rng_state: dict[str, Any]
-    best: Result | None
+    done: list[Result]
     before: Result | None
     now: Saved | None
 
@@ -158,8 +158,10 @@ class Checkpoint:
             "run_number": session.run_number,
             "starts": session.starts,
             "rng_state": session.rng_state,
-            "best": _pack_result("best", session.best, arrays),
-            "before": _pack_result("before", session.before, arrays),
+            "done": [
+                _pack_result(f"done{k}", result, arrays) for k, result in enumerate(session.done)
+            ],
+            "before": session.before and _pack_result("before", session.before, arrays),
             **_pack_saved(session.now, arrays),
         }
         header["checksum"] = _checksum(header, arrays)
@@ -203,7 +205,7 @@ class Checkpoint:
             if name.endswith(".log_prior") and not (array < np.inf).all():
                 raise ValueError(f"{name} holds no proportions of classes")
             # At the end of a solve nothing is worked out from these again.
-            if re.fullmatch(r"best\.(?:\d+|ell|ell_t)", name) and not np.isfinite(array).all():
+            if re.fullmatch(r"done\d+\.(?:\d+|ell|ell_t)", name) and not np.isfinite(array).all():
                 raise ValueError(f"{name} holds numbers that are not finite")
         return header, arrays
 
@@ -257,13 +259,13 @@ def _check_header(header: dict[str, Any]) -> None:
         _require(header["begin"] is None or _is_number(header["begin"]), "begin")
         _check_models(header["models"])
         _check_history(header["history"])
-    _require(not finished or header["best"] is not None, "its result")
-    for name in ("best", "before"):
-        if header[name] is not None:
-            _check_models(header[name]["models"])
-            _check_history(header[name]["history"])
-            _require(_is_number(header[name]["value"]), f"the value of {name}")
-            _require(_is_count(header[name]["n_iter"]), f"n_iter of {name}")
+    _require(isinstance(header["done"], list), "the starts that are done")
+    _require(not finished or len(header["done"]) > 0, "its result")
+    for found in [*header["done"], *([] if header["before"] is None else [header["before"]])]:
+        _check_models(found["models"])
+        _check_history(found["history"])
+        _require(_is_number(found["value"]), "the value of a result")
+        _require(_is_count(found["n_iter"]), "n_iter of a result")
 
 
 def _check_models(found: dict[str, Any]) -> None:
@@ -297,8 +299,8 @@ def _unpack(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Session:
         header["run_number"],
         header["starts"],
         header["rng_state"],
-        _unpack_result("best", header["best"], arrays),
-        _unpack_result("before", header["before"], arrays),
+        [_unpack_result(f"done{k}", found, arrays) for k, found in enumerate(header["done"])],
+        None if header["before"] is None else _unpack_result("before", header["before"], arrays),
         None if header["finished"] else _unpack_saved(header, arrays),
     )
 
@@ -363,11 +365,7 @@ def _unpack_models(name: str, packed: dict[str, Any], arrays: dict[str, NDArray[
     )
 
 
-def _pack_result(
-    name: str, result: Result | None, arrays: dict[str, NDArray[Any]]
-) -> dict[str, Any] | None:
-    if result is None:
-        return None
+def _pack_result(name: str, result: Result, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
     arrays[f"{name}.W"] = result.W
     return {
         "models": _pack_models(name, result.models, arrays),
@@ -378,11 +376,7 @@ def _pack_result(
     }
 
 
-def _unpack_result(
-    name: str, packed: dict[str, Any] | None, arrays: dict[str, NDArray[Any]]
-) -> Result | None:
-    if packed is None:
-        return None
+def _unpack_result(name: str, packed: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Result:
     return Result(
         arrays[f"{name}.W"],
         _unpack_models(name, packed["models"], arrays),

@@ -10,9 +10,10 @@ from nodeproof.graph import RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.solvers.base import Result
 from nodeproof.solvers.block import BlockCADO
+from nodeproof.solvers.rivals import credibility, matched
 from nodeproof.solvers.sweep import Sweeper
 
-__all__ = ["affordable", "marginals", "without_echo"]
+__all__ = ["affordable", "marginals", "reported_rows", "without_echo"]
 
 Rows = NDArray[np.float32]
 
@@ -38,6 +39,34 @@ def without_echo(problem: Problem, result: Result, solver: BlockCADO) -> Rows | 
     if not applies or not affordable(problem):
         return None
     return marginals(problem, result, tol=solver.tol, n_jobs=solver.n_jobs)
+
+
+def reported_rows(problem: Problem, result: Result, solver: BlockCADO) -> tuple[Rows | None, float]:
+    """Return class probabilities without echo, and the weight of the start that was kept.
+
+    Rows of starts that ended elsewhere count as far as these are credible. The rows are None
+    where belief propagation does not apply or settle, and there are no such starts.
+
+    Returns
+    -------
+    rows : ndarray of shape (n, K), or None
+    weight : float
+        1 where all starts agree.
+    """
+    rows = without_echo(problem, result, solver)
+    if not result.rivals or not problem.calibrated or solver.temperature != 1.0:
+        return rows, 1.0
+    best = result.W if rows is None else rows
+    total, pooled = 1.0, best.astype(np.float64)
+    for rival in result.rivals:
+        other = without_echo(problem, rival, solver)
+        other = rival.W if other is None else other
+        if problem.labels is None:
+            other = matched(other, best)
+        weight = credibility(rival, result)
+        pooled += weight * other
+        total += weight
+    return (pooled / total).astype(np.float32), 1.0 / total
 
 
 def marginals(

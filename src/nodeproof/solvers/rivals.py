@@ -1,0 +1,63 @@
+"""Starts that end elsewhere, almost as good: what they disagree about is not known."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof.solvers.align import best_match
+from nodeproof.solvers.base import Result
+
+__all__ = ["best_first", "credibility", "matched"]
+
+Rows = NDArray[np.float32]
+
+# A free energy that is higher by this much per node makes a start e times less credible. Where
+# classes can just be detected, starts that end elsewhere lie some hundredths of a nat per node
+# apart, whichever is right (p = .07, q = .05, 5 % labels: .005 to .04, accuracies .34 to .51);
+# where they can be told well, all starts end in the same place or are .1 to 1.5 behind.
+_NATS_PER_NODE = 0.02
+
+# Less credible starts than this are forgotten.
+_LEAST_WEIGHT = 1e-2
+_MOST_RIVALS = 8
+
+# Memberships that differ by less, on average over the nodes, are the same.
+_SAME = 0.01
+
+
+def best_first(results: list[Result], named: bool) -> list[Result]:
+    """Return the best result, and after it others that are almost as good and differ from it.
+
+    Parameters
+    ----------
+    results : list of Result
+        Of the same problem with calibrated weights, at temperature 1.
+    named : bool
+        Whether labels name the classes.
+    """
+    ordered = sorted(results, key=lambda result: result.value)
+    kept: list[Result] = []
+    for result in ordered:
+        if kept and credibility(result, kept[0]) < _LEAST_WEIGHT:
+            break
+        if all(_difference(other.W, result.W, named) > _SAME for other in kept):
+            kept.append(result)
+    return kept[: 1 + _MOST_RIVALS]
+
+
+def credibility(result: Result, best: Result) -> float:
+    """Return how credible a result is beside the best one: 1 where it is as good."""
+    return float(np.exp(-(result.value - best.value) / (_NATS_PER_NODE * len(result.W))))
+
+
+def _difference(one: Rows, other: Rows, named: bool) -> float:
+    """Return the mean over nodes of the largest difference, names of classes matched or given."""
+    other = other if named else matched(other, one)
+    return float(np.abs(one - other).max(axis=1).mean())
+
+
+def matched(rows: Rows, best: Rows) -> Rows:
+    """Return the rows, shape (n, K), with the classes named as they match others best."""
+    agreement = np.asarray(rows.T @ best, dtype=np.float64)
+    return np.asarray(rows[:, best_match(agreement)])
