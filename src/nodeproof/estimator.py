@@ -22,7 +22,6 @@ from nodeproof.certificate.certifying import certify_instance, labelling_problem
 from nodeproof.certificate.instance import Instance
 from nodeproof.choices import (
     Choices,
-    Plan,
     choose_n_classes,
     choose_null_model,
     choose_plan,
@@ -57,6 +56,7 @@ from nodeproof.interop.unpacking import unpack
 from nodeproof.logs import level_of, logger, reporter, shown
 from nodeproof.merging import Family
 from nodeproof.node_names import keep_names, names_of_rows
+from nodeproof.ordering import Arrangement
 from nodeproof.problem import Problem
 from nodeproof.querying import most_telling, most_uncertain
 from nodeproof.resources import check_rows, needs_of
@@ -68,7 +68,7 @@ from nodeproof.solvers.base import check_count
 from nodeproof.solvers.checkpoint import Checkpoint
 from nodeproof.tensors import plain
 from nodeproof.terms import NodeData
-from nodeproof.tuning import hold_back
+from nodeproof.tuning import Tuned, hold_back
 
 if TYPE_CHECKING:
     from nodeproof.report.findings import Findings
@@ -328,12 +328,20 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             # Of the fit that counts, not of the small ones that settings are chosen by.
             checkpoint = checkpoint or solver.checkpoint
             solver = replace(solver, checkpoint=None)
-        smoothing = None if X is None else Smoothing(X, network)
         K = len(labels.classes)
-        nodes = NodeData(K or FEWEST, X, labels.codes, network, smoothing)
+        given = nodes = NodeData(K or FEWEST, X, labels.codes, network)
+        arrangement = Arrangement.of(given) if self._is_ours(solver) else None
+        if arrangement is not None:
+            nodes = arrangement.arrange(given)
+            network = nodes.graph
+        if nodes.X is not None:
+            nodes = replace(nodes, smoothing=Smoothing(nodes.X, network))
         held = None
-        if labels.codes is not None:
-            held = hold_back(labels.codes, check_validation(validation, labels, names))
+        if nodes.y is not None:
+            judges = check_validation(validation, labels, names)
+            if judges is not None and arrangement is not None:
+                judges = arrangement.position[judges[0]], judges[1]
+            held = hold_back(nodes.y, judges)
         elif validation is not None:
             raise InputError("validation needs labels to fit: y is None or holds no label")
         if K and isinstance(solver, BlockCADO):
@@ -347,6 +355,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
                 "choice was clear; leave it out"
             )
         report = reporter(self.verbose)
+        if arrangement is not None and callable(self.verbose):
+            report = arrangement.shown(report)
         for name, asked in (("checkpoint", checkpoint), ("engine", self.engine)):
             if asked is not None and not (K and isinstance(solver, BlockCADO)):
                 raise InputError(f"{name} needs the solver 'block', and labels or n_classes")
@@ -364,7 +374,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             result = solver.solve(problem, callback=report)
             # Block CADO has done so already, if it was given the labels.
             if problem.labels is None or not isinstance(solver, BlockCADO):
-                result = align_with_labels(result, labels.codes)
+                result = align_with_labels(result, nodes.y)
         else:
             family = Family(
                 nodes, tuple(plan.terms), network, weights, threshold, plan.trust, self.son
@@ -372,7 +382,20 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             problem, result = choose_n_classes(family, solver, seed, report, choices)
             labels = replace(labels, classes=np.arange(problem.n_classes))
             nodes = replace(nodes, n_classes=problem.n_classes)
-        self._keep(problem, result, solver, labels, plan, choices)
+        tuned = plan.tuned
+        most = most_certain(self.n_classes, labels.codes)
+        proba = np.asarray(
+            choose_probabilities(problem, result, solver, tuned, most, choices), dtype=np.float32
+        )
+        blind = None if tuned is None else tuned.blind()
+        if arrangement is not None:
+            given = replace(given, n_classes=nodes.n_classes)
+            nodes = arrangement.restore_nodes(given, nodes)
+            problem = arrangement.restore_problem(problem, nodes)
+            proba = proba[arrangement.position]
+            blind = blind and blind.at(arrangement.order[blind.nodes])
+        self._keep(problem, result, proba, labels, tuned, choices)
+        self._held_back = blind
         keep_names(self, names)
         self._forget("map_labels_", "certified_nodes_")  # what a proof was about
         self._untouched = untouched
@@ -381,6 +404,14 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self._saved_problem: Instance | str | None = None
         self._findings: Findings | None = None
         self._certificate: Certificate | None = None
+
+    def _is_ours(self, solver: Any) -> bool:
+        """Tell whether solver and terms draw on nothing but the data that they are handed.
+
+        What users wrote themselves may know the nodes by their order.
+        """
+        given = [solver, *(self.terms if isinstance(self.terms, list | tuple) else [])]
+        return all(type(part).__module__.startswith("nodeproof.") for part in given)
 
     def _announce(self, problem: Problem, solver: BlockCADO) -> None:
         """Say what the fit needs, and refuse what does not fit."""
@@ -672,16 +703,11 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self,
         problem: Problem,
         result: Result,
-        solver: Any,
+        proba: NDArray[np.float32],
         labels: EncodedLabels,
-        plan: Plan,
+        tuned: Tuned | None,
         choices: Choices,
     ) -> None:
-        tuned = plan.tuned
-        most = most_certain(self.n_classes, labels.codes)
-        proba = np.asarray(
-            choose_probabilities(problem, result, solver, tuned, most, choices), dtype=np.float32
-        )
         codes = proba.argmax(axis=1)
         self.classes_ = labels.classes
         self.proba_ = proba
@@ -709,7 +735,6 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self.models_ = result.models
         self.terms_ = problem.terms
         self._given = labels.codes
-        self._held_back = None if tuned is None else tuned.blind()
         self.fitted_on_graph_ = problem.graph is not None
         self._kept = Kept.of_fit(problem, result.models, proba, tuned.scale if tuned else 1.0)
         warn_of_outcome(self, result)

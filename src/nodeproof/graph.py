@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -168,11 +169,31 @@ class Graph:
                 f"null_model must be 'auto', 'uniform' or 'degree', got {null_model!r}"
             )
         self.null_model = null_model
-        if null_model == "degree" and self.total > 0:
-            self.eta = self.degrees / np.sqrt(self.total)
-        else:
-            # Of a node without any link nothing is known, not even that it avoids others.
-            self.eta = (self.degrees > 0).astype(np.float64)
+        self.eta = self._null_factors()
+
+    def _null_factors(self) -> Array:
+        if self.null_model == "degree" and self.total > 0:
+            return np.asarray(self.degrees / np.sqrt(self.total))
+        # Of a node without any link nothing is known, not even that it avoids others.
+        return (self.degrees > 0).astype(np.float64)
+
+    def reordered(self, order: NDArray[np.int64]) -> Graph:
+        """Return the same graph, in memory, with node ``order[k]`` at position k."""
+        position = np.empty(self.n_nodes, dtype=self.indices.dtype)
+        position[order] = np.arange(self.n_nodes, dtype=position.dtype)
+        rows = self.adjacency[order]
+        # As columns they are the transpose, which is the same; made rows, they come out sorted.
+        columns = (rows.data, position[rows.indices], rows.indptr)
+        matrix = sp.csr_array(sp.csc_array(columns, shape=rows.shape))
+        moved = copy.copy(self)
+        moved.folder, moved.adjacency = None, matrix
+        moved.indptr, moved.indices = matrix.indptr, matrix.indices
+        moved.weights = matrix.data if self.weighted else matrix.data[:0]
+        moved.degrees = _degrees(matrix, self.weighted)
+        moved.total = float(moved.degrees.sum())
+        moved.unit = moved.total / len(moved.weights) if self.weighted else 1.0
+        moved.eta = moved._null_factors()
+        return moved
 
     def _read_folder(self, folder: GraphFolder, n_nodes: int | None) -> None:
         if n_nodes is not None and n_nodes != folder.n_nodes:

@@ -85,6 +85,13 @@ class Reduction:
         reduction.directions = parts.get("directions")
         return reduction
 
+    def reordered(self, position: NDArray[np.int64]) -> Reduction:
+        """Return the same for columns in another order, each of which has been at `position`."""
+        directions = self.directions
+        if directions is None:
+            directions = np.eye(len(position), dtype=np.float32)
+        return Reduction.of_parts(self.parts | {"directions": directions[position]})
+
     @property
     def parts(self) -> dict[str, NDArray[Any]]:
         """The arrays that make it up, by name."""
@@ -189,6 +196,35 @@ class Smoothing:
         """
         own = sp.eye_array(graph.n_nodes, format="csr", dtype=np.float32) * np.float32(graph.unit)
         return cls(sp.csr_array(graph.adjacency + own), graph, rank=128)
+
+    def reordered(self, position: NDArray[np.int64], X: Any, graph: Graph | None) -> Smoothing:
+        """Return the same, with what was worked out so far, for nodes in another order.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n,)
+            Where each node has been so far.
+        X : ndarray or csr_array of shape (n, m), or None for links taken for features
+            The features, in the new order.
+        graph : Graph, optional
+            The graph, in the new order.
+        """
+        if X is None:
+            assert graph is not None
+            moved = Smoothing.of_links(graph)
+        else:
+            moved = Smoothing(X, graph, self.rank, self.alpha)
+        if "reduction" in vars(self):
+            moved.reduction = self.reduction
+            if X is None:
+                moved.reduction = self.reduction.reordered(position)
+        for name in ("base", "normaliser"):
+            if name in vars(self):
+                setattr(moved, name, getattr(self, name)[position])
+        moved._over = {hops: Z[position] for hops, Z in self._over.items()}
+        moved._lengths = {hops: lengths[position] for hops, lengths in self._lengths.items()}
+        moved._lagged = {hops: T[position] for hops, T in self._lagged.items()}
+        return moved
 
     @cached_property
     def reduction(self) -> Reduction:

@@ -87,6 +87,18 @@ class Term(ABC):
     def bind(self, nodes: NodeData) -> Self:
         """Return a copy of this term that holds the data it needs."""
 
+    def reordered(self, nodes: NodeData, position: NDArray[np.int64]) -> Self:
+        """Return this bound term for the same nodes in another order; class models stay valid.
+
+        Parameters
+        ----------
+        nodes : NodeData
+            In the new order.
+        position : ndarray of shape (n,)
+            Where each node has been so far.
+        """
+        return self.bind(nodes)
+
     def _bound(self, n_nodes: int, n_classes: int) -> Self:
         bound = copy.copy(self)
         for kind in type(self).__mro__:  # what was worked out for other nodes

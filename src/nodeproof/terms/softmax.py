@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -100,6 +101,8 @@ class Softmax(Term):
     y: NDArray[np.int64]
     labelled: NDArray[np.int64]
     alone: NDArray[np.int64]
+    #: which of the unseen scores in the models belong to each labelled node, shape (labelled,)
+    seats: NDArray[np.int64]
 
     def bind(self, nodes: NodeData) -> Self:
         """Return a copy that holds the smoothed features and the labelled nodes."""
@@ -111,11 +114,26 @@ class Softmax(Term):
         bound.Z = smoothing.over(self.hops)
         bound.y = nodes.y
         bound.labelled = np.flatnonzero(nodes.y >= 0)
+        bound.seats = np.arange(len(bound.labelled))
         bound.alone = np.empty(0, dtype=np.int64)
         if bound.averages:
             assert smoothing.graph is not None
             bound.alone = np.flatnonzero(smoothing.graph.degrees == 0)
         bound.models_set = Simplex(nodes.n_classes)
+        return bound
+
+    def reordered(self, nodes: NodeData, position: NDArray[np.int64]) -> Self:
+        """Return this bound term for the same nodes in another order, with what it has learnt."""
+        if self.of == "links" and nodes.links is None:
+            links = self.smoothing.reordered(position, None, nodes.graph)
+            nodes = replace(nodes, links=links)
+        bound = self.bind(nodes)
+        bound.seats = self.seats[np.searchsorted(self.labelled, position[bound.labelled])]
+        for name in ("first", "first_sharpness", "damping", "proportions"):
+            if name in vars(self):
+                setattr(bound, name, getattr(self, name))
+        if "probabilities" in vars(self):
+            bound.probabilities = self.probabilities[position]
         return bound
 
     smoothing: Smoothing
@@ -287,7 +305,7 @@ class Softmax(Term):
             here = self.alone[first:last]
             scores[here - lo] = self._linear(alone, self.Z[here])
         first, last = np.searchsorted(self.labelled, (lo, hi))
-        scores[self.labelled[first:last] - lo] = unseen[:, first:last].T
+        scores[self.labelled[first:last] - lo] = unseen[:, self.seats[first:last]].T
         return -np.asarray(log_softmax(scores, axis=1))
 
     @staticmethod

@@ -43,6 +43,11 @@ class Blind(NamedTuple):
     proba: NDArray[np.float32]
     noise: float
 
+    def at(self, nodes: NDArray[np.int64]) -> Blind:
+        """Return the same about nodes at other positions, in ascending order."""
+        order = np.argsort(nodes)
+        return Blind(nodes[order], self.codes[order], self.proba[order], self.noise)
+
 
 @dataclass(frozen=True)
 class HeldBack:
