@@ -231,7 +231,8 @@ def make_session(n: int = 5, K: int = 3) -> Session:
     rows = rng.dirichlet(np.ones(K), size=n).astype(np.float32)
     now = Saved(1, 12, models(True), True, begin, history, rows)
     starts = ["labels", "spectral", "random"]
-    return Session(2, starts, generator.bit_generator.state, result(False), result(True), now)
+    done = [result(False), result(True)]
+    return Session(2, starts, generator.bit_generator.state, done, result(True), now)
 
 
 def flat(thing) -> list:
@@ -252,7 +253,7 @@ def test_a_session_comes_back_as_it_was(whole, tmp_path):
     session = make_session()
     if not whole:
         now = replace(session.now, begin=None, models=Models(None, (), np.zeros(3)), held=False)
-        session = replace(session, run_number=1, best=None, before=None, starts=[None], now=now)
+        session = replace(session, run_number=1, done=[], before=None, starts=[None], now=now)
     Checkpoint(tmp_path).save(session)
     loaded = Checkpoint(tmp_path).load()
     assert flat(loaded) == flat(session)

@@ -208,7 +208,8 @@ def test_a_state_that_lacks_something_is_refused(begun, tmp_path):
         {"models": {"terms": 0, "affinity": 1.0}},
         {"models": {"terms": "1", "affinity": 1.0}},
         {"models": {"terms": 1, "affinity": "s"}},
-        {"best": {"models": 3}},
+        {"done": [{"models": 3}]},
+        {"done": 3},
     ],
     ids=str,
 )
@@ -233,11 +234,11 @@ def test_a_result_that_is_none_is_refused(tmp_path):
     clf, given = make_fit("features")
     for number, (wrong, lost, why) in enumerate(
         [
-            ({"best": None}, (), "its result"),
+            ({"done": []}, (), "its result"),
             ({"finished": 1}, (), "finished"),
             ({"finished": False}, (), "round_number"),
-            ({}, ("best.0",), "best.0 holds numbers that are not finite"),
-            ({}, ("best.W",), "best.W holds no probabilities"),
+            ({}, ("done0.0",), "done0.0 holds numbers that are not finite"),
+            ({}, ("done0.W",), "done0.W holds no probabilities"),
         ]
     ):
         folder = tmp_path / str(number)

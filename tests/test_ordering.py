@@ -16,7 +16,7 @@ from nodeproof.solvers.marginals import reported_rows
 from nodeproof.solvers.rivals import best_first
 from nodeproof.terms import NodeData
 
-# pytestmark = pytest.mark.numeric
+pytestmark = pytest.mark.numeric
 
 SOURCES = ("GL", "GFL", "G", "GF", "FL", "F")
 
