@@ -12,8 +12,8 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
+from nodeproof.kernels.compiled import intrinsic_like
 from nodeproof.kernels.links import AHEAD, prefetch
 
 __all__ = ["gather", "product_rows"]
@@ -89,7 +89,16 @@ def _make_adder(lanes: int, weighted: bool) -> Any:
     def typed(typingctx, indices, weights, rows, sums, begin, end, width, low, high):
         return types.void(indices, weights, rows, sums, begin, end, width, low, high), generate
 
-    return intrinsic(typed)
+    def plain(indices, weights, rows, sums, begin, end, width, low, high):
+        totals = np.zeros((2, lanes), dtype=np.float32)
+        for link in range(begin, end):
+            row = indices[link] * width
+            factor = np.float32(weights[link]) if weighted else np.float32(1.0)
+            for total, place in zip(totals, (low, high), strict=True):
+                total += factor * rows[row + place : row + place + lanes]
+        sums[: 2 * lanes] = totals.reshape(-1)
+
+    return intrinsic_like(plain)(typed)
 
 
 _add_eight = _make_adder(8, weighted=False)

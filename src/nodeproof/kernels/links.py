@@ -4,7 +4,8 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+
+from nodeproof.kernels.compiled import intrinsic_like
 
 __all__ = [
     "AHEAD",
@@ -30,7 +31,7 @@ def first_bad_weight(data):
     return -1
 
 
-@intrinsic
+@intrinsic_like(lambda array, position: None)
 def prefetch(typingctx, array, position):
     """Ask the processor to bring ``array[position]`` (one axis) near; reads nothing."""
 

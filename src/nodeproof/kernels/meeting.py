@@ -5,12 +5,15 @@ batch of a small sweep. Here all threads stay in their kernels and count.
 """
 
 import os
+import time
+from threading import Lock
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+
+from nodeproof.kernels.compiled import intrinsic_like
 
 __all__ = ["meet"]
 
@@ -18,7 +21,15 @@ __all__ = ["meet"]
 _PATIENCE = 2000
 
 
-@intrinsic
+_counting = Lock()
+
+
+def _count_up_plainly(counter):
+    with _counting:
+        counter[0] += 1
+
+
+@intrinsic_like(_count_up_plainly)
 def _count_up(typingctx, counter):
     """Add one to ``counter[0]``, whole."""
 
@@ -30,7 +41,7 @@ def _count_up(typingctx, counter):
     return types.void(counter), generate
 
 
-@intrinsic
+@intrinsic_like(lambda counter: counter[0])
 def _look(typingctx, counter):
     """Return ``counter[0]`` as it is now."""
 
@@ -41,7 +52,7 @@ def _look(typingctx, counter):
     return types.int64(counter), generate
 
 
-@intrinsic
+@intrinsic_like(lambda: time.sleep(0))
 def _let_others(typingctx):
     """Let other threads have the processor."""
 

@@ -3,7 +3,8 @@
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.extending import intrinsic
+
+from nodeproof.kernels.compiled import intrinsic_like
 
 __all__ = ["exp_rows", "padded"]
 
@@ -22,7 +23,12 @@ def _all(value: float) -> ir.Constant:
     return ir.Constant(_FLOATS, [float(np.float32(value))] * _LANES)
 
 
-@intrinsic
+def _exp_eight_plainly(numbers, position):
+    x = numbers[position : position + _LANES]
+    x[:] = np.where(x < -85.0, 0.0, np.exp(x))
+
+
+@intrinsic_like(_exp_eight_plainly)
 def _exp_eight(typingctx, numbers, position):
     """Replace eight numbers x ≤ 0 from a position on by e^x; 0 where it is below 1e-37."""
 
