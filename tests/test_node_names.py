@@ -158,6 +158,13 @@ def test_the_numbers_of_a_graph_match_numbers_and_are_positions_beside_other_nam
     assert_same(fit(table(INDICES["text"]), labels(INDICES["text"])[::-1], graph=graph))
 
 
+def test_a_default_index_of_a_square_table_counts_as_none():
+    dense = pd.DataFrame(planted().graph.toarray())
+    assert_same(fit(planted().X, labels(INDICES["another range"]), graph=dense))
+    with pytest.raises(InputError, match="graph and y list the same nodes in another order"):
+        fit(y=pd.Series(planted().y)[::-1], graph=dense)
+
+
 def test_a_node_that_only_one_part_has_is_refused():
     index = INDICES["text"]
     small = network(index)
@@ -225,6 +232,14 @@ def test_folds_are_made_of_matched_rows():
     named = cross_validate(
         clf, table(index), labels(index).iloc[ORDER], graph=shuffled_network(index), cv=2
     )
+    np.testing.assert_array_equal(named["test_accuracy"], plain["test_accuracy"])
+
+
+def test_folds_of_links_in_a_folder_are_made_of_matched_rows(tmp_path):
+    index, clf = INDICES["text"], NodeClassifier(n_init=1, random_state=0)
+    write_graph_folder(tmp_path / "graph", planted().graph, ids=list(index))
+    plain = cross_validate(clf, None, planted().y, graph=planted().graph, cv=2)
+    named = cross_validate(clf, None, labels(index).iloc[ORDER], graph=tmp_path / "graph", cv=2)
     np.testing.assert_array_equal(named["test_accuracy"], plain["test_accuracy"])
 
 

@@ -82,17 +82,25 @@ def _counts_up(names: NDArray[Any]) -> bool:
     return np.array_equal(names, np.arange(len(names)))
 
 
-def names_of_graph(graph: Any) -> Names:
-    """Return the names of the nodes of a graph, if it has any; two nodes may share one."""
+def names_of_graph(graph: Any, known: Names = None) -> Names:
+    """Return the names of the nodes of a graph, if it has any; two nodes may share one.
+
+    Parameters
+    ----------
+    known : ndarray, range or None
+        What others call the nodes. Beside numbers, nodes 0, 1, 2, … are names, else positions;
+        so is a default index, always.
+    """
+    if is_matrix_table(graph):
+        return as_names(graph.index)
     if isinstance(graph, NamedGraph):
         return graph.names
     if is_networkx(graph):
-        return as_names(graph.nodes)
+        return numbered(as_names(graph.nodes), known)
     if is_igraph(graph):
-        return as_names(graph.vs["name"]) if "name" in graph.vs.attributes() else None
-    if is_anndata(graph):
-        return as_names(graph.obs_names)
-    return as_names(graph.index) if is_matrix_table(graph) else None
+        called = graph.vs["name"] if "name" in graph.vs.attributes() else None
+        return None if called is None else numbered(as_names(called), known)
+    return as_names(graph.obs_names) if is_anndata(graph) else None
 
 
 def names_of_rows(rows: Any, part: str) -> Names:
@@ -141,7 +149,8 @@ def are_usable(names: NDArray[Any] | None) -> bool:
     """Tell whether names tell nodes apart, other than by position."""
     if names is None or _counts_up(names):
         return False
-    return not any(map(_is_missing, names.tolist())) and _repeated_name(names) is None
+    missing = names.dtype.kind in "fO" and any(map(_is_missing, names.tolist()))
+    return not missing and _repeated_name(names) is None
 
 
 def _repeated_name(names: NDArray[Any]) -> int | None:
@@ -218,10 +227,7 @@ def _kind(names: NDArray[Any]) -> str:
 
 
 def numbered(graph: Names, names: Names) -> Names:
-    """Return the numbers of a graph's nodes as names, where others are called by such numbers.
-
-    Nodes 0, 1, 2, … of a graph are positions beside names of any other kind.
-    """
+    """Return the numbers of a graph's nodes as names, where others call them by such numbers."""
     if not isinstance(graph, range) or not isinstance(names, np.ndarray):
         return graph
     if names.dtype.kind in "if" and np.isin(names, np.arange(len(graph))).any():
@@ -259,7 +265,7 @@ def align_rows(rows: Any, names: Names, part: str, whole: str) -> Any:
 
 def align_graph(graph: Any, names: Names, whole: str) -> Any:
     """Return a graph with its nodes in the order of the names, shape (n,), if it has names."""
-    own = numbered(names_of_graph(graph), names)
+    own = names_of_graph(graph, names)
     if not isinstance(own, np.ndarray) or not isinstance(names, np.ndarray):
         check_positions({whole: names, "graph": own})
         return graph

@@ -75,7 +75,7 @@ def unpack(X: Any, y: Any, graph: Any) -> Given:
     if isinstance(graph, str | PathLike):
         graph = _open(graph)
     known = rows if isinstance(rows, np.ndarray) else labels
-    links = numbered(_names_of_links(graph, known), known)
+    links = _names_of_links(graph, known)
     check_positions({"X": rows, "y": labels, "graph": links})
     if is_networkx(graph) and any(
         part is not None and called is None for part, called in ((X, rows), (y, labels))
@@ -113,11 +113,11 @@ def _is_folder(graph: Any) -> bool:
 def _names_of_links(graph: Any, known: Names) -> Names:
     """Return the names of a graph's nodes; those in a folder only where there are others."""
     if not _is_folder(graph):
-        return names_of_graph(graph)
+        return names_of_graph(graph, known)
     if not isinstance(known, np.ndarray):
         return None
     ids: Names = graph.ids
-    return range(graph.n_nodes) if ids is None else ids
+    return numbered(range(graph.n_nodes), known) if ids is None else ids
 
 
 def _align_links(graph: Any, links: NDArray[Any], rows: NDArray[Any], by_position: bool) -> Any:

@@ -51,8 +51,7 @@ class Nodes:
     @classmethod
     def of(cls, X: Any, y: Any, graph: Any) -> Self:
         """Read the labels, in whatever form they are given, and the names that they come with."""
-        # A folder stays a path, which other processes open for themselves.
-        given = unpack(X, y, None if isinstance(graph, str | os.PathLike) else graph)
+        given = unpack(X, y, graph)
         encoded = encode_labels(given.y, None)
         if encoded.codes is None or len(encoded.classes) < 2:
             raise InputError(
@@ -61,7 +60,8 @@ class Nodes:
             )
         known = np.flatnonzero(encoded.codes >= 0)
         labels = keep_labels(encoded.classes[encoded.codes], known)
-        graph = graph if given.graph is None else given.graph
+        # A folder stays a path, which other processes open for themselves.
+        graph = graph if isinstance(graph, str | os.PathLike) else given.graph
         return cls(given.X, graph, labels, encoded.classes.astype(labels.dtype))
 
     def check(self, fit: Fit) -> None:
