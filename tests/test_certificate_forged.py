@@ -1,5 +1,6 @@
 """Whatever the file of a certificate says, nothing that is false is confirmed."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -30,15 +31,6 @@ pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 KINDS = ("costs", "graph", "partly")
 
 
-def refused_as_a_file(proof, model, path) -> str:
-    """Assert that the file is refused when it is read or when it is verified; return why."""
-    proof.save(path)
-    try:
-        return refused(Certificate.load(path), model)
-    except InputError as error:
-        return str(error)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_genuine_is_confirmed(kind, tmp_path):
     proof = genuine(kind)
@@ -48,16 +40,22 @@ def test_what_is_genuine_is_confirmed(kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_hundred_forged_certificates_are_refused(kind, tmp_path):
+def test_a_hundred_forged_certificates_are_refused(kind):
     proof = genuine(kind)
-    forged = list(forgeries(proof))
+    forged = dict(forgeries(proof))
     assert len(forged) >= 100
+    confirmed = [name for name, other in forged.items() if other.verify(proof.instance)]
+    assert not confirmed
+
+
+def test_forged_certificates_are_refused_from_files(tmp_path):
+    proof, path = genuine("graph"), tmp_path / "proof.npz"
     confirmed = []
-    for name, other in forged:
-        try:
-            refused_as_a_file(other, proof.instance, tmp_path / "proof.npz")
-        except AssertionError:
-            confirmed.append(name)
+    for name, other in list(forgeries(proof))[::5]:
+        other.save(path)
+        with suppress(InputError):
+            if Certificate.load(path).verify(proof.instance):
+                confirmed.append(name)
     assert not confirmed
 
 
