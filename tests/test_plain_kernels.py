@@ -19,7 +19,7 @@ from nodeproof.terms import Gaussian, Labels, Softmax
 FITS = {
     "few classes": (2, 1.0, {"terms": [Gaussian(), Labels()]}),
     "four lanes": (5, 1.0, {"terms": [Gaussian(), Labels()]}),
-    "eight lanes, weighted": (9, 1.5, {"terms": [Labels()]}),
+    "eight lanes, weighted": (9, 1.5, {"terms": [Gaussian(), Labels()]}),
     "hard": (3, 1.5, {"terms": [Gaussian(), Labels()], "temperature": 0}),
     "softmax": (3, 1.0, {"terms": [Softmax(hops=1), Labels()]}),
 }
@@ -46,10 +46,9 @@ def fit_all() -> dict[str, list[int]]:
 def run_commands() -> None:
     """Run the commands, all in this process."""
     for command in COMMANDS:
-        try:
+        with pytest.raises(SystemExit) as ended:
             main(command)
-        except SystemExit as ended:
-            assert not ended.code, command
+        assert not ended.value.code, command
 
 
 def run_plainly(code: str, folder: Path) -> str:
