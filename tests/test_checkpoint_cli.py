@@ -63,7 +63,7 @@ def ask():
 @pytest.fixture(scope="module")
 def finished(ask, tmp_path_factory) -> tuple[Path, dict[str, object]]:
     """Return a folder with data, and what a command has written that nobody has killed."""
-    data = write_data(tmp_path_factory.mktemp("data"))
+    data = write_data(tmp_path_factory.mktemp("data").resolve())
     assert ask("command", command(data)) == 0
     return data, written(data)
 
@@ -96,16 +96,19 @@ def state_of(data: Path) -> dict[str, object] | None:
 
 def kill_while_writing(ask, data: Path, steps: range, expected: dict[str, object]) -> None:
     """Kill one command after the other, each before it changes the results at a later step."""
+    kills = 0
     for step in steps:
         code = ask("command", command(data), data / "out", step)
         if code == 0:
             break
         assert code == -signal.SIGKILL
+        kills += 1
         # The fit has ended: it is in its state, until all files are in their places.
         state = state_of(data)
         assert written(data) == expected if state is None else state["finished"], step
     else:
         raise AssertionError("there were more steps")
+    assert kills >= 4
     assert written(data) == expected
     assert state_of(data) is None
 
