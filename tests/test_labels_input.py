@@ -304,3 +304,13 @@ def test_what_unknown_becomes_in_an_unsigned_type_is_no_label_of_a_data():
         read_labels(data)
     data.train_mask[2] = False
     assert read_labels(data).tolist() == [0, 1, -1, -1]
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"), [(["Red", "red"], "case"), (["e\u0301", "\u00e9"], "Unicode normal form")]
+)
+def test_names_that_differ_by_how_they_are_written_are_asked_about(names, reason):
+    with pytest.warns(UserWarning, match=f"differ by {reason} alone") as caught:
+        warn_of_typos(encode_labels([*names, *names, "other"], None))
+    assert len(caught) == 1
+    assert all(ascii(name) in str(caught[0].message) for name in names)

@@ -176,3 +176,22 @@ def test_a_folder_reads_features_and_labels_by_the_same_rules(write: Write, tmp_
         "the first column",
         "the column 'label'",
     ]
+
+
+@pytest.mark.parametrize("labels", [None, "node,group\na,red\nb,blue\n"])
+def test_a_feature_that_is_called_like_labels_is_told(write: Write, labels: str | None) -> None:
+    features = write("f.csv", "node,x,Class\na,1,0\nb,2,1\nc,3,0\nd,4,1\n")
+    given = None if labels is None else write("l.csv", labels)
+    tables = read_tables(write("e.csv", LINKS), features, given)
+    assert tables.feature_names == ["x", "Class"]
+    assert tables.notes == [
+        "the feature 'Class' of f.csv is called like labels; if it holds them, take it out, or "
+        "give the file to --labels as well"
+    ]
+
+
+def test_labels_beside_words_are_found_among_the_features(write: Write) -> None:
+    features = write("f.csv", "node,x,label\na,1,1.0\nb,2,2.0\nc,3,1.0\nd,4,2.0\n")
+    labels = write("l.csv", "node,label\na,1.0\nb,2.0\nc,beta\n")
+    tables = read_tables(write("e.csv", LINKS), features, labels)
+    assert tables.feature_names == ["x"]

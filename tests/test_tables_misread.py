@@ -231,3 +231,12 @@ def test_an_index_that_pandas_keeps_in_parquet_names_the_nodes(write: Write, tmp
     assert tables.feature_names == ["x", "y"]
     assert tables.X is not None
     assert tables.X.tolist() == [[2, 4], [1, 3]]
+
+
+def test_an_index_is_no_further_node_of_a_conversion(write: Write) -> None:
+    edges = write("e.csv", "source,target\n10,11\n11,12\n")
+    named = write("n.csv", ",node\n0,13\n1,14\n")
+    assert on_disk(edges, nodes=named) == ([10, 11, 12, 13, 14], 2, [])
+    unnamed = write("n.csv", ",customer\n0,13\n1,14\n")
+    with pytest.raises(InputError, match="which column has the nodes"):
+        on_disk(edges, nodes=unnamed)

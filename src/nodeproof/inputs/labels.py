@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -221,10 +222,11 @@ def warn_of_typos(labels: EncodedLabels) -> None:
     """Warn of classes that may be slips.
 
     They are those with a name that often means unknown, those that are called alike but for white
-    space, and those that a single label names, almost as another class is called.
+    space, case or Unicode normal form, and those that a single label names, almost as another class
+    is called.
     """
     _warn_of_doubtful(labels)
-    _warn_of_spaces(labels)
+    _warn_of_lookalikes(labels)
     if labels.codes is None or labels.classes.dtype.kind != "U" or len(labels.classes) < 3:
         return
     counts = np.bincount(labels.codes[labels.codes >= 0], minlength=len(labels.classes))
@@ -245,16 +247,21 @@ def _warn_of_doubtful(labels: EncodedLabels) -> None:
         warn_caller(f"{called} {', '.join(doubtful)}; if that means unknown, give None or -1 there")
 
 
-def _warn_of_spaces(labels: EncodedLabels) -> None:
+def _warn_of_lookalikes(labels: EncodedLabels) -> None:
     if labels.classes.dtype.kind != "U":
         return
     first: dict[str, str] = {}
     for name in labels.classes.tolist():
-        other = first.setdefault(name.strip(), name)
+        other = first.setdefault(normalize("NFC", name.strip()).casefold(), name)
         if other != name:
+            reason = "case"
+            if other.strip() == name.strip():
+                reason = "white space"
+            elif normalize("NFC", other) == normalize("NFC", name):
+                reason = "Unicode normal form"
             warn_caller(
-                f"the classes {other!r} and {name!r} differ by white space alone; if they are one, "
-                "strip the labels first"
+                f"the classes {other!a} and {name!a} differ by {reason} alone; if they are one, "
+                "write the labels the same way"
             )
             return
 

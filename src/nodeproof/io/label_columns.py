@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from nodeproof.errors import InputError
 from nodeproof.io.keys import Keys
 from nodeproof.io.label_rows import LabelRows
+from nodeproof.io.names import without_point
 from nodeproof.io.rows import FeatureRows
 
 __all__ = ["drop_label_columns"]
@@ -94,8 +95,10 @@ def _agree(
     except InputError:  # measurements
         return False
     both = (found.codes >= 0) & (codes[nodes] >= 0)
-    ours = np.array([*found.names, ""])[found.codes[both]]
-    theirs = np.array([*labels.names, ""])[codes[nodes][both]]
+    ours, theirs = (
+        np.array([*map(without_point, names), ""])[of_rows[both]]
+        for names, of_rows in ((found.names, found.codes), (labels.names, codes[nodes]))
+    )
     return bool(2 * np.count_nonzero(ours == theirs) >= len(ours))
 
 

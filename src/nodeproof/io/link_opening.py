@@ -7,7 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nodeproof.errors import InputError
-from nodeproof.io.columns import NODES, Column, find_column
+from nodeproof.io.columns import (
+    NODES,
+    Column,
+    find_column,
+    find_index,
+    is_index_name,
+    list_names,
+)
 from nodeproof.io.duck import first_row, quoted, readable
 from nodeproof.io.file_tables import FileTable, open_files
 from nodeproof.io.link_columns import (
@@ -99,10 +106,17 @@ def _open_nodes(
     listed = open_files(connection, nodes)
     if listed.head is not None:
         if header is None:
-            header = any(cell.lower() in NODES for cell in listed.head[0])
+            first = listed.head[0]
+            header = any(cell.lower() in NODES for cell in first) or is_index_name(first[0])
         if header:
             listed.use_header()
     file: Any = listed
+    named = any(name.lower() in NODES for name in listed.names)
+    if len(listed.names) > 1 and find_index(file) is not None and not named:
+        raise InputError(
+            f"{listed.path} has an index and the columns {list_names(listed.names)}: which column "
+            "has the nodes? Name it node"
+        )
     return listed, find_column(file, None, NODES)
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from nodeproof.errors import InputError
 
-__all__ = ["as_integers", "as_texts", "name_numbers", "refuse_long"]
+__all__ = ["as_integers", "as_texts", "name_numbers", "refuse_long", "without_point"]
 
 # In an array of NumPy, every name takes as much as the longest.
 _LONGEST = 10_000
@@ -99,7 +99,7 @@ def name_numbers(path: Path, counts: dict[str, int]) -> tuple[dict[str, str], li
     if not all(map(_NUMBER.fullmatch, counts)):
         return same, []
     if all(float(label).is_integer() for label in counts):
-        return {label: _POINT_ZERO.sub("", label) for label in counts}, []
+        return {label: without_point(label) for label in counts}, []
     total = sum(counts.values())
     shown = ", ".join(list(counts)[:5]) + (", …" if len(counts) > 5 else "")
     if len(counts) > _MOST_FRACTIONS or len(counts) > max(2, total // 2):
@@ -112,6 +112,11 @@ def name_numbers(path: Path, counts: dict[str, int]) -> tuple[dict[str, str], li
         f"the labels of {path.name} are numbers with fractions, read as the names of "
         f"{len(counts)} classes: {shown}"
     ]
+
+
+def without_point(label: str) -> str:
+    """Return a whole number without the point and zeros behind it; other text as it is."""
+    return _POINT_ZERO.sub("", label) if _NUMBER.fullmatch(label) else label
 
 
 def refuse_long(texts: Any, what: str, place: Callable[[int], str]) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
 from nodeproof.io.columns import (
+    LABELS,
     NODES,
     Column,
     features_have_header,
@@ -164,6 +165,12 @@ def read_features(
     keys = Keys.of_texts(file.path, ids, file.place)
     _refuse_repeats(keys)
     names = [file.names[i] for i in others]
+    for name in names if not fitted else ():
+        if name.lower() in LABELS and name.lower() != "y":  # as coordinates are called, too
+            notes.append(
+                f"the feature {name!r} of {file.path.name} is called like labels; if it holds "
+                "them, take it out, or give the file to --labels as well"
+            )
     labelled = (file.names[aside[0]], labels[0]) if aside else None
     return FeatureRows(keys, X, names, notes + notes_on_text(file), labelled)
 
