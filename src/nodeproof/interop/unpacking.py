@@ -161,7 +161,8 @@ def _check_rows(X: Any, n_labels: int) -> None:
     if n != n_labels:
         raise InputError(
             f"y names {n_labels} nodes, but X has {n} rows without names to match them with: give "
-            "X as a table with such an index, or y with one entry a node, -1 where unknown"
+            "X as a table with such an index, or y with one entry a node, -1 where unknown, for "
+            "example y.reindex(range(len(X))) where the names are positions"
         )
 
 
