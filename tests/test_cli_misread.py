@@ -129,3 +129,19 @@ def test_kinds_in_parquet_are_told(capsys, tmp_path):
     pq.write_table(pa.table(table), tmp_path / "e.parquet")
     summary, _ = fit(capsys, tmp_path, tmp_path / "e.parquet", "--classes", 1)
     assert any("are of kinds, by 'rel'" in note for note in summary["notes"])
+
+
+def test_predictions_list_what_was_read(capsys, planted, edges, tmp_path):
+    rows = [["", "node", "x", "income"], *([k, k, x[0], x[1]] for k, x in enumerate(planted.X))]
+    features = write(tmp_path / "f.csv", rows)
+    fit(capsys, tmp_path, edges, "--features", features, "--classes", 3)
+    new = write(
+        tmp_path / "n.csv", [["", "node", "income", "town", "x"], [0, 77, 1.5, "Oslo", 2.5]]
+    )
+    given = ["predict", tmp_path / "out", "--features", new, "--out", tmp_path / "p.csv"]
+    code, out, err = run(capsys, *given)
+    assert code == 0, err
+    assert "1 new node" in out
+    assert "2: x, income" in out
+    assert "not used of n.csv: town" in err
+    assert "the first column of n.csv numbers its rows" in err

@@ -26,7 +26,13 @@ from nodeproof.cli.documents import as_text, print_document
 from nodeproof.cli.earlier import outdated_files
 from nodeproof.cli.given import read_given
 from nodeproof.cli.outputs import check_folder
-from nodeproof.cli.results import summarise, write_predictions, write_query
+from nodeproof.cli.results import (
+    listed_classes,
+    listed_features,
+    summarise,
+    write_predictions,
+    write_query,
+)
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.io import atomic_folder
 from nodeproof.io.files import count_of
@@ -37,9 +43,6 @@ from nodeproof.solvers import Status
 from nodeproof.solvers.checkpoint import Checkpoint
 
 __all__ = ["run_fit"]
-
-# Features and classes that are listed.
-_LISTED = 8
 
 # Seconds to wait for a cluster's answer.
 _PATIENCE = 10
@@ -246,26 +249,14 @@ def _doubts(clf: NodeClassifier, weights: str) -> str | None:
     return f"more than half of the given labels look wrong, {suspects} of {given}: {advice}"
 
 
-def _features(count: int, names: list[str]) -> str:
-    if not count or not names:
-        return f"{count:,}" if count else ""
-    more = ", …" if count > _LISTED else ""
-    return f"{count:,}: {', '.join(names[:_LISTED])}{more}"
-
-
 def _labels(given: dict[str, int], without: int, suspects: int) -> str:
     if not given:
         return "none"
     look = "looks" if suspects == 1 else "look"
     return (
-        f"{sum(given.values())} ({_sizes(given)}), of which {suspects} {look} wrong; "
+        f"{sum(given.values())} ({listed_classes(given)}), of which {suspects} {look} wrong; "
         f"{count_of(without, 'node')} without"
     )
-
-
-def _sizes(classes: dict[str, int]) -> str:
-    shown = ", ".join(f"{name}: {size}" for name, size in list(classes.items())[:_LISTED])
-    return shown + (f", … ({len(classes)} in all)" if len(classes) > _LISTED else "")
 
 
 def _estimate(numbers: list[float] | None) -> str:
@@ -280,12 +271,12 @@ def _show(summary: dict[str, Any], written: list[Path]) -> None:
     counted = summary["choices"].get("n_classes")
     sweeps = count_of(summary["sweeps"], "sweep")
     rows = {
-        "features": _features(summary["features"], summary["feature_names"]),
+        "features": listed_features(summary["features"], summary["feature_names"]),
         "given labels": _labels(
             summary["given_labels"], summary["unlabelled"], summary["suspects"]
         ),
         "classes found": f"{counted['value']}; {counted['why']}" if counted else "",
-        "classes": _sizes(summary["classes"]),
+        "classes": listed_classes(summary["classes"]),
         "decided by": sources or "–",
         "mean probability": f"{summary['mean_probability']:.3f}",
         "estimated accuracy": _estimate(summary["estimated_accuracy"]),

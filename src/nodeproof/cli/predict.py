@@ -15,6 +15,7 @@ from nodeproof.cli.console import note, notes_from_warnings, screen
 from nodeproof.cli.csv_files import write_csv
 from nodeproof.cli.documents import print_document
 from nodeproof.cli.outputs import check_file
+from nodeproof.cli.results import MOST_NAMES, listed_classes, listed_features
 from nodeproof.errors import InputError
 from nodeproof.inductive import needs_features
 from nodeproof.io import atomic_path
@@ -48,8 +49,9 @@ def run_predict(
         raise InputError(f"the model in {file} was fitted with features: give --features FILE")
     fitted = getattr(clf, "node_ids_", np.arange(len(clf.labels_)))
     unit = 1.0 if clf._kept.graph is None else clf._kept.graph.unit
+    feature_names = _take_names(clf)
     new = read_new_nodes(
-        fitted, features, edges, names=_take_names(clf), unit=unit, header=header, source=source,
+        fitted, features, edges, names=feature_names, unit=unit, header=header, source=source,
         target=target, weight=weight, node=node,
     )  # fmt: skip
     notes = list(new.notes)
@@ -69,6 +71,7 @@ def run_predict(
         "nodes": len(new.ids),
         "links": 0 if new.links is None else new.links.nnz,
         "features": 0 if new.X is None else new.X.shape[1],
+        "feature_names": [] if new.X is None else (feature_names or [])[:MOST_NAMES],
         "classes": {str(name): int(size) for name, size in zip(names, sizes, strict=True)},
         "mean_probability": round(float(proba.max(axis=1).mean()), 6),
         "notes": notes,
@@ -96,9 +99,9 @@ def _take_names(clf: NodeClassifier) -> list[str] | None:
 def _show(summary: dict[str, Any], out: Path) -> None:
     title = f"{count_of(summary['nodes'], 'new node')}, {count_of(summary['links'], 'link')}"
     table = Table(title=title, show_header=False)
-    sizes = list(summary["classes"].items())
-    shown = ", ".join(f"{name}: {size}" for name, size in sizes[:8])
-    table.add_row("classes", shown + (f", … ({len(sizes)} in all)" if len(sizes) > 8 else ""))
+    if summary["features"]:
+        table.add_row("features", listed_features(summary["features"], summary["feature_names"]))
+    table.add_row("classes", listed_classes(summary["classes"]))
     table.add_row("mean probability", f"{summary['mean_probability']:.3f}")
     table.add_row("written", str(out))
     screen.print(table)

@@ -14,12 +14,21 @@ from nodeproof import NodeClassifier, __version__
 from nodeproof.cli.csv_files import made_safe, write_csv
 from nodeproof.cli.given import Given
 
-__all__ = ["summarise", "write_predictions", "write_query"]
+__all__ = [
+    "MOST_NAMES",
+    "listed_classes",
+    "listed_features",
+    "summarise",
+    "write_predictions",
+    "write_query",
+]
 
 # Lines of a file that are written in one go.
 _LINES = 500_000
-# Names of features that the summary has.
-_LISTED = 100
+#: names of features that a summary has
+MOST_NAMES = 100
+# Features and classes that are shown.
+_SHOWN = 8
 
 
 def write_predictions(clf: NodeClassifier, given: Given, path: Path, safe: bool) -> None:
@@ -80,7 +89,7 @@ def summarise(
         "nodes": len(clf.labels_),
         "links": given.n_links,
         "features": 0 if given.X is None else given.X.shape[1],
-        "feature_names": (given.feature_names or [])[:_LISTED],
+        "feature_names": (given.feature_names or [])[:MOST_NAMES],
         "labels": 0 if clf._given is None else int((clf._given >= 0).sum()),
         "given_labels": _given_labels(clf),
         "unlabelled": len(clf.labels_) if clf._given is None else int((clf._given < 0).sum()),
@@ -97,6 +106,20 @@ def summarise(
         "seed": seed,
         "seconds": round(seconds, 3),
     }
+
+
+def listed_features(count: int, names: list[str]) -> str:
+    """Return the number of features and the names of the first, for a person."""
+    if not count or not names:
+        return f"{count:,}" if count else ""
+    more = ", …" if count > _SHOWN else ""
+    return f"{count:,}: {', '.join(names[:_SHOWN])}{more}"
+
+
+def listed_classes(classes: dict[str, int]) -> str:
+    """Return the sizes of classes, or of the first of many, for a person."""
+    shown = ", ".join(f"{name}: {size}" for name, size in list(classes.items())[:_SHOWN])
+    return shown + (f", … ({len(classes)} in all)" if len(classes) > _SHOWN else "")
 
 
 def _given_labels(clf: NodeClassifier) -> dict[str, int]:
