@@ -120,6 +120,8 @@ GRAPHS = {
     "star": sp.csr_array(
         ([1.0] * 22, ([0] * 11 + list(range(1, 12)), list(range(1, 12)) + [0] * 11)), shape=(12, 12)
     ),
+    "cliques": sp.csr_array(np.kron(np.eye(3), 1.0 - np.eye(4))),
+    "two parts": sp.csr_array(np.kron([[0.0, 1.0], [1.0, 0.0]], np.ones((6, 6)))),
     # Two arms of two nodes each at one hub, twice: ends must follow their middles.
     "arms": sp.csr_array(
         sum(

@@ -54,8 +54,8 @@ def test_labels_to_choose_by_are_never_fitted_to(few, judged, monkeypatch):
         )
     fit(few, y, validation=(nodes, few.z[nodes]))
     assert len(seen) > 2
-    for labels in seen:
-        np.testing.assert_array_equal(labels, y)
+    for labels in seen:  # in whatever order
+        np.testing.assert_array_equal(np.bincount(labels + 1), np.bincount(y + 1))
 
 
 def test_labels_to_choose_by_are_refused_where_there_is_nothing_to_choose(few, judged):

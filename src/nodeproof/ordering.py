@@ -154,6 +154,9 @@ class _Refinement:
     def run(self, hashes: Hashes) -> Hashes:
         """Return hashes that tell apart what can be told apart, as far as rounds allow."""
         hashes, distinct = self._refine(hashes, len(np.unique(hashes)))
+        if distinct < len(hashes):
+            hashes = _mixed(hashes + self._number_twins(hashes))
+            hashes, distinct = self._refine(hashes, len(np.unique(hashes)))
         while self.rounds and distinct < len(hashes):
             hashes = _mixed(hashes + self._tie_breakers(hashes))
             hashes, distinct = self._refine(hashes, len(np.unique(hashes)))
@@ -169,6 +172,19 @@ class _Refinement:
                 break
             hashes, distinct = finer, found
         return hashes, distinct
+
+    def _number_twins(self, hashes: Hashes) -> Hashes:
+        """Return a number for each node among its twins: those with the very same neighbours.
+
+        Twins can change places whatever else does, so all of them are numbered at once, linked
+        to each other or not.
+        """
+        names = _mixed(np.arange(1, len(hashes) + 1, dtype=np.uint64))
+        others = self.links @ names
+        numbers = _number_equals(_mixed(hashes + _mixed(others)))
+        if not self.graph.weighted:  # linked to each other by a link like all others
+            numbers += _number_equals(_mixed(hashes + _mixed(others + names)))
+        return _mixed(numbers.astype(np.uint64))
 
     def _tie_breakers(self, hashes: Hashes) -> Hashes:
         """Return what sets tied nodes apart without pulling apart what belongs together.
