@@ -36,6 +36,7 @@ class FakeClient:
         self.workers = [f"worker-{k}" for k in range(n_workers)]
         self.lose_at = set(lose_at)
         self.comes = True
+        self.status = "running"
         self.n_tasks = self.n_lost = 0
         self.futures: list[FakeFuture] = []
         #: what went from one worker to another

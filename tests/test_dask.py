@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -200,3 +201,33 @@ def test_workers_killed_at_any_moment_change_nothing(client, data, here, seed):
     finally:
         over.set()
         killer.join()
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_killed_ends_the_fit_with_one_line(data, monkeypatch, tmp_path):
+    monkeypatch.setattr(dask_engine, "_PATIENCE", 2.0)
+    told = tmp_path / "scheduler.json"
+    started = []
+
+    def start(program, *arguments):
+        command = [sys.executable, "-m", f"distributed.cli.dask_{program}", "--no-dashboard"]
+        command += ["--scheduler-file", str(told), *arguments]
+        started.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+
+    def kill_the_scheduler(progress):
+        if progress.iteration == 2:
+            started[0].kill()
+
+    try:
+        start("scheduler", "--port", "0", "--host", "127.0.0.1")
+        wait_until(told.exists)
+        start("worker", "--no-nanny", "--nthreads", "1")
+        with distributed.Client(scheduler_file=str(told), set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=120)
+            fit = NodeClassifier(engine=client, verbose=kill_the_scheduler, **SETTINGS)
+            with pytest.raises(InputError, match="scheduler of the Dask cluster is gone"):
+                fit.fit(data.X, data.y, graph=data.graph)
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()

@@ -454,10 +454,57 @@ def test_no_worker_at_all_is_one_line(data, words):
         BlockCADO(engine=FakeClient(0), n_init=1).solve(problem)
 
 
+def test_after_all_workers_are_lost_a_fit_ends_within_half_a_minute(data, words, few_batches):
+    problem = make_problem("graph", data, words)
+    client, waited = FakeClient(2), []
+
+    def wait_for_workers(n_workers, timeout):
+        waited.append(timeout)
+        raise TimeoutError("no worker came")
+
+    client.comes, client.wait_for_workers = False, wait_for_workers
+    rows = DaskEngine(problem, client).place(draw_rows(problem.n_nodes))
+    rows.sums()
+    for worker in list(client.workers):
+        client.lose(worker)
+    with pytest.raises(InputError, match="has no workers, and none came within 20 seconds"):
+        rows.sums()
+    assert waited == [20]
+
+
+@pytest.mark.parametrize("status", ["connecting", "closed"])
+def test_a_lost_scheduler_is_one_line(data, words, few_batches, monkeypatch, status):
+    monkeypatch.setattr(dask_engine, "_PATIENCE", 0.0)
+    problem = make_problem("graph", data, words)
+    client = FakeClient(2)
+    rows = DaskEngine(problem, client).place(draw_rows(problem.n_nodes))
+    rows.sums()
+    for worker in list(client.workers):
+        client.lose(worker)  # with the scheduler, all that was asked for is cancelled
+    client.status = status
+    monkeypatch.setattr(client, "scheduler_info", lambda n_workers: {})
+    with pytest.raises(InputError, match="scheduler of the Dask cluster is gone"):
+        rows.sums()
+
+
+def test_a_scheduler_that_answers_again_in_time_goes_on(data, words, few_batches, monkeypatch):
+    problem = make_problem("graph", data, words)
+    client = FakeClient(2)
+    rows = DaskEngine(problem, client).place(draw_rows(problem.n_nodes))
+    expected = rows.sums().totals
+    client.lose(client.workers[0])
+    silent, tell = [{}, {}], client.scheduler_info
+    monkeypatch.setattr(
+        client, "scheduler_info", lambda n_workers: silent.pop() if silent else tell()
+    )
+    np.testing.assert_array_equal(rows.sums().totals, expected)
+    assert silent == []
+
+
 def test_workers_that_are_lost_forever_end_the_fit(data, words, few_batches):
     problem = make_problem("graph", data, words)
     client = FakeClient(2, lose_at=tuple(range(1, 10_000)))
-    with pytest.raises(RuntimeError, match="lost 20 times"):
+    with pytest.raises(InputError, match="lost 20 times"):
         BlockCADO(engine=client, n_init=1).solve(problem)
 
 

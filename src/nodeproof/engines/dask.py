@@ -11,6 +11,7 @@ with the same bits.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,10 @@ __all__ = ["DaskEngine", "DaskRows"]
 Array = NDArray[np.float64]
 
 
-_PATIENCE = 120.0
+# So long a fit waits for workers before it begins, for another one after all were lost, and for a
+# scheduler that went away, in seconds.
+_PATIENCE_AT_FIRST = 120.0
+_PATIENCE = 20.0
 
 # Lost workers are looked for so often while there is no answer, in seconds.
 _WATCH = 2.0
@@ -60,6 +64,7 @@ class DaskEngine:
         self.client = _current_client() if client is None else client
         self.eta = np.ones(problem.n_nodes) if problem.graph is None else problem.graph.eta
         self.layout: Layout
+        self._patience = _PATIENCE_AT_FIRST
         self.homes: list[str] = []
         self.parts: list[Any] = []
 
@@ -79,7 +84,17 @@ class DaskEngine:
         return not set(self.homes) <= set(self._workers())
 
     def _workers(self) -> list[str]:
-        return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+        """Return the addresses of the workers, as the scheduler tells."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            # The client tries to connect again by itself, and knows no workers meanwhile.
+            if self.client.status == "running":
+                told = self.client.scheduler_info(n_workers=-1)
+                if "workers" in told:
+                    return sorted(told["workers"])
+            if self.client.status == "closed" or time.monotonic() > deadline:
+                raise InputError("the scheduler of the Dask cluster is gone; the fit is given up")
+            time.sleep(0.1)
 
     def spread(self) -> None:
         """Deal the parts out over the workers that there are now."""
@@ -89,7 +104,7 @@ class DaskEngine:
             self._wait_for_a_worker()
             workers = self._workers()
         problem, graph = self.problem, self.problem.graph
-        self.homes = workers
+        self.homes, self._patience = workers, _PATIENCE
         self.layout = Layout(problem.n_nodes, problem.n_classes, len(workers))
         blocks = []
         folder = None if graph is None else graph.folder
@@ -118,10 +133,10 @@ class DaskEngine:
 
     def _wait_for_a_worker(self) -> None:
         try:
-            self.client.wait_for_workers(1, timeout=_PATIENCE)
+            self.client.wait_for_workers(1, timeout=self._patience)
         except TimeoutError:
             raise InputError(
-                f"the Dask cluster has no workers, and none came within {_PATIENCE:g} seconds"
+                f"the Dask cluster has no workers, and none came within {self._patience:g} seconds"
             ) from None
 
     def _see(self, path: Path) -> bool:
@@ -139,7 +154,8 @@ class DaskEngine:
 
         while True:
             try:
-                wait(futures, timeout=_WATCH)
+                with self.client.as_current():  # else a client that is not the default is not found
+                    wait(futures, timeout=_WATCH)
             except TimeoutError:
                 if self.lost:
                     raise WorkerLostError from None

@@ -148,13 +148,17 @@ class DaskRows:
                     self._begin()
                     ready = True
                 return work()
+            except InputError:
+                raise
             except Exception as error:
                 # What fails on a healthy cluster fails again: that is for the caller.
                 if not self._is_loss(error):
                     raise
                 ready, self._states, self._news = False, [], []
                 self.engine.close()
-        raise RuntimeError(f"workers were lost {_ATTEMPTS} times; the fit is given up")
+        raise InputError(
+            f"workers of the Dask cluster were lost {_ATTEMPTS} times; the fit is given up"
+        )
 
     def _is_loss(self, error: Exception) -> bool:
         """Tell whether an error is due to a lost worker."""
