@@ -11,8 +11,6 @@ from nodeproof.graph import Graph, RowSums
 from nodeproof.solvers.hard import OneHot
 from nodeproof.solvers.rows import LocalEngine, LocalRows
 
-pytestmark = pytest.mark.numeric
-
 K = 4
 
 

@@ -19,8 +19,6 @@ from nodeproof.problem import Problem
 from nodeproof.solvers import BlockCADO, Status
 from nodeproof.terms import Covariance, Gaussian, NodeData
 
-pytestmark = pytest.mark.numeric
-
 
 @pytest.fixture(scope="module")
 def data():

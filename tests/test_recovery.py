@@ -16,8 +16,6 @@ from nodeproof.errors import InputError
 from nodeproof.sets import Simplex, SpectralBox
 from nodeproof.theory.concave import maximise
 
-pytestmark = pytest.mark.numeric
-
 # The exponents. ---------------------------------------------------------------------------
 
 
