@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Iterator
@@ -205,6 +206,9 @@ def _cluster(scheduler: str | None) -> Iterator[Any]:
         from distributed.comm.addressing import resolve_address
     except ImportError:
         raise MissingExtraError("distributed", "dask") from None
+    # What goes wrong with a cluster is told by one line of ours.
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         resolve_address(scheduler)  # a client without a usable address waits long for its end
         client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)
