@@ -19,6 +19,7 @@ from nodeproof import NodeClassifier
 from nodeproof.affinity import Affinity
 from nodeproof.engines.dask import DaskEngine
 from nodeproof.errors import InputError
+from nodeproof.io import locking
 from nodeproof.problem import Models
 from nodeproof.solvers import Result, Status, checkpoint
 from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session
@@ -202,8 +203,20 @@ def test_two_fits_at_a_time_do_not_share_a_folder(unbroken, tmp_path):
     clf.set_params(verbose=begin_another).fit(**given, checkpoint=EverySweep(tmp_path))
     assert found(clf) == unbroken("links")
     expected = f"another run is working in {tmp_path}, process {os.getpid()}: wait for it"
+    assert refused
     assert all(text.startswith(expected) for text in refused)
     assert resume("links", tmp_path) == unbroken("links")
+
+
+def test_a_file_system_without_locks_is_a_warning(monkeypatch, unbroken, tmp_path):
+    def refuse(file):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(locking, "_lock", refuse)
+    clf, given = make_fit("links")
+    with pytest.warns(UserWarning, match="cannot be locked .No locks available.: make sure that"):
+        clf.fit(**given, checkpoint=tmp_path)
+    assert found(clf) == unbroken("links")
 
 
 # What is saved. -------------------------------------------------------------------------

@@ -9,11 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from nodeproof.errors import InputError
-
-try:
-    import fcntl
-except ImportError:  # not on Windows: there, two runs into one folder are not kept apart
-    fcntl = None  # type: ignore[assignment]
+from nodeproof.io.locking import lock_file
 
 __all__ = ["Journal"]
 
@@ -81,14 +77,11 @@ class Journal:
 
     def _open(self) -> IO[bytes]:
         file = self.path.open("a+b")
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                file.close()
-                raise InputError(
-                    f"another run is writing to {self.path}; wait for it, or give another --out"
-                ) from None
+        if not lock_file(file):
+            file.close()
+            raise InputError(
+                f"another run is writing to {self.path}; wait for it, or give another --out"
+            )
         return file
 
     def _load(self) -> None:

@@ -1,4 +1,4 @@
-"""A folder for one process at a time: a lock that the system drops when the process ends."""
+"""Files and folders for one process at a time; the system drops a lock when the process ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import IO
 from nodeproof.callers import warn_caller
 from nodeproof.errors import InputError
 
-__all__ = ["lock_folder"]
+__all__ = ["lock_file", "lock_folder"]
 
 _HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 
@@ -33,6 +33,24 @@ else:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def lock_file(file: IO[bytes]) -> bool:
+    """Lock an open file; return False where another process or thread has locked it.
+
+    The lock ends when the file is closed, or with the process. On a file system without locks,
+    warn and go on.
+    """
+    try:
+        _lock(file)
+    except OSError as error:
+        if error.errno in _HELD:
+            return False
+        warn_caller(
+            f"{file.name} cannot be locked ({error.strerror}): make sure that no other process "
+            "uses it"
+        )
+    return True
+
+
 def lock_folder(folder: Path, advice: str) -> IO[bytes]:
     """Return an open file that locks a folder for as long as it is open.
 
@@ -51,21 +69,12 @@ def lock_folder(folder: Path, advice: str) -> IO[bytes]:
         If another process has the lock, or another thread of this one.
     """
     file = (folder / "lock").open("a+b", buffering=0)
-    try:
-        _lock(file)
-    except OSError as error:
-        if error.errno in _HELD:
-            file.seek(0)
-            holder = file.read(20).decode("ascii", "replace").strip()
-            file.close()
-            named = f", process {holder}" if holder else ""
-            raise InputError(f"another run is working in {folder}{named}: {advice}") from None
-        # A file system without locks.
-        warn_caller(
-            f"{folder} cannot be locked ({error.strerror}): see to it that no other process works "
-            "there"
-        )
-        return file
+    if not lock_file(file):
+        file.seek(0)
+        holder = file.read(20).decode("ascii", "replace").strip()
+        file.close()
+        named = f", process {holder}" if holder else ""
+        raise InputError(f"another run is working in {folder}{named}: {advice}")
     try:
         file.truncate(0)
         file.write(str(os.getpid()).encode())
