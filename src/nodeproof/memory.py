@@ -10,7 +10,7 @@ import psutil
 
 from nodeproof.errors import InputError
 
-__all__ = ["available_memory", "check_free", "parse_size", "size_text"]
+__all__ = ["address_space_limit", "available_memory", "check_free", "parse_size", "size_text"]
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]*)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 
@@ -90,14 +90,20 @@ def check_free(n_bytes: float, what: str, advice: str) -> None:
         )
 
 
-def _left_of_own() -> Iterator[int]:
-    """Yield what is left of this process's limit of address space, if it has one."""
+def address_space_limit() -> int | None:
+    """Return how many bytes of address space this process may use (``ulimit -v``), if limited."""
     try:
         import resource
     except ImportError:  # Windows
-        return
+        return None
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY:
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def _left_of_own() -> Iterator[int]:
+    """Yield what is left of this process's limit of address space, if it has one."""
+    limit = address_space_limit()
+    if limit is not None:
         yield limit - psutil.Process().memory_info().vms
 
 

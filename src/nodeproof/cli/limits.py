@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 
 from nodeproof.errors import InputError
+from nodeproof.memory import address_space_limit
 
 __all__ = ["check_limit", "lacks_memory"]
 
 # Bytes of address space that the libraries take for themselves, and for each core: below,
-# OpenBLAS ends the process by itself, or waits for ever for threads that could not be started.
-_LEAST, _LEAST_A_CORE = 1_750_000_000, 125_000_000
+# OpenBLAS ends the process itself, or waits for ever for threads that could not be started.
+_LEAST, _LEAST_PER_CORE = 1_750_000_000, 125_000_000
 
 # What libraries say that do not raise a MemoryError.
 _SIGNS = (
@@ -26,14 +27,10 @@ def check_limit() -> None:
 
     To be called before NumPy and Arrow are imported, which take much of it on import.
     """
-    try:
-        import resource
-    except ImportError:  # Windows
+    limit = address_space_limit()
+    if limit is None:
         return
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit == resource.RLIM_INFINITY:
-        return
-    least = _LEAST + _LEAST_A_CORE * (os.cpu_count() or 1)
+    least = _LEAST + _LEAST_PER_CORE * (os.cpu_count() or 1)
     if limit < least:
         raise InputError(
             f"not enough memory: this process may use {limit / 1e9:.2g} GB of address space "
