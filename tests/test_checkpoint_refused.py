@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +138,16 @@ def test_one_entry_of_many_tells_problems_apart():
     assert len(texts) == 21
 
 
+Side = Enum("Side", "LEFT RIGHT")
+
+
+@dataclass(slots=True)
+class Slotted:
+    """An object without a dictionary."""
+
+    number: int
+
+
 def test_what_a_term_of_others_holds_tells_problems_apart():
     """However it is nested."""
 
@@ -143,11 +157,17 @@ def test_what_a_term_of_others_holds_tells_problems_apart():
     _, given = make_fit("links")
     nodes = NodeData(3, y=given["y"])
     texts = set()
-    for held in ({"a": [np.zeros(3)]}, {"a": [np.ones(3)]}, {"b": [np.ones(3)]}, [1, {2}], np.sum):
+    tables = [
+        {"a": [np.zeros(3)]}, {"a": [np.ones(3)]}, {"b": [np.ones(3)]}, [1, {2}], np.sum, max, min,
+        date(2020, 1, 1), date(2020, 1, 2), Path("a"), Path("b"), Slotted(1), Slotted(2),
+        np.random.default_rng(1), np.random.default_rng(2), partial(max, 1), partial(max, 2),
+        Side.LEFT, Side.RIGHT,
+    ]  # fmt: skip
+    for table in tables:
         term = Table().bind(nodes)
-        term.table = held
+        term.table = table
         texts |= {fingerprint(Problem(Graph(given["graph"]), [term], 3)) for _ in range(2)}
-    assert len(texts) == 5
+    assert len(texts) == len(tables)
 
 
 def test_hashing_that_takes_long_is_told(monkeypatch, caplog):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from hashlib import sha256
 from inspect import getattr_static
@@ -57,7 +58,7 @@ def digest(array: NDArray[Any]) -> str:
 
 
 class Untouched:
-    r"""Arrays that belong to a caller, with digests of what they held.
+    """Arrays that belong to a caller, with digests of what they held.
 
     They are not copied: a large graph would take twice the memory.
 
@@ -74,8 +75,8 @@ class Untouched:
     >>> X[0] = 2
     >>> held.check()
     Traceback (most recent call last):
-    nodeproof.errors.InputError: X was changed in place after the fit: fit again, or give fit a \
-copy of what will be changed
+    nodeproof.errors.InputError: X was changed in place after the fit: fit again, or give fit a
+    copy of what will be changed
     """
 
     def __init__(self, held: Mapping[str, Any]) -> None:
@@ -166,13 +167,17 @@ class _Walk:
         kind = type(value)
         if sp.issparse(value):
             return f"{kind.__name__}{value.shape} {self.describe(_arrays_of(value.tocsr()))}"
-        if isinstance(value, type) or not hasattr(value, "__dict__"):
-            return getattr(value, "__qualname__", kind.__qualname__)
-        settings = {
+        named = getattr(value, "__qualname__", kind.__qualname__)  # a function has one of its own
+        if isinstance(value, type):
+            return named
+        settings: Any = {
             name: held
-            for name, held in vars(value).items()
+            for name, held in getattr(value, "__dict__", {}).items()
             if not name.startswith("_")
             and not isinstance(getattr_static(kind, name, None), cached_property)
         }
-        named = getattr(value, "__qualname__", kind.__qualname__)  # a function has one of its own
+        if not settings:
+            # Dates, paths, generators, partial functions, …: what pickle would keep of them.
+            with suppress(TypeError):
+                settings = value.__reduce_ex__(2)
         return f"{named}({self.describe(settings)})"
