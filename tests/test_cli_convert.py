@@ -243,3 +243,18 @@ def test_columns_that_are_not_used_are_told(capsys, tmp_path):
     write(links, rows)
     _, _, notes = notes_of(capsys, links, graph)
     assert notes == ["the third column of links.csv is read as the weight of the links"]
+
+
+def test_lines_that_are_skipped_as_comments_are_told(capsys, tmp_path):
+    (tmp_path / "links.csv").write_text("# made by hand\na,b\nb,c\n#c,a\n")
+    code, _, err = run(capsys, "convert", tmp_path / "links.csv", tmp_path / "out")
+    assert code == 0
+    assert "2 lines of links.csv skipped as a comment" in err
+
+
+def test_names_with_a_comment_sign_are_not_cut_where_there_are_comments(capsys, tmp_path):
+    (tmp_path / "links.csv").write_text("# made by hand\nu,room#1\nu,room#2\n")
+    code, _, err = run(capsys, "convert", tmp_path / "links.csv", tmp_path / "out")
+    assert code == 2
+    assert "names have a # in them" in err
+    assert not (tmp_path / "out").exists()

@@ -300,6 +300,8 @@ def test_a_file_whose_name_looks_like_a_pattern_is_itself(tmp_path, name, suffix
         ("source,target\na,b\nb,c\n", ["a", "b", "c"], []),
         ("a,b\nb,c\n", ["a", "b", "c"], []),
         ("# a comment\n10\t9\t0.5\n9\t8\t2\n", [8, 9, 10], [2.0, 2.0, 0.5, 0.5]),
+        ("u,room#1\nu,room#2\n", ["room#1", "room#2", "u"], []),
+        ('# a comment\n"#a",b\nb,"c#d"\n', ["#a", "b", "c#d"], []),
         ("paper cites\n1 2\n2 007\n", ["007", "1", "2"], []),
         ('source;target;weight\n a ;"b;c";1e1\n', ["a", "b;c"], [10.0, 10.0]),
         ("\ufeffu,v,w\r\n1,0,3\r\n\r\n", [0, 1], [3.0, 3.0]),

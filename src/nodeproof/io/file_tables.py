@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import os
+import re
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +13,8 @@ from typing import IO, Any
 
 from nodeproof.errors import InputError
 from nodeproof.io.duck import quoted, quoted_file, readable
-from nodeproof.io.files import file_kind, reading, unnamed
-from nodeproof.io.packed import open_text
+from nodeproof.io.files import count_of, file_kind, reading, unnamed
+from nodeproof.io.packed import open_bytes, open_text
 from nodeproof.io.text import kind_of_cells
 
 __all__ = ["FLOATS", "INTEGERS", "FileTable", "find_files", "open_files"]
@@ -29,6 +31,11 @@ _HEAD_ROWS = 1000
 _HEAD_LETTERS = 1 << 24
 # What DuckDB takes for a line.
 _LONGEST_LINE = 2_000_000
+# Bytes that are searched for comments at a time.
+_PIECE = 1 << 22
+_COMMENT = re.compile(rb"^#", re.MULTILINE)
+# Neither at the beginning of a line nor in quotes.
+_MARK_INSIDE = re.compile(rb'^(?:[^"#\n]++|"[^"\n]*+")++#', re.MULTILINE)
 _TEXT_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 
@@ -50,6 +57,8 @@ class FileTable:
         The first rows of text, which may begin with a header.
     header : bool
         Whether rows like the first name the columns, in whichever files and lines they are.
+    comments : int
+        Lines that begin with #, which are skipped.
     """
 
     path: Path
@@ -60,6 +69,7 @@ class FileTable:
     options: str
     head: list[list[str]] | None = None
     header: bool = False
+    comments: int = 0
 
     @property
     def is_text(self) -> bool:
@@ -167,12 +177,37 @@ def _open_text(path: Path, files: tuple[Path, ...]) -> FileTable:
             raise InputError(f"{file} has other columns than {files[0]}")
     names = [unnamed(i) for i in range(width)]
     columns = ", ".join(f"{quoted(name, chr(39))}: 'VARCHAR'" for name in names)
+    comments = _count_comments(files)
     # Everything is text at first: "007" is not the node 7.
     options = (
         f"auto_detect=false, columns={{{columns}}}, delim={quoted(delimiter, chr(39))}, "
-        "quote='\"', escape='\"', comment='#', header=false"
-    )
-    return FileTable(path, files, names, ["VARCHAR"] * width, "read_csv", options, head)
+        "quote='\"', escape='\"', header=false"
+    ) + ", comment='#'" * bool(comments)
+    kinds = ["VARCHAR"] * width
+    return FileTable(path, files, names, kinds, "read_csv", options, head, comments=comments)
+
+
+def _count_comments(files: tuple[Path, ...]) -> int:
+    """Return how many lines begin with #.
+
+    DuckDB, once told of comments, cuts every line at a # that is not in quotes: names like
+    "room#1" and "room#2" would become one. Files that have both are refused.
+    """
+    comments, inside = 0, None
+    for path in files:
+        with reading(path), open_bytes(path) as file:
+            while piece := file.read(_PIECE):
+                piece = piece.removeprefix(BOM_UTF8) + file.readline(_LONGEST_LINE)
+                if b"#" in piece:
+                    comments += len(_COMMENT.findall(piece))
+                    inside = inside or (_MARK_INSIDE.search(piece) and path)
+    if comments and inside:
+        raise InputError(
+            f"{inside}: names have a # in them, and {count_of(comments, 'line')} of the table "
+            "would be skipped as a comment, because they begin with one; put the names in quotes, "
+            "or take the comments out"
+        )
+    return comments
 
 
 def _read_head(path: Path) -> tuple[list[list[str]], str]:

@@ -28,6 +28,7 @@ __all__ = [
     "LinkColumns",
     "choose_link_columns",
     "edges_have_header",
+    "note_on_comments",
     "note_on_first_link",
     "note_on_header",
     "note_on_kinds",
@@ -214,6 +215,14 @@ def note_on_repeats(name: str, repeats: int) -> list[str]:
         "repeat the names of the columns, and are"
     )  # fmt: skip
     return [f"{count_of(repeats, 'line')} of {name} {some} skipped"]
+
+
+def note_on_comments(name: str, comments: int) -> list[str]:
+    """Return a note on lines that begin with #, if there are any."""
+    if not comments:
+        return []
+    some = count_of(comments, "line")
+    return [f"{some} of {name} skipped as a comment; put an id that begins with # in quotes"]
 
 
 def note_on_kinds(name: str, kinds: str) -> str:

@@ -21,6 +21,7 @@ from nodeproof.io.link_columns import (
     SOURCES,
     TARGETS,
     choose_link_columns,
+    note_on_comments,
     note_on_first_link,
     note_on_header,
     note_on_repeats,
@@ -94,6 +95,7 @@ def open_links(
         with readable(table.path):
             repeats = int(first_row(connection, table.headers_sql(), waiting)[0])
         notes += note_on_repeats(table.path.name, repeats)
+    notes += note_on_comments(table.path.name, table.comments)
     if alone and first is not None:
         notes.append(note_on_first_link(table.files[0].name, first))
     return links, notes

@@ -20,6 +20,7 @@ from nodeproof.io.link_columns import (
     SOURCES,
     TARGETS,
     choose_link_columns,
+    note_on_comments,
     note_on_first_link,
     note_on_header,
     note_on_repeats,
@@ -159,13 +160,8 @@ def notes_on_text(file: TableFile) -> list[str]:
     """Return notes on the lines of a file that were skipped."""
     if not isinstance(file, TextFile):
         return []
-    notes = note_on_repeats(file.path.name, file.repeats)
-    if file.comments:
-        notes.append(
-            f"{count_of(file.comments, 'line')} of {file.path.name} skipped as a comment; put an "
-            "id that begins with # in quotes"
-        )
-    return notes
+    name = file.path.name
+    return note_on_repeats(name, file.repeats) + note_on_comments(name, file.comments)
 
 
 def _is_alone(keys: Keys, n_links: int) -> bool:
