@@ -210,7 +210,7 @@ def test_a_table_of_links_between_names_has_a_matrix(named):
     place = {name: v for v, name in enumerate(graph)}
     places = {side: [place[name] for name in names] for side, names in table.items()}
     np.testing.assert_allclose(shown_matrix(clf, places), expected)
-    with pytest.raises(InputError, match=r"'who', which is none of the 60 nodes"):
+    with pytest.raises(InputError, match=r"'who', which is not one of the 60 nodes"):
         shown_matrix(clf, {"source": ["n00"], "target": ["who"]})
     unnamed = NodeClassifier(random_state=0).fit(y=clf.labels_, graph=nx.to_numpy_array(graph))
     with pytest.raises(InputError, match="source"):

@@ -20,6 +20,7 @@ from nodeproof import kernels, threads
 from nodeproof.adjacency import check_adjacency, unless_all_one
 from nodeproof.caching import cached_property
 from nodeproof.errors import InputError
+from nodeproof.graph_readers import is_folder
 
 if TYPE_CHECKING:
     from nodeproof.io.graph_folder import GraphFolder
@@ -148,7 +149,7 @@ class Graph:
             graph = GraphFolder.open(graph)
         #: the folder on disk that the links are in, if they are
         self.folder: GraphFolder | None = None
-        if hasattr(graph, "indptr") and hasattr(graph, "degrees"):
+        if is_folder(graph):
             self._read_folder(graph, n_nodes)
         else:
             matrix = check_adjacency(graph, n_nodes)

@@ -23,6 +23,7 @@ __all__ = [
     "column_names",
     "connectivities",
     "is_anndata",
+    "is_folder",
     "is_igraph",
     "is_matrix_table",
     "is_networkx",
@@ -117,6 +118,11 @@ def _warn_of_square(array: NDArray[Any], links: bool, n_nodes: int | None) -> No
             f"the links {a}–{b} and {c}–{d} give a table, "
             f"{{'source': {[a, c]}, 'target': {[b, d]}}}"
         )
+
+
+def is_folder(graph: Any) -> bool:
+    """Tell whether an object is an open folder of links, without importing what opens them."""
+    return hasattr(graph, "indptr") and hasattr(graph, "degrees")
 
 
 def is_networkx(graph: Any) -> bool:

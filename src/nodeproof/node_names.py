@@ -45,6 +45,7 @@ __all__ = [
     "names_of_graph",
     "names_of_rows",
     "numbered",
+    "shown_name",
     "warn_of_shuffle",
     "writable",
 ]
@@ -134,9 +135,9 @@ def _check_names(names: NDArray[Any], part: str) -> None:
     again = _repeated_name(names)
     if again is not None:
         raise InputError(
-            f"{part} gives {_shown(names[again])} as the name of more than one node (again at row "
-            f"{again}): names must differ; for rows in the order of all else, leave the index out "
-            "with reset_index(drop=True)"
+            f"{part} gives {shown_name(names[again])} as the name of more than one node (again at "
+            f"row {again}): names must differ; for rows in the order of all else, leave the "
+            "index out with reset_index(drop=True)"
         )
 
 
@@ -185,7 +186,7 @@ def match_names(
     if (found < 0).any():
         first = names[int((found < 0).argmax())]
         raise InputError(
-            f"{part} names the node {_shown(first)}, which {whole} does not have"
+            f"{part} names the node {shown_name(first)}, which {whole} does not have"
             f"{_hint(names, among, part, whole)}"
         )
     return found
@@ -293,8 +294,8 @@ def check_positions(named: dict[str, Names]) -> None:
                 row = int((other != np.arange(len(other))).argmax())
                 raise InputError(
                     f"{first} and {second} list the same nodes in another order: row {row} is "
-                    f"{row} in {first} and {_shown(other[row])} in {second}; bring them into one "
-                    "order, or give both without names"
+                    f"{row} in {first} and {shown_name(other[row])} in {second}; bring them into "
+                    "one order, or give both without names"
                 )
 
 
@@ -325,7 +326,8 @@ def warn_of_shuffle(names: Names, what: str, rows: str) -> None:
         )
 
 
-def _shown(name: Any) -> str:
+def shown_name(name: Any) -> str:
+    """Return a name as messages quote it."""
     return repr(name.item() if isinstance(name, np.generic) else name)
 
 
@@ -338,8 +340,8 @@ def find_positions(ends: NDArray[Any], names: NDArray[Any], column: str) -> NDAr
     if (found < 0).any():
         row = int((found < 0).argmax())
         raise InputError(
-            f"row {row} of the {column} column names {_shown(ends[row])}, which is none of the "
-            f"{len(names)} nodes"
+            f"row {row} of the {column} column names {shown_name(ends[row])}, which is not one of "
+            f"the {len(names)} nodes"
         )
     return found
 

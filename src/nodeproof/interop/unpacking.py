@@ -13,6 +13,7 @@ from nodeproof.edges import from_edges
 from nodeproof.errors import InputError
 from nodeproof.graph_readers import (
     NamedGraph,
+    is_folder,
     is_matrix_table,
     is_networkx,
     is_table,
@@ -32,6 +33,7 @@ from nodeproof.node_names import (
     names_of_graph,
     names_of_rows,
     numbered,
+    shown_name,
     warn_of_shuffle,
 )
 from nodeproof.pyg_data import is_pyg_data, read_features, read_labels, refuse_other_kinds
@@ -106,13 +108,9 @@ def _open(path: str | PathLike[str]) -> Any:
     return GraphFolder.open(path)
 
 
-def _is_folder(graph: Any) -> bool:
-    return hasattr(graph, "indptr") and hasattr(graph, "degrees")
-
-
 def _names_of_links(graph: Any, known: Names) -> Names:
     """Return the names of a graph's nodes; those in a folder only where there are others."""
-    if not _is_folder(graph):
+    if not is_folder(graph):
         return names_of_graph(graph, known)
     if not isinstance(known, np.ndarray):
         return None
@@ -133,7 +131,7 @@ def _align_links(graph: Any, links: NDArray[Any], rows: NDArray[Any], by_positio
     order = find_order(links, rows, "graph", "X")
     if by_position:
         _refuse_doubt("y", "X", rows, "graph", links)
-    if _is_folder(graph) and (np.diff(order) < 0).any():
+    if is_folder(graph) and (np.diff(order) < 0).any():
         raise InputError(
             f"the graph in {graph.path} lists the nodes in another order than X: give "
             "X.loc[nodeproof.io.graph_folder.GraphFolder.open(path).ids]"
@@ -145,12 +143,13 @@ def _refuse_doubt(
     part: str, first: str, one: NDArray[Any], second: str, other: NDArray[Any]
 ) -> None:
     """Refuse a part without names between two that list the nodes in different orders."""
-    if not np.array_equal(match_names(one, other, first, second), np.arange(len(one))):
-        row = next(row for row in range(len(one)) if one[row] != other[row])
+    moved = match_names(one, other, first, second) != np.arange(len(one))
+    if moved.any():
+        row = int(moved.argmax())
         raise InputError(
             f"{part} has no names, and {first} and {second} list the same nodes in another order: "
-            f"row {row} is {one[row : row + 1].tolist()[0]!r} in {first} and "
-            f"{other[row : row + 1].tolist()[0]!r} in {second}; give {part} the index of {first}"
+            f"row {row} is {shown_name(one[row])} in {first} and {shown_name(other[row])} in "
+            f"{second}; give {part} the index of {first}"
         )
 
 
@@ -161,7 +160,7 @@ def _check_rows(X: Any, n_labels: int) -> None:
     if n != n_labels:
         raise InputError(
             f"y names {n_labels} nodes, but X has {n} rows without names to match them with: give "
-            "X as a table with such an index, or y with one entry a node, -1 where unknown, for "
+            "X as a table with such an index, or y with one entry per node, -1 where unknown, for "
             "example y.reindex(range(len(X))) where the names are positions"
         )
 
