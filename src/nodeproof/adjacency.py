@@ -122,7 +122,7 @@ def _inspect(matrix: sp.csr_array) -> _Seen:
     marks = np.random.default_rng().integers(2**64, size=matrix.shape[0], dtype=np.uint64)
 
     def part(lo: int, hi: int) -> tuple[int, int, int, int, bool, np.uint64]:
-        with np.errstate(over="ignore"):  # sums modulo 2⁶⁴; heard of only where nothing is compiled
+        with np.errstate(over="ignore"):  # sums modulo 2⁶⁴; reported only where nothing is compiled
             found: tuple[int, int, int, int, bool, np.uint64] = kernels.inspect_links(
                 lo, hi, matrix.indptr, matrix.indices, matrix.data, marks
             )

@@ -330,7 +330,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             solver = replace(solver, checkpoint=None)
         K = len(labels.classes)
         given = nodes = NodeData(K or FEWEST, X, labels.codes, network)
-        arrangement = Arrangement.of(given) if self._is_ours(solver) else None
+        arrangement = Arrangement.of(given) if self._is_built_in(solver) else None
         if arrangement is not None:
             nodes = arrangement.arrange(given)
             network = nodes.graph
@@ -338,10 +338,10 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             nodes = replace(nodes, smoothing=Smoothing(nodes.X, network))
         held = None
         if nodes.y is not None:
-            judges = check_validation(validation, labels, names)
-            if judges is not None and arrangement is not None:
-                judges = arrangement.position[judges[0]], judges[1]
-            held = hold_back(nodes.y, judges)
+            judged_by = check_validation(validation, labels, names)
+            if judged_by is not None and arrangement is not None:
+                judged_by = arrangement.position[judged_by[0]], judged_by[1]
+            held = hold_back(nodes.y, judged_by)
         elif validation is not None:
             raise InputError("validation needs labels to fit: y is None or holds no label")
         if K and isinstance(solver, BlockCADO):
@@ -405,7 +405,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self._findings: Findings | None = None
         self._certificate: Certificate | None = None
 
-    def _is_ours(self, solver: Any) -> bool:
+    def _is_built_in(self, solver: Any) -> bool:
         """Tell whether solver and terms draw on nothing but the data that they are handed.
 
         What users wrote themselves may know the nodes by their order.

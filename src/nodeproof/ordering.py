@@ -105,10 +105,10 @@ class Arrangement:
         if callback is None:
             return None
 
-        def told(progress: Progress) -> bool | None:
+        def in_given_order(progress: Progress) -> bool | None:
             return callback(replace(progress, W=np.asarray(progress.W)[self.position]))
 
-        return told
+        return in_given_order
 
 
 def canonical_order(nodes: NodeData) -> NDArray[np.int64]:

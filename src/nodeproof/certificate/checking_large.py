@@ -20,8 +20,8 @@ Labels = NDArray[np.int64]
 
 _UNIT = 2.0**-53
 
-# Lanczos ends after so many steps where that proves the matrix semidefinite, else after so many,
-# more than it was judged by: of what is not semidefinite, every step counts.
+# Numbers of steps after which Lanczos ends: the first if that proves the matrix semidefinite, else
+# the second, more than were used to judge it, since each step tightens the bound.
 _LOOKS = (112, 320)
 
 

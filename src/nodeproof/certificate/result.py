@@ -225,7 +225,7 @@ class Certificate:
         model : NodeClassifier or Instance, optional
             What it is to be about: a fitted model, a loaded one with its links and costs, or a
             labelling problem. Needed for a certificate from a file; ``proof.instance`` asks only
-            whether it holds for the links and costs in the file, whosoever they are.
+            whether it holds for the links and costs in the file, wherever they are from.
         tolerance : float, optional
             The largest difference between objective and bound that you accept as none; by
             default that of :func:`nodeproof.certify`. What is certified with more is refused.

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from nodeproof.choices.base import Choices
+from nodeproof.io.files import count_of
 from nodeproof.problem import Problem
 from nodeproof.solvers import Result, Status
 from nodeproof.solvers.marginals import affordable, reported_rows
@@ -57,7 +58,7 @@ def choose_probabilities(
     most: float,
     choices: Choices,
 ) -> NDArray[Any]:
-    """Return the rows to report: scaled as labels held back bear out, or without echo.
+    """Return the rows to report: scaled as held-out labels suggest, or without echo.
 
     Parameters
     ----------
@@ -83,8 +84,8 @@ def choose_probabilities(
         else:
             value, why = "belief propagation", "nodes do not hear their echo"
         if share < 1.0:
-            others = len(result.rivals)
-            why += f"; {others} other starts ended elsewhere, almost as good, and count too"
+            rivals = count_of(len(result.rivals), "other start")
+            why += f"; averaged with {rivals} that ended elsewhere, almost as good"
     reported = np.asarray(result.W if rows is None else rows)
     if tuned is not None and getattr(solver, "temperature", None) == 1.0:
         scale = tuned.scale

@@ -206,7 +206,7 @@ def _cluster(scheduler: str | None) -> Iterator[Any]:
         from distributed.comm.addressing import resolve_address
     except ImportError:
         raise MissingExtraError("distributed", "dask") from None
-    # What goes wrong with a cluster is told by one line of ours.
+    # The command reports what goes wrong with a cluster, in one line.
     for name in ("distributed", "distributed.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:

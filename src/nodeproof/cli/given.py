@@ -88,20 +88,20 @@ def read_given(
         raise InputError(f"{count_of(isolated, 'node')} in {edges} without a link")
     if isolated:
         notes.append(f"{count_of(isolated, 'node')} without a link: isolated")
-    told_labels = None
+    folder_labels = None
     if labels is not None:
-        told_labels = read_folder_labels(folder, labels, **options, **told)
-        encoded = encode_names(told_labels.names, told_labels.codes, classes)
+        folder_labels = read_folder_labels(folder, labels, **options, **told)
+        encoded = encode_names(folder_labels.names, folder_labels.codes, classes)
     X, feature_names = None, None
     if features is not None:
         found = read_folder_features(
-            folder, features, header=options["header"], node=options["node"], labels=told_labels
+            folder, features, header=options["header"], node=options["node"], labels=folder_labels
         )
         X, feature_names = found.X, found.names
         notes += found.notes
-    if told_labels is not None:
-        notes += told_labels.notes
-        if not len(told_labels.names):
+    if folder_labels is not None:
+        notes += folder_labels.notes
+        if not len(folder_labels.names):
             notes.append("no node has a known label")
     return Given(
         folder, folder.n_nodes, folder.n_entries // 2, X, feature_names, encoded, notes, folder.ids

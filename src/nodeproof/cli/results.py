@@ -32,7 +32,7 @@ _SHOWN = 8
 
 
 def write_predictions(clf: NodeClassifier, given: Given, path: Path, safe: bool) -> None:
-    """Write one line a node, some hundred thousand at a time; `safe` as in `write_csv`."""
+    """Write one line per node, some hundred thousand at a time; `safe` as in `write_csv`."""
     n = given.n_nodes
     suspect = np.zeros(n, dtype=bool)
     suspect[clf.suspects_.node] = True

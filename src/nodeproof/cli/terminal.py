@@ -1,4 +1,4 @@
-"""What a command was told, and how it prints and ends, whatever the terminal is."""
+"""The command line as it was typed, and how a command prints and ends on any terminal."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 A file is kept only if its sha256 is the one in the registry. Where none is listed there, the first
 download is trusted: its sha256 is written beside the file (``<file>.sha256``), and from then on
 the file, and any later download of it, must match. That protects from later changes and damage,
-but not from a first download that was already wrong. No download is led away from https, and none
-goes on without end: it may bring so many bytes, and take so much time.
+but not from a first download that was already wrong. No download is redirected away from https,
+and its size and duration are limited.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from nodeproof.memory import size_text
 
 __all__ = ["cache_folder", "fetch", "forget", "record_of"]
 
-# A file may have twice the size that is listed for the whole data set, and so many bytes where
-# that is little or where none is listed.
+# A file may have twice the size that is listed for the whole data set. These are the limits, in
+# bytes, where that is little and where no size is listed.
 _SMALL, _UNLISTED = 10_000_000, 500_000_000
 
-# A download is given up when nothing comes for so many seconds, and after so many in all; as much
-# again as the most that it may bring takes at so many bytes a second.
+# A download is given up when nothing comes for `_STALLED` seconds, and in any case after
+# `_PATIENCE` seconds and what the largest file allowed takes at `_SLOWEST` bytes per second.
 _STALLED, _PATIENCE, _SLOWEST = 30.0, 60.0, 100_000
 
 
@@ -120,7 +120,7 @@ def _download(url: str, path: Path, most: int, progress: Any) -> None:
 
 
 def _within(seconds: float, work: Callable[[], None]) -> None:
-    """Do some work, and give it up after so many seconds.
+    """Do some work, and give it up after a number of seconds.
 
     A server that sends a byte now and then keeps whoever reads from it waiting, for a header or
     for a full block, without ever being silent for long. So it is read by another thread; when
@@ -144,7 +144,7 @@ def _within(seconds: float, work: Callable[[], None]) -> None:
 
 
 class _Limited:
-    """A file that takes so many bytes and no more."""
+    """A file that takes a limited number of bytes."""
 
     def __init__(self, file: BinaryIO, most: int) -> None:
         self._file, self._most, self._taken = file, most, 0

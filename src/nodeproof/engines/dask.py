@@ -38,8 +38,8 @@ __all__ = ["DaskEngine", "DaskRows"]
 Array = NDArray[np.float64]
 
 
-# So long a fit waits for workers before it begins, for another one after all were lost, and for a
-# scheduler that went away, in seconds.
+# Seconds that a fit waits: for workers before it begins; for another one after all were lost, or
+# for a scheduler that went away.
 _PATIENCE_AT_FIRST = 120.0
 _PATIENCE = 20.0
 
@@ -89,9 +89,9 @@ class DaskEngine:
         while True:
             # The client tries to connect again by itself, and knows no workers meanwhile.
             if self.client.status == "running":
-                told = self.client.scheduler_info(n_workers=-1)
-                if "workers" in told:
-                    return sorted(told["workers"])
+                info = self.client.scheduler_info(n_workers=-1)
+                if "workers" in info:
+                    return sorted(info["workers"])
             if self.client.status == "closed" or time.monotonic() > deadline:
                 raise InputError("the scheduler of the Dask cluster is gone; the fit is given up")
             time.sleep(0.1)

@@ -42,7 +42,7 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(clf: NodeClassifier, n_nodes: int, what: str, names: Names = None) -> Outcome:
-    """Return what was found, in the order of an object of so many nodes: by name if both have any.
+    """Return what was found, in the order of the nodes of an object: by name if both have names.
 
     Parameters
     ----------

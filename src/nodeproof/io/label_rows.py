@@ -76,13 +76,13 @@ class LabelRows:
         labels = encoded.dictionary.to_pylist()
         counts = dict(zip(labels, np.bincount(codes, minlength=len(labels)).tolist(), strict=True))
         known = {label: count for label, count in counts.items() if label not in unknown}
-        told = {label: count for label, count in counts.items() if unknown.is_doubtful(label)}
+        doubtful = {label: count for label, count in counts.items() if unknown.is_doubtful(label)}
         called, more = name_numbers(keys.path, known)
         names = list(dict.fromkeys(called.values()))
         place = {name: k for k, name in enumerate(names)}
         numbers = [place[called[label]] if label in called else -1 for label in labels]
         codes = np.array([*numbers, -1])[codes]
-        notes = [*notes, *_note_on_unknown(keys.path.name, told), *more]
+        notes = [*notes, *_note_on_unknown(keys.path.name, doubtful), *more]
         return cls(keys, names, codes, unknown, notes, column)
 
     @classmethod
@@ -178,12 +178,12 @@ def read_labels(
     )
 
 
-def _note_on_unknown(name: str, told: dict[str, int]) -> list[str]:
+def _note_on_unknown(name: str, doubtful: dict[str, int]) -> list[str]:
     """Return a note on words that are read as no label, with their numbers, if there are any."""
-    if not told:
+    if not doubtful:
         return []
-    listed = ", ".join(f"{label!r} ({count:,})" for label, count in told.items())
-    total = sum(told.values())
+    listed = ", ".join(f"{label!r} ({count:,})" for label, count in doubtful.items())
+    total = sum(doubtful.values())
     are = "is" if total == 1 else "are"
     return [
         f"{count_of(total, 'label')} of {name} {are} read as unknown: {listed}; where that is a "

@@ -1,4 +1,4 @@
-"""Which columns of an edges file hold what, whoever reads its rows."""
+"""Which columns of an edges file hold what; for files read into memory and by DuckDB."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ KINDS = (
     *("type", "kind", "relation", "rel", "relationship", "predicate", "edge_type", "edgetype"),
     *("link_type", "etype", "interaction", "layer", "label"),
 )
-# So many values of a column may be kinds; of more, each must come often.
+# A column of at most this many values may hold kinds; of more values, each must come often.
 _FEW_KINDS = 5
 
 
@@ -71,7 +71,7 @@ class LinkColumns:
     notes : list of str
         What the user should know.
     guessed : bool
-        Whether nobody has said that the first line of text is a link.
+        Whether that the first line of text is a link is a guess.
     """
 
     ends: tuple[int, int]

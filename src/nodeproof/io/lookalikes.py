@@ -78,8 +78,8 @@ def check_lookalikes(files: Sequence[Keys]) -> list[str]:
     alike, groups = _alike(plain)
     if not len(alike):
         return []
-    told = pa.table({"group": groups, "name": names.take(alike)}).group_by("group")
-    ends = told.aggregate([("name", "min"), ("name", "max")])
+    pairs = pa.table({"group": groups, "name": names.take(alike)}).group_by("group")
+    ends = pairs.aggregate([("name", "min"), ("name", "max")])
     a, b = min(zip(ends["name_min"].to_pylist(), ends["name_max"].to_pylist(), strict=True))
     return _note(files[0].path.name, len(alike) - len(ends), a, b)
 

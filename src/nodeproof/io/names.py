@@ -18,11 +18,11 @@ __all__ = ["as_integers", "as_texts", "name_numbers", "refuse_long", "without_po
 # In an array of NumPy, every name takes as much as the longest.
 _LONGEST = 10_000
 
-# "007" and "7" are different names.
 _POINT_ZERO = re.compile(r"\.0*$")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 # More numbers with fractions than these are measurements.
 _MOST_FRACTIONS = 20
+# "007" and "7" are different names.
 _INTEGER = r"^(0|-?[1-9][0-9]{0,18})$"
 
 

@@ -92,7 +92,7 @@ def read_new_nodes(
         links = _read_links(_open(edges), header, source, target, weight, unit)
     rows = None
     if features is not None:
-        known = _nobody if links is None else links.keys.has
+        known = _no_node_is_known if links is None else links.keys.has
         rows = read_features(_open(features), known, header, node, names or ())
     parts: list[Links | FeatureRows] = [part for part in (links, rows) if part is not None]
     if not parts:
@@ -151,7 +151,7 @@ def _read_links(
     return links
 
 
-def _nobody(nodes: Sequence[str]) -> bool:
+def _no_node_is_known(nodes: Sequence[str]) -> bool:
     return False
 
 

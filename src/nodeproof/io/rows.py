@@ -34,7 +34,7 @@ Known = Callable[[Sequence[str]], bool]
 
 # As many as feature hashing gives by default. A sparse matrix may declare any number.
 _MOST_COLUMNS = 1 << 20
-# Rows by which is told whether a column has the ids of nodes.
+# Rows that are looked at to tell whether a column has the ids of nodes.
 _LOOKED_AT = 20
 
 

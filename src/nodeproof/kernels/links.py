@@ -57,7 +57,7 @@ def inspect_links(lo, hi, indptr, indices, data, marks):
     or not finite; whether columns increase along the rows; and a sum of 64 bits in which an entry
     and its twin cancel.
 
-    `marks` holds 64 random bits a node. Over all rows the sum is Σ_{u<v} d(u, v) m(u) m(v)
+    `marks` holds 64 random bits per node. Over all rows the sum is Σ_{u<v} d(u, v) m(u) m(v)
     modulo 2⁶⁴, where d is 1 or −1 for an entry without a twin and 0 elsewhere. It is zero if the
     positions are symmetric. If they are not, take two nodes with d(u, v) = ±1: whatever the
     marks of all others are, the sum is ±(m(u) + a) (m(v) + b) + c, and at most 33 · 2⁶⁴ of the

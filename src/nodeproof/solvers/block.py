@@ -25,7 +25,7 @@ from nodeproof.solvers.base import (
     check_count,
 )
 from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session
-from nodeproof.solvers.rivals import best_first
+from nodeproof.solvers.rivals import are_named, best_first
 from nodeproof.solvers.rows import open_engine
 from nodeproof.solvers.settling import says_nothing, settled, surpassed
 from nodeproof.solvers.starts import STARTS, choose_starts, promising_starts
@@ -217,8 +217,7 @@ class _Solve:
         """Keep the result of a start if it may be needed, and return the best one so far."""
         self.done.append(result)
         if self.solver.temperature == 1.0 and self.problem.calibrated:
-            labels = self.problem.labels
-            self.done = best_first(self.done, labels is not None and bool((labels >= 0).any()))
+            self.done = best_first(self.done, are_named(self.problem))
         else:
             self.done = [min(self.done, key=lambda result: result.value)]
         return self.done[0]

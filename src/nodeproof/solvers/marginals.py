@@ -10,7 +10,7 @@ from nodeproof.graph import RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.solvers.base import Result
 from nodeproof.solvers.block import BlockCADO
-from nodeproof.solvers.rivals import credibility, matched
+from nodeproof.solvers.rivals import are_named, credibility, matched
 from nodeproof.solvers.sweep import Sweeper
 
 __all__ = ["affordable", "marginals", "reported_rows", "without_echo"]
@@ -54,14 +54,14 @@ def reported_rows(problem: Problem, result: Result, solver: BlockCADO) -> tuple[
         1 where all starts agree.
     """
     rows = without_echo(problem, result, solver)
-    if not result.rivals or not problem.calibrated or solver.temperature != 1.0:
+    if not result.rivals:
         return rows, 1.0
     best = result.W if rows is None else rows
     total, pooled = 1.0, best.astype(np.float64)
     for rival in result.rivals:
         other = without_echo(problem, rival, solver)
         other = rival.W if other is None else other
-        if problem.labels is None:
+        if not are_named(problem):
             other = matched(other, best)
         weight = credibility(rival, result)
         pooled += weight * other

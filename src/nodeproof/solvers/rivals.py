@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from nodeproof.problem import Problem
 from nodeproof.solvers.align import best_match
 from nodeproof.solvers.base import Result
 
-__all__ = ["best_first", "credibility", "matched"]
+__all__ = ["are_named", "best_first", "credibility", "matched"]
 
 Rows = NDArray[np.float32]
 
@@ -26,6 +27,11 @@ _MOST_RIVALS = 8
 _SAME = 0.01
 
 
+def are_named(problem: Problem) -> bool:
+    """Tell whether labels name the classes; else each start numbers them in its own way."""
+    return problem.labels is not None and bool((problem.labels >= 0).any())
+
+
 def best_first(results: list[Result], named: bool) -> list[Result]:
     """Return the best result, and after it others that are almost as good and differ from it.
 
@@ -34,7 +40,7 @@ def best_first(results: list[Result], named: bool) -> list[Result]:
     results : list of Result
         Of the same problem with calibrated weights, at temperature 1.
     named : bool
-        Whether labels name the classes.
+        See `are_named`.
     """
     ordered = sorted(results, key=lambda result: result.value)
     kept: list[Result] = []

@@ -16,8 +16,8 @@ __all__ = ["says_nothing", "settled", "surpassed"]
 _NOTHING = 0.05
 _SAMPLE = 20_000
 
-# Where changes shrink to less than this share twice in a row, what is left can be foretold once
-# they are within so many tolerances.
+# Where changes shrink to less than this share twice in a row, what is left can be predicted once
+# they are within this many tolerances.
 _FAST = 0.2
 _NEAR = 3.0
 

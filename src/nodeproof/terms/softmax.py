@@ -102,7 +102,7 @@ class Softmax(Term):
     labelled: NDArray[np.int64]
     alone: NDArray[np.int64]
     #: which of the unseen scores in the models belong to each labelled node, shape (labelled,)
-    seats: NDArray[np.int64]
+    unseen_columns: NDArray[np.int64]
 
     def bind(self, nodes: NodeData) -> Self:
         """Return a copy that holds the smoothed features and the labelled nodes."""
@@ -114,7 +114,7 @@ class Softmax(Term):
         bound.Z = smoothing.over(self.hops)
         bound.y = nodes.y
         bound.labelled = np.flatnonzero(nodes.y >= 0)
-        bound.seats = np.arange(len(bound.labelled))
+        bound.unseen_columns = np.arange(len(bound.labelled))
         bound.alone = np.empty(0, dtype=np.int64)
         if bound.averages:
             assert smoothing.graph is not None
@@ -128,7 +128,9 @@ class Softmax(Term):
             links = self.smoothing.reordered(position, None, nodes.graph)
             nodes = replace(nodes, links=links)
         bound = self.bind(nodes)
-        bound.seats = self.seats[np.searchsorted(self.labelled, position[bound.labelled])]
+        bound.unseen_columns = self.unseen_columns[
+            np.searchsorted(self.labelled, position[bound.labelled])
+        ]
         for name in ("first", "first_sharpness", "damping", "proportions"):
             if name in vars(self):
                 setattr(bound, name, getattr(self, name))
@@ -305,7 +307,7 @@ class Softmax(Term):
             here = self.alone[first:last]
             scores[here - lo] = self._linear(alone, self.Z[here])
         first, last = np.searchsorted(self.labelled, (lo, hi))
-        scores[self.labelled[first:last] - lo] = unseen[:, self.seats[first:last]].T
+        scores[self.labelled[first:last] - lo] = unseen[:, self.unseen_columns[first:last]].T
         return -np.asarray(log_softmax(scores, axis=1))
 
     @staticmethod
