@@ -253,7 +253,7 @@ def _too_loose(c: Certificate, accepted: float) -> str:
         return ""
     return (
         f"its tolerance is {c.tolerance:.3g}, more than the {accepted:.3g} that is accepted here; "
-        f"whoever accepts it verifies with a tolerance of {c.tolerance:.3g}"
+        f"to accept it, verify with a tolerance of {c.tolerance:.3g}"
     )
 
 
@@ -272,7 +272,7 @@ def sure_nodes(
     """
     seeds = seed.spawn(1 + len(steps))
     if not dual.valid(instance):
-        return "the dual variables for single nodes are none", 0.0
+        return "the dual variables for single nodes are not valid", 0.0
     judgement = judge(instance, dual, z, seeds[0], failure=failure)
     failed = judgement.failure
     found = certify_nodes(instance, dual, z, judgement, objective)
@@ -284,7 +284,7 @@ def sure_nodes(
             return "a step takes nodes for sure that are not", failed
         left = reduce(instance, z, step.sure)
         if not len(left.loose) or not step.dual.valid(left.instance):
-            return "the dual variables of a step are none", failed
+            return "the dual variables of a step are not valid", failed
         labels = z[left.loose]
         judgement = judge(left.instance, step.dual, labels, own, failure=failure)
         failed += judgement.failure
@@ -304,7 +304,10 @@ def _contradicts_itself(certificate: Certificate) -> str:
     if not (c.gap >= 0 and 0 <= c.failure < 1):
         return "its gap or its probability is none"
     if 0 < c.failure < (1.0 - _ALIKE) * FAILURE:
-        return f"it claims to be wrong with a probability of at most {c.failure:.3g}, as none is"
+        return (
+            f"it claims to be wrong with a probability of at most {c.failure:.3g}, less than any "
+            "certificate is made with"
+        )
     missing = c.objective - c.lower_bound
     if c.certified and not missing <= c.tolerance:
         return f"it leaves {missing:.3g}, above its tolerance"
@@ -317,9 +320,9 @@ def _contradicts_itself(certificate: Certificate) -> str:
     if nodes.shape != (n,) or nodes.dtype != bool or moved.ndim != 1 or moved.dtype.kind != "i":
         return "shapes do not fit together"
     if len(moved) and (moved[0] < 0 or moved[-1] >= n or (np.diff(moved) <= 0).any()):
-        return "the nodes that it has moved are none"
+        return "its list of moved nodes is not valid"
     if (c.exact or c.unique) and not c.certified:
         return "it says more than that it is not certified"
     if c.method not in _METHODS or c.reason:
-        return "it says that it was found in a way that there is not"
+        return "it names an unknown method, or a reason why there is no proof"
     return ""
