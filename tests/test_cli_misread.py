@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import networkx as nx
@@ -145,3 +146,18 @@ def test_predictions_list_what_was_read(capsys, planted, edges, tmp_path):
     assert "2: x, income" in out
     assert "not used of n.csv: town" in err
     assert "the first column of n.csv numbers its rows" in err
+
+
+def test_names_of_columns_that_are_nodes_too_are_told(capsys, tmp_path):
+    words = ["source", "of", "light", "node", "tree"]
+    links = [["source", "target"], *map(list, pairwise(words))]
+    labels = [["node", "label"], ["of", "a"], ["tree", "b"]]
+    edges, given = write(tmp_path / "words.csv", links), write(tmp_path / "kinds.csv", labels)
+    code, _, err = run(capsys, "fit", edges, "--labels", given, "--out", tmp_path / "out")
+    assert code == 0
+    for told in ("words.csv (source, target)", "kinds.csv (node, label)"):
+        assert f"the first line of {told} is read as data" in " ".join(err.split())
+    code, _, err = run(
+        capsys, "fit", edges, "--labels", given, "--header", "--out", tmp_path / "out"
+    )
+    assert (code, "read as data" in err) == (0, False)

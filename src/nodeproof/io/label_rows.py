@@ -24,7 +24,7 @@ from nodeproof.io.columns import (
 )
 from nodeproof.io.files import TableFile, count_of, unnamed
 from nodeproof.io.keys import Keys
-from nodeproof.io.link_columns import refuse_header_below
+from nodeproof.io.link_columns import note_on_known_names, refuse_header_below
 from nodeproof.io.links import notes_on_text
 from nodeproof.io.names import name_numbers, refuse_long
 from nodeproof.io.rows import Known, find_node, note_on_others
@@ -204,7 +204,8 @@ def _guess_label_header(
     id_at = position(file, node, 0)
     label_at = position(file, label, 0 if id_at else 1)
     if not labels_have_header(file.head, id_at, label_at, lambda found: known([found]), unknown):
-        return False, []
+        named = first[id_at].lower() in NODES and first[label_at].lower() in LABELS
+        return False, [note_on_known_names(file.path.name, first[:5])] if named else []
     if first[id_at].lower() in NODES or (id_at == 0 and is_index_name(first[0])):
         return True, []
     return True, [

@@ -32,6 +32,7 @@ __all__ = [
     "note_on_first_link",
     "note_on_header",
     "note_on_kinds",
+    "note_on_known_names",
     "note_on_repeats",
     "refuse_header_below",
     "stands_out",
@@ -111,6 +112,8 @@ def choose_link_columns(
     weight_column = _find_weight(file, weight, ends, index, first)
     used = [*ends] if weight_column is None else [*ends, weight_column]
     notes = []
+    if first is not None and header is None and _are_names(first[ends[0]], first[ends[1]]):
+        notes.append(note_on_known_names(file.path.name, [first[end] for end in ends]))
     if index is not None and index not in used:
         notes.append(note_on_index(file, index))
     spare = [i for i in range(len(file.names)) if i not in used and i != index]
@@ -197,6 +200,19 @@ def note_on_first_link(name: str, ends: Sequence[str]) -> str:
         f"the first line of {name} is read as a link between {' and '.join(map(repr, ends))}, "
         "which occur in no other; if it names the columns, use --header"
     )
+
+
+def note_on_known_names(name: str, fields: Sequence[str]) -> str:
+    """Return the note that names of columns are read as data, since nodes have them, too."""
+    return (
+        f"the first line of {name} ({', '.join(fields)}) is read as data, since there are nodes of "
+        "such names; if it names the columns, use --header"
+    )
+
+
+def _are_names(source: str, target: str) -> bool:
+    """Tell whether the ends of a first link are what columns are mostly called."""
+    return source.lower() in SOURCES and target.lower() in TARGETS
 
 
 def note_on_header(name: str, fields: Sequence[str]) -> str:
