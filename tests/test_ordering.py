@@ -159,6 +159,24 @@ def test_the_rounding_of_sums_does_not_change_the_order():
     np.testing.assert_array_equal(canonical_order(NodeData(2, X)), canonical_order(nudged))
 
 
+@pytest.mark.parametrize("unit", [1e-30, 3.0, 1e30])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_unit_of_features_and_weights_does_not_change_the_order(unit, dtype, random_graph):
+    X = np.random.default_rng(0).normal(size=(40, 5)).astype(dtype)
+    A = random_graph(40, 0.1, weighted=True)
+    expected = canonical_order(NodeData(2, X, None, Graph(A)))
+    units = np.array([unit, 1.0, unit, 1.0, unit], dtype=dtype)
+    found = canonical_order(NodeData(2, X * units, None, Graph(3.0 * A)))
+    np.testing.assert_array_equal(expected, found)
+
+
+def test_features_that_differ_by_little_are_told_apart():
+    X = 1.0 + 1e-9 * np.random.default_rng(0).normal(size=(50, 2))
+    order = np.random.default_rng(1).permutation(50)
+    expected = X[canonical_order(NodeData(2, X))]
+    np.testing.assert_array_equal(expected, X[order][canonical_order(NodeData(2, X[order]))])
+
+
 def test_symmetric_graphs_take_bounded_work(monkeypatch):
     monkeypatch.setattr(ordering, "_MOST_ROUNDS", 3)
     n = 3000

@@ -117,8 +117,8 @@ def canonical_order(nodes: NodeData) -> NDArray[np.int64]:
     Parameters
     ----------
     nodes : NodeData
-        Features, labels and links. Numbers count to about four digits, so that the rounding of
-        sums does not change the order.
+        Features, labels and links. Numbers count to about two digits, and exactly only where that
+        leaves a tie, so that neither the rounding of sums nor a unit changes the order.
 
     Examples
     --------
@@ -134,11 +134,15 @@ def canonical_order(nodes: NodeData) -> NDArray[np.int64]:
     hashes = np.full(_count(nodes), _GOLDEN)
     if nodes.y is not None:
         hashes = _mixed(hashes + nodes.y.astype(np.uint64))
+    scores = None
     if nodes.X is not None:
-        hashes = _mixed(hashes + _row_hashes(nodes.X))
+        own, scores = _summaries(nodes.X)
+        hashes = _mixed(hashes + own)
     if nodes.graph is not None and nodes.graph.n_entries:
         hashes = _Refinement(nodes.graph).run(hashes)
-    return np.argsort(hashes, kind="stable")
+    if scores is None:
+        return np.argsort(hashes, kind="stable")
+    return np.lexsort((scores, hashes))  # by the exact features where rounded ones are equal
 
 
 class _Refinement:
@@ -146,7 +150,11 @@ class _Refinement:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        weights = _rounded(graph.weights) if graph.weighted else np.ones(graph.n_entries, np.uint64)
+        weights = (
+            _rounded(graph.weights / graph.unit)
+            if graph.weighted
+            else np.ones(graph.n_entries, np.uint64)
+        )
         shape = (graph.n_nodes,) * 2
         self.links = sp.csr_array((weights, graph.indices, graph.indptr), shape=shape)
         self.rounds = min(_MOST_ROUNDS, 1 + _MOST_WORK // graph.n_entries)
@@ -220,22 +228,37 @@ def _number_equals(values: Hashes) -> NDArray[np.int64]:
     return numbers
 
 
-def _row_hashes(X: Any) -> Hashes:
-    """Return a hash of each row of features, shape (n,): a sum with random multipliers."""
+def _summaries(X: Any) -> tuple[Hashes, NDArray[np.float64]]:
+    """Return a hash of each row of features, rounded, and a random sum of it, not rounded.
+
+    The unit of a feature does not matter: each counts as a share of its largest value.
+    """
     rng = np.random.default_rng(0)
     multipliers = rng.integers(2**64, size=X.shape[1], dtype=np.uint64) | np.uint64(1)
+    directions = rng.standard_normal(X.shape[1])
+    largest = abs(X).max(axis=0)
+    largest = (largest.toarray() if sp.issparse(X) else largest).ravel().astype(np.float64)
+    unit = np.where(largest > 0, largest, 1.0)
     if sp.issparse(X):
-        values = sp.csr_array((_rounded(X.data), X.indices, X.indptr), shape=X.shape)
-        return np.asarray(values @ multipliers)
-    parts = threads.map_rows(lambda lo, hi: _rounded(X[lo:hi]) @ multipliers, len(X))
-    return np.concatenate(parts)
+        shares = X.data / unit[X.indices]
+        rounded = sp.csr_array((_rounded(shares), X.indices, X.indptr), shape=X.shape)
+        exact = sp.csr_array((shares, X.indices, X.indptr), shape=X.shape)
+        return rounded @ multipliers, exact @ directions
+
+    def part(lo: int, hi: int) -> tuple[Hashes, NDArray[np.float64]]:
+        shares = X[lo:hi] / unit
+        # Row by row: a product would round each row as its neighbours in memory have it.
+        return _rounded(shares) @ multipliers, (shares * directions).sum(axis=1)
+
+    parts = threads.map_rows(part, len(X))
+    return tuple(np.concatenate(column) for column in zip(*parts, strict=True))  # type: ignore[return-value]
 
 
 def _rounded(values: NDArray[Any]) -> Hashes:
-    """Return numbers to twelve binary digits as integers; 0 for 0."""
-    with np.errstate(over="ignore", under="ignore"):
+    """Return numbers to seven binary digits as integers; 0 for 0."""
+    with np.errstate(under="ignore"):
         single = values.astype(np.float32) + np.float32(0.0)  # -0 is 0
-    return (single.view(np.uint32) + np.uint32(1 << 10) >> np.uint32(11)).astype(np.uint64)
+    return (single.view(np.uint32) + np.uint32(1 << 16) >> np.uint32(17)).astype(np.uint64)
 
 
 def _mixed(hashes: Hashes) -> Hashes:

@@ -62,7 +62,8 @@ def choose_feature_term(
     # A density does not describe values that most nodes share.
     often = repeated_share(X)
     lumpy = bool(((often > _MOSTLY) & (often < 1.0)).any())
-    if (intercept or lumpy) and taught and nodes.graph is not None:
+    linked = nodes.graph is not None and nodes.graph.n_entries > 0
+    if (intercept or lumpy) and taught and linked:
         if lumpy:
             reason = f"many nodes share values, and {reason}"
         return Softmax(), f"{reason}, or a classifier on averages over links", (term,)

@@ -202,7 +202,7 @@ def tune_links(nodes: NodeData, held: HeldBack, solver: BlockCADO) -> Tuned:
 
 def _try_links(nodes: NodeData, solver: BlockCADO, best: Tuned, errors: float = 1.0) -> Tuned:
     """Return the better of what is best so far and a classifier of links."""
-    if nodes.graph is None:
+    if nodes.graph is None or nodes.graph.n_entries == 0:
         return best
     nodes = replace(nodes, links=nodes.links or Smoothing.of_links(nodes.graph))
     assert nodes.links is not None
