@@ -236,7 +236,7 @@ def test_names_alone_are_sorted():
 
 def test_a_name_that_is_no_node_is_refused_by_its_row():
     X = pd.DataFrame({"x": [0.0, 1.0]}, index=["ann", "bob"])
-    with pytest.raises(InputError, match="row 1 of the target column names 'eve', which is none"):
+    with pytest.raises(InputError, match="row 1 of the target column names 'eve', which is not one"):
         fit(X, [0, 1], graph={"source": ["ann", "bob"], "target": ["bob", "eve"]})
 
 
@@ -319,9 +319,9 @@ def test_names_may_be_numbers():
         ({}, {"node": ["a", None]}, {}, "row 1 of the node column is None: names must be text"),
         ({}, {"node": ["a", "b"]}, {"labels": "kind"}, "no column 'kind'"),
         ({}, {"node": ["a", "b"]}, {"features": "node"}, "must be a list of columns"),
-        ({"source": [0]}, {"node": ["a", "b"]}, {}, "source column names 0, which is none"),
-        ({"source": ["c"]}, {"node": ["a", "b"]}, {}, "source column names 'c', which is none"),
-        ({"source": ["a"]}, {"node": [1, 2]}, {}, "source column names 'a', which is none"),
+        ({"source": [0]}, {"node": ["a", "b"]}, {}, "source column names 0, which is not one"),
+        ({"source": ["c"]}, {"node": ["a", "b"]}, {}, "source column names 'c', which is not one"),
+        ({"source": ["a"]}, {"node": [1, 2]}, {}, "source column names 'a', which is not one"),
     ],
 )  # fmt: skip
 def test_tables_that_do_not_fit_together_are_refused(links, nodes, options, message):

@@ -56,7 +56,7 @@ _lock = Lock()
 _limiters = 0
 _own = local()  # how many of the limiters are this thread's
 _limit: Any = None
-_found: tuple[int, ThreadpoolController] | None = None
+_found: tuple[tuple[int, str], ThreadpoolController] | None = None
 
 
 class _Crew:
@@ -205,8 +205,9 @@ def check_jobs(n_jobs: Any) -> None:
 def _controller() -> ThreadpoolController:
     """Return what controls the pools of libraries; looking for these takes milliseconds."""
     global _found
-    if _found is None or _found[0] != len(sys.modules):
-        _found = len(sys.modules), ThreadpoolController()
+    loaded = len(sys.modules), next(reversed(sys.modules))  # a library comes with a module
+    if _found is None or _found[0] != loaded:
+        _found = loaded, ThreadpoolController()
     return _found[1]
 
 
