@@ -24,7 +24,7 @@ SOURCES = ("GL", "GFL", "G", "GF", "FL", "F")
 @pytest.fixture(scope="module")
 def weak():
     """Planted data below the limit of detection by links: every start ends elsewhere."""
-    return make_planted(cluster_size=60, p=0.12, q=0.09, omega=0.4, label_ratio=0.1, random_state=3)
+    return make_planted(cluster_size=30, p=0.2, q=0.15, omega=0.4, label_ratio=0.2, random_state=3)
 
 
 def arranged(nodes: NodeData) -> tuple:
