@@ -204,10 +204,10 @@ def test_a_term_of_the_users_own_sees_the_nodes_in_their_order(weak):
     np.testing.assert_array_equal(seen[0], weak.X)
 
 
-def test_a_callback_sees_memberships_in_the_order_of_the_rows(weak):
+def test_a_callback_sees_memberships_in_the_order_of_the_rows(easy):
     seen = []
     clf = NodeClassifier(random_state=0, verbose=lambda progress: seen.append(progress.W.copy()))
-    clf.fit(weak.X, weak.y, graph=weak.graph)
+    clf.fit(easy.X, easy.y, graph=easy.graph)
     assert float((seen[-1].argmax(axis=1) == clf.proba_.argmax(axis=1)).mean()) > 0.9
 
 
