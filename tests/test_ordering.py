@@ -64,7 +64,7 @@ def test_what_is_kept_of_a_fit_is_in_the_order_of_the_rows(weak, sources):
     order = np.random.default_rng(1).permutation(n)
     one, other = fit(weak, sources, np.arange(n)), fit(weak, sources, order)
     # Links of new nodes name fitted nodes by their rows.
-    links = sp.random_array((5, n), density=0.1, rng=0, format="csr")
+    links = sp.csr_array((np.random.default_rng(0).random((5, n)) < 0.1).astype(float))
     X = weak.X[:5] if "F" in sources else None
     ahead = one.predict_proba(X, graph=links)
     behind = other.predict_proba(X, graph=links[:, order])
@@ -87,7 +87,7 @@ def test_a_classifier_on_averages_keeps_its_scores(of, n):
     settings = {"terms": [terms.Softmax(hops=2, of=of), terms.Labels()]}
     one, other = fit(data, "GFL", np.arange(n), **settings), fit(data, "GFL", order, **settings)
     np.testing.assert_array_equal(one.proba_[order], other.proba_)
-    links = sp.random_array((4, n), density=0.2, rng=0, format="csr")
+    links = sp.csr_array((np.random.default_rng(0).random((4, n)) < 0.2).astype(float))
     ahead = one.predict_proba(data.X[:4], graph=links)
     np.testing.assert_allclose(
         ahead, other.predict_proba(data.X[:4], graph=links[:, order]), atol=1e-5

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -100,35 +102,41 @@ def test_overlapping_uses_keep_blas_on_one_thread_and_give_its_threads_back():
         assert blas_threads() == before
 
 
-def test_every_thread_that_fits_is_limited_whoever_limited_before(monkeypatch):
-    """In another thread while the main thread has been the one that set limits."""
-    monkeypatch.setattr(threads, "_found", None)  # tests before may have taken modules away
+# Limits are those of a process: what other tests have left behind must not count.
+LIMITS = """
+import threading
+import scipy.linalg, sklearn.cluster
+from threadpoolctl import threadpool_info, threadpool_limits
+from nodeproof import threads
 
-    def pools():
-        return {pool["num_threads"] for pool in threadpool_info()}
+def pools():
+    return {pool["num_threads"] for pool in threadpool_info()}
 
-    found = []
+found = []
 
-    def use():
-        with threads.using(1):
-            found.append(pools())
+def use():
+    with threads.using(1):
         found.append(pools())
 
-    with threadpool_limits(limits=2):
-        before = pools()
-        with threads.using(1):
-            assert pools() == {1}
-            other = threading.Thread(target=use)
-            other.start()
-            other.join()
-        assert found[0] == {1}
-        assert pools() == before
-        found.clear()
-        other = threading.Thread(target=use)
-        other.start()
-        other.join()
-        assert found[0] == {1}
-        assert pools() == before
+def in_another_thread():
+    other = threading.Thread(target=use)
+    other.start()
+    other.join()
+
+with threadpool_limits(limits=2):
+    before = pools()
+    with threads.using(1):
+        assert pools() == {1}, pools()
+        in_another_thread()
+    assert pools() == before, pools()
+    in_another_thread()  # where the main thread was the last to set limits
+    assert pools() == before, pools()
+assert found == [{1}, {1}], found
+"""
+
+
+def test_every_thread_that_fits_is_limited_whoever_limited_before():
+    subprocess.run([sys.executable, "-c", LIMITS], check=True)
 
 
 def test_an_error_in_a_range_reaches_the_caller(monkeypatch):
