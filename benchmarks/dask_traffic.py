@@ -17,7 +17,7 @@ from distributed import Client, LocalCluster
 
 from nodeproof import Problem
 from nodeproof.datasets import make_planted
-from nodeproof.engines.dask import DaskEngine
+from nodeproof.distributed.dask import DaskEngine
 from nodeproof.graph import Graph
 from nodeproof.solvers.starts import STARTS
 from nodeproof.terms import Covariance, Labels, NodeData
@@ -28,7 +28,7 @@ def received(dask_worker: Any) -> int:
 
 
 def rows_on_the_boundary(dask_worker: Any) -> int:
-    from nodeproof.engines.layout import Part
+    from nodeproof.distributed.layout import Part
 
     return sum(len(x.boundary) for x in dask_worker.data.values() if isinstance(x, Part))
 

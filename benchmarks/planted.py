@@ -25,14 +25,15 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import log_loss
 from sklearn.metrics.cluster import contingency_matrix
 
-from nodeproof import NodeClassifier, Problem, baselines, terms
+from nodeproof import NodeClassifier, Problem, terms
 from nodeproof.affinity import Affinity
 from nodeproof.datasets import Planted, make_planted
 from nodeproof.graph import Graph
 from nodeproof.metrics import expected_calibration_error, matched_accuracy
+from nodeproof.paper import baselines
 from nodeproof.problem import Models
 from nodeproof.solvers import Result, Status
-from nodeproof.solvers.marginals import marginals
+from nodeproof.solvers.beliefs import marginals
 
 #: name, arguments of make_planted, most points that the mean may lie below the genie
 SETTINGS: list[tuple[str, dict[str, Any], float]] = [

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from harness import is_documented, run
 from nodeproof import NodeClassifier
-from nodeproof.certificate.result import Certificate
+from nodeproof.certificate.labelling.result import Certificate
 from nodeproof.errors import InputError
 from nodeproof.solvers import CADO, CANO, BlockADMM, BlockCADO
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, Softmax

@@ -24,8 +24,8 @@ import scipy.sparse as sp
 from harness import is_documented, run
 from nodeproof import NodeClassifier
 from nodeproof.certificate import Certificate
-from nodeproof.io.graph_folder import write_graph_folder
 from nodeproof.solvers.checkpoint import Checkpoint
+from nodeproof.storage.graph_folder import write_graph_folder
 from nodeproof.terms import Covariance, Labels, Softmax
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))

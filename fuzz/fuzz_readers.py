@@ -25,8 +25,8 @@ import scipy.sparse as sp
 
 from harness import is_documented, run
 from nodeproof.datasets import read_graph
-from nodeproof.io import read_tables
-from nodeproof.io.new_nodes import read_new_nodes
+from nodeproof.tables.new_nodes import read_new_nodes
+from nodeproof.tables.reading import read_tables
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from planetoid_helpers import citations, write_planetoid

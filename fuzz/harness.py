@@ -27,10 +27,10 @@ with atheris.instrument_imports(include=["nodeproof"], exclude=_COMPILED):
     import nodeproof.certificate
     import nodeproof.datasets
     import nodeproof.errors
-    import nodeproof.io.graph_folder
-    import nodeproof.io.model
-    import nodeproof.io.new_nodes
+    import nodeproof.saving.model
     import nodeproof.solvers.checkpoint
+    import nodeproof.storage.graph_folder
+    import nodeproof.tables.new_nodes
 
 InputError = nodeproof.errors.InputError
 MissingExtraError = nodeproof.errors.MissingExtraError

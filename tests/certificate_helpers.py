@@ -9,12 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from nodeproof import Problem
-from nodeproof.certificate.certifying import certify_instance
-from nodeproof.certificate.checking import Audit, check_dual
-from nodeproof.certificate.dual import Dual, Factors
-from nodeproof.certificate.instance import Instance
-from nodeproof.certificate.result import Certificate
-from nodeproof.certificate.verifying import gap_of, status_of
+from nodeproof.certificate.labelling.audit import Audit, check_dual
+from nodeproof.certificate.labelling.certify import certify_instance
+from nodeproof.certificate.labelling.dual import Dual, Factors
+from nodeproof.certificate.labelling.instance import Instance
+from nodeproof.certificate.labelling.result import Certificate
+from nodeproof.certificate.labelling.verify import gap_of, status_of
 from nodeproof.graph import Graph
 from nodeproof.terms import Covariance, Gaussian, Labels, NodeData
 

@@ -137,8 +137,8 @@ def same_bits(one: Any, two: Any) -> bool:
 
 def links_held(dask_worker: Any) -> int:
     """Return how many links a worker holds: those of its part, if it has one."""
-    from nodeproof.engines.layout import Block, Part
-    from nodeproof.engines.parts import Done
+    from nodeproof.distributed.layout import Block, Part
+    from nodeproof.distributed.parts import Done
 
     found: dict[int, Any] = {}
     for thing in dask_worker.data.values():

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 
 from browser_helpers import browser, browser_page  # noqa: F401 (fixtures)
 from checkpoint_helpers import kill  # noqa: F401 (a fixture)
-from nodeproof import threads
 from nodeproof.datasets import Planted, make_planted
-from nodeproof.experiments import PANELS, Panel
+from nodeproof.paper.experiments import PANELS, Panel
+from nodeproof.runtime import threads
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from nodeproof.experiments import Panel, Results, select
-from nodeproof.experiments.panels import Point
+from nodeproof.paper.experiments import Panel, Results, select
+from nodeproof.paper.experiments.panels import Point
 
 #: (panel, x, method, sources, seed) -> accuracy, or None for what the world says
 Change = Callable[[str, float, str, str, int], float | None]

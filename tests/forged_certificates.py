@@ -8,9 +8,9 @@ import scipy.sparse as sp
 
 from certificate_helpers import changed, claims_are_true, planted_instance, restated, with_dual
 from nodeproof.certificate import Certificate
-from nodeproof.certificate.certifying import certify_instance
-from nodeproof.certificate.dual import Dual
-from nodeproof.certificate.instance import Instance
+from nodeproof.certificate.labelling.certify import certify_instance
+from nodeproof.certificate.labelling.dual import Dual
+from nodeproof.certificate.labelling.instance import Instance
 
 Forgeries = Iterator[tuple[str, Certificate]]
 

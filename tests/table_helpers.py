@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nodeproof.errors import InputError
-from nodeproof.io import Tables, read_tables
+from nodeproof.tables.reading import Tables, read_tables
 
 Write = Callable[[str, str | bytes], Path]
 

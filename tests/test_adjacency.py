@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeproof import kernels
-from nodeproof.adjacency import _inspect, check_adjacency, from_edges, unless_all_one
 from nodeproof.errors import InputError
+from nodeproof.inputs.adjacency import _inspect, check_adjacency, from_edges, unless_all_one
 
 N = 6  # node 5 has no links
 SOURCE = np.array([0, 0, 1, 3, 2])

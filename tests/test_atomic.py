@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from nodeproof.errors import InputError
-from nodeproof.io import atomic_folder, atomic_path
+from nodeproof.storage.atomic import atomic_folder, atomic_path
 
 pytestmark = pytest.mark.numeric
 

@@ -7,11 +7,11 @@ import pytest
 import scipy.sparse as sp
 
 import nodeproof
-from nodeproof import baselines
-from nodeproof.baselines import labelled
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.metrics import matched_accuracy
+from nodeproof.paper import baselines
+from nodeproof.paper.baselines import labelled
 from nodeproof.terms import Covariance, NodeData
 
 pytestmark = pytest.mark.numeric
@@ -139,7 +139,7 @@ def test_a_label_left_out_is_as_a_fit_without_it(hard):
 
 
 def test_baselines_are_found_on_first_use():
-    assert nodeproof.baselines is baselines
+    assert nodeproof.paper.baselines is baselines
     assert set(baselines.__all__) <= set(dir(baselines))
 
 

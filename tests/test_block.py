@@ -9,14 +9,15 @@ import sys
 import numpy as np
 import pytest
 
-from nodeproof import Problem, datasets, threads
+from nodeproof import Problem, datasets
 from nodeproof.affinity import Affinity
 from nodeproof.graph import Graph
 from nodeproof.metrics import matched_accuracy
 from nodeproof.problem import PAPER_WEIGHTS, Models
+from nodeproof.runtime import threads
 from nodeproof.solvers import BlockCADO, Status
 from nodeproof.solvers.align import align_with_labels
-from nodeproof.solvers.marginals import marginals
+from nodeproof.solvers.beliefs import marginals
 from nodeproof.solvers.starts import STARTS, choose_starts
 from nodeproof.terms import Covariance, Labels, NodeData
 

@@ -5,12 +5,12 @@ import pytest
 from scipy.optimize import minimize
 
 from convex_helpers import best_labelling, labelled, small_problem
+from nodeproof.convex.cano import _State
+from nodeproof.convex.cano_models import ModelsStep, nearest_models
+from nodeproof.convex.program import Program
 from nodeproof.errors import InputError
-from nodeproof.program import Program
 from nodeproof.solvers import CANO, BlockADMM, Status
-from nodeproof.solvers.cano import _State
-from nodeproof.solvers.models_step import ModelsStep, nearest_models
-from nodeproof.son import sum_of_norms
+from nodeproof.sum_of_norms import sum_of_norms
 
 pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 

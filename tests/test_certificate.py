@@ -15,14 +15,16 @@ from certificate_helpers import (
     planted_instance,
     refused,
 )
-from nodeproof import NodeClassifier, Problem, certify, threads
-from nodeproof.certificate import judging, searching
-from nodeproof.certificate.certifying import certify_instance
-from nodeproof.certificate.families import FAMILIES
-from nodeproof.certificate.judging import judge
+from nodeproof import NodeClassifier, Problem, certify
+from nodeproof.certificate.labelling import bound as judging
+from nodeproof.certificate.labelling import search as searching
+from nodeproof.certificate.labelling.bound import judge
+from nodeproof.certificate.labelling.certify import certify_instance
+from nodeproof.certificate.labelling.families import FAMILIES
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
+from nodeproof.runtime import threads
 from nodeproof.terms import Labels, NodeData
 
 pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
@@ -288,7 +290,7 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {tests!r})
 from certificate_helpers import planted_instance
-from nodeproof.certificate.certifying import certify_instance
+from nodeproof.certificate.labelling.certify import certify_instance
 instance, z = planted_instance([20, 20, 20], p=0.45, q=0.25, t=0.35, seed=3)
 proof = certify_instance(instance, z, max_iter=30)
 print(proof.lower_bound.hex(), proof.objective.hex(), proof.labels.tolist(),

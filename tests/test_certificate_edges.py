@@ -14,11 +14,13 @@ from certificate_helpers import (
     refused,
 )
 from nodeproof import Problem, certify
-from nodeproof.certificate import checking, judging, nodes
-from nodeproof.certificate.certifying import certify_instance
-from nodeproof.certificate.families import FAMILIES
-from nodeproof.certificate.instance import Instance
-from nodeproof.certificate.judging import judge
+from nodeproof.certificate.labelling import audit as checking
+from nodeproof.certificate.labelling import bound as judging
+from nodeproof.certificate.labelling import nodes
+from nodeproof.certificate.labelling.bound import judge
+from nodeproof.certificate.labelling.certify import certify_instance
+from nodeproof.certificate.labelling.families import FAMILIES
+from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.datasets import make_planted
 from nodeproof.graph import Graph
 from nodeproof.terms import Covariance, Gaussian, Labels, NodeData

@@ -8,11 +8,17 @@ import pytest
 import scipy.sparse as sp
 
 from certificate_helpers import KINDS, draw_instance, exact_value, planted_instance
-from nodeproof.certificate.dual import Matrix
-from nodeproof.certificate.families import FAMILIES, _potentials, closed
-from nodeproof.certificate.instance import Instance
-from nodeproof.certificate.judging import judge
-from nodeproof.certificate.rounding import UNIT, dot_exact, relative_error, total_down, total_up
+from nodeproof.certificate.labelling.bound import judge
+from nodeproof.certificate.labelling.dual import Matrix
+from nodeproof.certificate.labelling.families import FAMILIES, _potentials, closed
+from nodeproof.certificate.labelling.instance import (
+    UNIT,
+    Instance,
+    dot_exact,
+    relative_error,
+    total_down,
+    total_up,
+)
 
 pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 

@@ -48,7 +48,7 @@ def test_saved_and_loaded_it_is_the_same(proof, tmp_path):
 
 
 def test_what_is_not_applicable_can_be_saved(tmp_path):
-    from nodeproof.certificate.certifying import _nothing
+    from nodeproof.certificate.labelling.certify import _nothing
 
     nothing = _nothing(np.zeros(3, dtype=np.int64), "son")
     nothing.save(tmp_path / "nothing.npz")

@@ -20,10 +20,13 @@ from certificate_helpers import (
 )
 from forged_certificates import forgeries, genuine, relabelled, worse_labellings
 from nodeproof import NodeClassifier
-from nodeproof.certificate import Certificate, checking, judging, nodes
-from nodeproof.certificate.certifying import certify_instance
-from nodeproof.certificate.dual import Dual
-from nodeproof.certificate.instance import Instance
+from nodeproof.certificate import Certificate
+from nodeproof.certificate.labelling import audit as checking
+from nodeproof.certificate.labelling import bound as judging
+from nodeproof.certificate.labelling import nodes
+from nodeproof.certificate.labelling.certify import certify_instance
+from nodeproof.certificate.labelling.dual import Dual
+from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.errors import InputError
 
 pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
@@ -297,7 +300,7 @@ def test_the_same_seed_gives_the_same_check(large):
 
 def test_a_step_with_nothing_left_is_refused():
     proof = make_proof("small")
-    from nodeproof.certificate.reducing import Step
+    from nodeproof.certificate.labelling.nodes import Step
 
     K = proof.instance.n_classes
     empty = Dual(np.empty(0), np.empty((K, 0)), np.zeros(K))

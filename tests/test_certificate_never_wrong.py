@@ -20,14 +20,13 @@ from certificate_helpers import (
     exact_value,
 )
 from nodeproof import certify
-from nodeproof.certificate.ascent import Ascent
-from nodeproof.certificate.blocks import Blocks
-from nodeproof.certificate.certifying import certify_instance
-from nodeproof.certificate.dual import Dual
-from nodeproof.certificate.families import FAMILIES
-from nodeproof.certificate.instance import Instance
-from nodeproof.certificate.judging import judge
-from nodeproof.certificate.nodes import certify_nodes
+from nodeproof.certificate.labelling.bound import judge
+from nodeproof.certificate.labelling.certify import certify_instance
+from nodeproof.certificate.labelling.dual import Dual
+from nodeproof.certificate.labelling.families import FAMILIES
+from nodeproof.certificate.labelling.first_order import Ascent, Blocks
+from nodeproof.certificate.labelling.instance import Instance
+from nodeproof.certificate.labelling.nodes import certify_nodes
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

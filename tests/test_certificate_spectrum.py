@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from certificate_helpers import KINDS, draw_dual, draw_instance
-from nodeproof.certificate.dual import Matrix
-from nodeproof.certificate.rounding import relative_error
-from nodeproof.certificate.spectrum import (
+from nodeproof.certificate.labelling.dual import Matrix
+from nodeproof.certificate.labelling.instance import relative_error
+from nodeproof.certificate.labelling.spectrum import (
     _combine,
     lanczos,
     lanczos_slack,

@@ -17,9 +17,10 @@ from certificate_helpers import (
     planted_instance,
     refused,
 )
-from nodeproof.certificate import Certificate, ties
-from nodeproof.certificate.certifying import certify_instance
-from nodeproof.certificate.reducing import reduce
+from nodeproof.certificate import Certificate
+from nodeproof.certificate.labelling import ties
+from nodeproof.certificate.labelling.certify import certify_instance
+from nodeproof.certificate.labelling.nodes import reduce
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -19,9 +19,9 @@ from certificate_helpers import (
     with_instance,
 )
 from nodeproof import NodeClassifier
-from nodeproof.certificate.certifying import certify_instance
-from nodeproof.certificate.checking import _least
-from nodeproof.certificate.instance import Instance
+from nodeproof.certificate.labelling.audit import _least
+from nodeproof.certificate.labelling.certify import certify_instance
+from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.datasets import make_planted
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from nodeproof import Problem, threads
-from nodeproof.characteristic import biased_centroids, group_equal
+from nodeproof import Problem
+from nodeproof.convex.characteristic import biased_centroids, group_equal
+from nodeproof.runtime import threads
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax
 from nodeproof.terms.base import Term
 

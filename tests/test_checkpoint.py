@@ -17,12 +17,12 @@ from checkpoint_helpers import EverySweep, found, make_fit
 from cluster_helpers import FakeClient, wait_for_fakes
 from nodeproof import NodeClassifier
 from nodeproof.affinity import Affinity
-from nodeproof.engines.dask import DaskEngine
+from nodeproof.distributed.dask import DaskEngine
 from nodeproof.errors import InputError
-from nodeproof.io import locking
 from nodeproof.problem import Models
 from nodeproof.solvers import Result, Status, checkpoint
 from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session
+from nodeproof.storage import locking
 
 # Where each fit is killed: in the first start before any round, unless something else is said.
 KILLS = {

@@ -17,9 +17,9 @@ import scipy.sparse as sp
 from checkpoint_helpers import EverySweep, make_fit
 from cluster_helpers import same_bits
 from nodeproof import Problem
-from nodeproof.digests import fingerprint
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
+from nodeproof.runtime.digests import fingerprint
 from nodeproof.solvers import BlockCADO, checkpoint
 from nodeproof.terms import Covariance, Gaussian, Labels, NodeData, Softmax
 
@@ -171,7 +171,7 @@ def test_what_a_term_of_others_holds_tells_problems_apart():
 
 
 def test_hashing_that_takes_long_is_told(monkeypatch, caplog):
-    monkeypatch.setattr("nodeproof.digests._LONG", -1.0)
+    monkeypatch.setattr("nodeproof.runtime.digests._LONG", -1.0)
     _, given = make_fit("links")
     with caplog.at_level("INFO", logger="nodeproof"):
         fingerprint(Problem(Graph(given["graph"]), [], 3))

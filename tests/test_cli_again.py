@@ -14,10 +14,10 @@ import scipy.sparse as sp
 from cli_helpers import run, write
 from nodeproof import NodeClassifier
 from nodeproof.certificate import Certificate
-from nodeproof.certificate.verifying import why_not_about
+from nodeproof.certificate.labelling.verify import why_not_about
 from nodeproof.cli import main
 from nodeproof.datasets import make_planted
-from nodeproof.io import atomic_folder
+from nodeproof.storage.atomic import atomic_folder
 
 ALWAYS = ["model.npz", "predictions.csv", "summary.json"]
 SOMETIMES = [

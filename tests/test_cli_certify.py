@@ -264,7 +264,7 @@ def test_nothing_half_written_stays_where_writing_fails(capsys, fitted, monkeypa
     def fail(*_: object, **__: object) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("nodeproof.certificate.result.write_npz", fail)
+    monkeypatch.setattr("nodeproof.certificate.labelling.result.write_npz", fail)
     assert "No space left" in refused(capsys, fitted, fitted)
 
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli_helpers import run, write
-from nodeproof.io.graph_folder import GraphFolder
+from nodeproof.storage.graph_folder import GraphFolder
 
 pytest.importorskip("duckdb")
 

@@ -222,7 +222,7 @@ def test_nodes_keep_their_names_whatever_their_order(capsys, planted, tmp_path):
 
 
 def test_sparse_features_and_labels_of_a_folder_reach_the_tables(tmp_path):
-    from nodeproof.datasets.tables import read_with_tables
+    from nodeproof.datasets.reading import read_with_tables
 
     tables = read_with_tables(write_planetoid(tmp_path, citations()))
     assert sp.issparse(tables.X)

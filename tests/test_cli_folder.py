@@ -13,7 +13,7 @@ import pytest
 
 from cli_helpers import run
 from nodeproof.datasets import make_planted
-from nodeproof.io.converting import convert
+from nodeproof.tables.convert import convert
 
 
 @pytest.fixture(scope="module")

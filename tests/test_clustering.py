@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from nodeproof import Problem, datasets
-from nodeproof.clustering import Clustering, cluster_graph
+from nodeproof.convex.clustering import Clustering, cluster_graph
+from nodeproof.convex.program import Program
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.program import Program
 from nodeproof.sets import Similarities
 from nodeproof.solvers import Status
 

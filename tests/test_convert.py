@@ -21,15 +21,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nodeproof.adjacency import from_edges
 from nodeproof.errors import InputError, MissingExtraError
-from nodeproof.io import converting, read_tables
-from nodeproof.io.bucketing import choose_shift
-from nodeproof.io.converting import convert, work_folder
-from nodeproof.io.duck import connect, in_background
-from nodeproof.io.file_tables import find_files
-from nodeproof.io.graph_folder import GraphFolder, write_graph_folder
-from nodeproof.memory import available_memory, parse_size
+from nodeproof.inputs.adjacency import from_edges
+from nodeproof.runtime.memory import available_memory, parse_size
+from nodeproof.storage.graph_folder import GraphFolder, write_graph_folder
+from nodeproof.tables import convert as converting
+from nodeproof.tables.convert import convert, work_folder
+from nodeproof.tables.convert_rows import choose_shift
+from nodeproof.tables.duck import connect, in_background
+from nodeproof.tables.duck_files import find_files
+from nodeproof.tables.reading import read_tables
 
 pytest.importorskip("duckdb")
 
@@ -197,7 +198,7 @@ def test_bytes_do_not_depend_on_memory_threads_or_buckets(tmp_path, links, monke
 def test_integers_in_a_range_too_wide_for_an_array(tmp_path, monkeypatch, rows):
     path = write_links(tmp_path / "links.parquet", rows)
     convert(path, tmp_path / "a", **QUICK)
-    monkeypatch.setattr("nodeproof.io.placing._BYTES_A_NUMBER", 10**9)
+    monkeypatch.setattr("nodeproof.tables.convert_ids._BYTES_A_NUMBER", 10**9)
     convert(path, tmp_path / "b", **QUICK)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
     assert_same(GraphFolder.open(tmp_path / "b"), *expected(rows))

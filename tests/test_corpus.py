@@ -13,15 +13,15 @@ import pytest
 import scipy.sparse as sp
 
 from nodeproof import NodeClassifier
-from nodeproof.certificate.instance import Instance
-from nodeproof.choices import most_certain
+from nodeproof.auto.settings import most_certain
+from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.datasets import read_graph
 from nodeproof.errors import InputError
-from nodeproof.io import read_tables
-from nodeproof.io.graph_folder import write_graph_folder
 from nodeproof.solvers import BlockCADO
 from nodeproof.solvers.checkpoint import Checkpoint
-from nodeproof.splitting import positive_part
+from nodeproof.solvers.splitting import positive_part
+from nodeproof.storage.graph_folder import write_graph_folder
+from nodeproof.tables.reading import read_tables
 from nodeproof.terms import Covariance, Gaussian, Labels, Softmax
 
 CORPUS = Path(__file__).parent / "corpus"

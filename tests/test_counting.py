@@ -10,12 +10,13 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import adjusted_rand_score
 
-from nodeproof import NodeClassifier, counting
-from nodeproof.counting import count_classes, description_length
+from nodeproof import NodeClassifier
+from nodeproof.auto import counting
+from nodeproof.auto.counting import count_classes, description_length
+from nodeproof.auto.merging import Family, Merges, merge_rows
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.merging import Family, Merges, merge_rows
 from nodeproof.solvers import BlockCADO, Status
 from nodeproof.terms import Covariance, Gaussian, Multinomial, NodeData
 
@@ -267,6 +268,6 @@ def test_a_sample_of_many_nodes_judges_mergers_about_as_well(monkeypatch):
     family = family_of(planted(3, cluster_size=200))
     W = np.eye(6, dtype=np.float32)[np.random.default_rng(0).integers(0, 6, 600)]
     whole = Merges(family, W).total
-    monkeypatch.setattr("nodeproof.merging._SAMPLE", 300)
+    monkeypatch.setattr("nodeproof.auto.merging._SAMPLE", 300)
     sampled = Merges(family_of(planted(3, cluster_size=200)), W).total
     assert sampled == pytest.approx(whole, rel=0.02)

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from nodeproof import Problem, datasets, terms
+from nodeproof.convex import sdp
+from nodeproof.convex.program import Program
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.graph import Graph
-from nodeproof.program import Program
-from nodeproof.solvers import BlockADMM, ExactSDP, Status, sdp
+from nodeproof.solvers import BlockADMM, ExactSDP, Status
 
 pytestmark = pytest.mark.numeric
 

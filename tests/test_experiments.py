@@ -14,7 +14,7 @@ import pytest
 import nodeproof
 from nodeproof import __version__, datasets
 from nodeproof.errors import InputError
-from nodeproof.experiments import (
+from nodeproof.paper.experiments import (
     PANELS,
     Axis,
     Cell,
@@ -26,10 +26,9 @@ from nodeproof.experiments import (
     run_cell,
     select,
 )
-from nodeproof.experiments.cells import code_digest
-from nodeproof.experiments.journal import Journal
-from nodeproof.experiments.methods import METHODS
-from nodeproof.experiments.runner import JOURNAL
+from nodeproof.paper.experiments.cells import code_digest
+from nodeproof.paper.experiments.methods import METHODS
+from nodeproof.paper.experiments.runner import JOURNAL, Journal
 
 SMALL = {"cluster_size": 30, "p": 0.4, "q": 0.05}
 

@@ -6,10 +6,10 @@ import pytest
 
 from experiment_helpers import Change, make_results, make_trace
 from nodeproof.errors import InputError
-from nodeproof.experiments import PANELS, SOURCES
-from nodeproof.experiments.claims import CLAIMS, Finding, Look, Verdict, check, claim
-from nodeproof.experiments.claims.theorem import THEOREM
-from nodeproof.experiments.panels import Point
+from nodeproof.paper.experiments import PANELS, SOURCES
+from nodeproof.paper.experiments.claims import CLAIMS, Finding, Look, Verdict, check, claim
+from nodeproof.paper.experiments.claims.theorem import THEOREM
+from nodeproof.paper.experiments.panels import Point
 
 FIG1 = ("p", "omega", "labels")
 

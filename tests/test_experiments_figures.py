@@ -11,8 +11,8 @@ import pytest
 mpl = pytest.importorskip("matplotlib")
 
 from nodeproof.errors import MissingExtraError  # noqa: E402
-from nodeproof.experiments import Axis, Curve, Panel, Results, register, select  # noqa: E402
-from nodeproof.experiments.figures import compose, draw, settings  # noqa: E402
+from nodeproof.paper.experiments import Axis, Curve, Panel, Results, register, select  # noqa: E402
+from nodeproof.paper.experiments.figures import compose, draw, settings  # noqa: E402
 
 X = Axis("noise, $\\omega$  (of the features)", (0.0, 0.1, 1.0), (0.0, 1.0), scale="sqrt")
 GENIE = tuple(Curve("genie", sources) for sources in ("G", "F", "GF"))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from experiment_helpers import make_results
-from nodeproof.experiments import PANELS, Axis, Curve, Panel
-from nodeproof.experiments.claims import Verdict, check
-from nodeproof.experiments.summary import write_summary
-from nodeproof.experiments.summary.document import (
+from nodeproof.paper.experiments import PANELS, Axis, Curve, Panel
+from nodeproof.paper.experiments.claims import Verdict, check
+from nodeproof.paper.experiments.summary import write_summary
+from nodeproof.paper.experiments.summary.document import (
     Badge,
     Figure,
     Heading,
@@ -22,7 +22,7 @@ from nodeproof.experiments.summary.document import (
     to_html,
     to_markdown,
 )
-from nodeproof.experiments.summary.latex import tables, tex
+from nodeproof.paper.experiments.summary.latex import tables, tex
 
 NASTY = "<script>alert('50 % & more')</script> | a_b $x$"
 

@@ -9,16 +9,25 @@ import numpy as np
 import pytest
 
 from experiment_helpers import good_answers, make_answers, make_results
-from nodeproof import theory
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
-from nodeproof.experiments import PANELS, Axis, Cell, Curve, Panel, register, reproduce, run_cell
-from nodeproof.experiments.claims import CLAIMS, Verdict, check
-from nodeproof.experiments.claims.theorem import THEOREM
-from nodeproof.experiments.panels import Point
-from nodeproof.experiments.promises import _scores
-from nodeproof.experiments.registry import ANSWERS
-from nodeproof.experiments.summary import write_summary
+from nodeproof.paper import theory
+from nodeproof.paper.experiments import (
+    PANELS,
+    Axis,
+    Cell,
+    Curve,
+    Panel,
+    register,
+    reproduce,
+    run_cell,
+)
+from nodeproof.paper.experiments.claims import CLAIMS, Verdict, check
+from nodeproof.paper.experiments.claims.theorem import THEOREM
+from nodeproof.paper.experiments.panels import Point
+from nodeproof.paper.experiments.promises import _scores
+from nodeproof.paper.experiments.registry import ANSWERS
+from nodeproof.paper.experiments.summary import write_summary
 
 # Six classes of twelve, so clear that everybody says yes; and links that tell nothing.
 NOISE = {"n_features": 6, "n_noise": 0, "label_ratio": 1.0}
@@ -212,8 +221,8 @@ def test_the_printed_theorem_falls_by_the_counterexample(monkeypatch: pytest.Mon
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> Panel:
     own: dict[str, Panel] = {}
-    monkeypatch.setattr("nodeproof.experiments.panels.PANELS", own)
-    monkeypatch.setattr("nodeproof.experiments.reproduction.PANELS", own)
+    monkeypatch.setattr("nodeproof.paper.experiments.panels.PANELS", own)
+    monkeypatch.setattr("nodeproof.paper.experiments.reproduction.PANELS", own)
     return register(Panel(
         "variability", "theorem", "Tiny",
         Axis(r"gradient variability, $\rho$", (0.5, 2, 8), (0.5, 8)),
@@ -255,7 +264,7 @@ def _title() -> str:
 
 def test_maps_show_every_question_and_the_root() -> None:
     pytest.importorskip("matplotlib")
-    from nodeproof.experiments.figures import compose, settings
+    from nodeproof.paper.experiments.figures import compose, settings
 
     with settings():
         figure = compose(make_results(["regimes", "variability"]), "theorem")

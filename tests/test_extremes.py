@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from cli_helpers import run
 from nodeproof import NodeClassifier
-from nodeproof.choices import most_certain
+from nodeproof.auto.settings import most_certain
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.solvers import BlockCADO

@@ -19,8 +19,8 @@ import pytest
 
 from nodeproof.datasets import Dataset, available, fetching, load, loading
 from nodeproof.datasets.archives import write_archive
-from nodeproof.datasets.formats import FORMATS
-from nodeproof.datasets.registry import REGISTRY, Source, find_source
+from nodeproof.datasets.fetching import REGISTRY, Source, find_source
+from nodeproof.datasets.reading import FORMATS
 from nodeproof.errors import InputError
 from planetoid_helpers import citations, write_planetoid
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 from cli_helpers import run, write
-from nodeproof.kernels.compiled import is_compiled
+from nodeproof.kernels.links import is_compiled
 
 
 def test_a_folder_without_compiled_loops_is_told_apart(tmp_path, monkeypatch):

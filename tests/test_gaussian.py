@@ -5,8 +5,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import multivariate_normal, norm
 
-from nodeproof import Problem, threads
+from nodeproof import Problem
 from nodeproof.errors import InputError
+from nodeproof.runtime import threads
 from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Covariance, Gaussian, Labels, NodeData, gaussian
 

@@ -11,11 +11,11 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, xlogy
 from scipy.stats import bernoulli, poisson
 
-from nodeproof import threads
 from nodeproof.affinity import Affinity
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
+from nodeproof.runtime import threads
 
 pytestmark = pytest.mark.numeric
 

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeproof.errors import InputError
-from nodeproof.io.graph_folder import GraphFolder, is_graph_folder, write_graph_folder
-from nodeproof.io.growing import HEADER, GrowingColumn, GrowingFile
+from nodeproof.storage.graph_folder import GraphFolder, is_graph_folder, write_graph_folder
+from nodeproof.storage.growing import HEADER, GrowingColumn, GrowingFile
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_positions_are_those_in_the_list(tmp_path_factory, ids, others):
 
 
 def test_ids_of_many_row_groups(tmp_path, monkeypatch, random_graph):
-    monkeypatch.setattr("nodeproof.io.growing._GROUP", 7)
+    monkeypatch.setattr("nodeproof.storage.growing._GROUP", 7)
     ids = [f"x{v}" for v in range(30)]
     write_graph_folder(tmp_path / "graph", random_graph(30), ids=ids)
     assert pq.ParquetFile(tmp_path / "graph" / "ids.parquet").num_row_groups == 5
@@ -158,7 +158,7 @@ def test_ids_of_many_row_groups(tmp_path, monkeypatch, random_graph):
 
 
 def test_the_file_of_ids_does_not_depend_on_how_they_came(tmp_path, monkeypatch):
-    monkeypatch.setattr("nodeproof.io.growing._GROUP", 7)
+    monkeypatch.setattr("nodeproof.storage.growing._GROUP", 7)
     written = []
     for sizes in ([30], [1] * 30, [7, 7, 7, 9], [10, 20]):
         column = GrowingColumn(tmp_path / "ids.parquet", pa.int64())

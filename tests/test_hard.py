@@ -8,8 +8,8 @@ import pytest
 from nodeproof import NodeClassifier, Problem, solvers, terms
 from nodeproof.datasets import make_planted
 from nodeproof.graph import Graph, RowSums
-from nodeproof.solvers.hard import OneHot
-from nodeproof.solvers.rows import LocalEngine, LocalRows
+from nodeproof.solvers.assignments import OneHot
+from nodeproof.solvers.memberships import LocalEngine, LocalRows
 
 K = 4
 

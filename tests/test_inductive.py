@@ -18,8 +18,8 @@ from nodeproof.affinity import Affinity
 from nodeproof.datasets import load, make_planted
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.inductive import FittedGraph, FittedSoftmax
-from nodeproof.new_links import check_links
+from nodeproof.inputs.new_links import check_links
+from nodeproof.prediction import FittedGraph, FittedSoftmax
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import BlockCADO
 from nodeproof.solvers.sweep import Sweeper

@@ -14,9 +14,9 @@ from sklearn.exceptions import NotFittedError
 
 from interop_helpers import KINDS, assert_same, fit, kinds, names, planted, reference
 from nodeproof import NodeClassifier
-from nodeproof.adjacency import check_adjacency
 from nodeproof.cli import main
 from nodeproof.errors import InputError
+from nodeproof.inputs.adjacency import check_adjacency
 from nodeproof.interop import to_igraph, to_networkx
 
 igraph = pytest.importorskip("igraph", reason="igraph is not installed")

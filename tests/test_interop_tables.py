@@ -14,8 +14,8 @@ from sklearn.exceptions import NotFittedError
 
 from interop_helpers import KINDS, assert_same, fit, kinds, names, planted, reference
 from nodeproof import NodeClassifier
-from nodeproof.adjacency import check_adjacency
 from nodeproof.errors import InputError, MissingExtraError
+from nodeproof.inputs.adjacency import check_adjacency
 from nodeproof.interop import from_tables, to_table
 from nodeproof.terms import Covariance, Labels
 

@@ -15,7 +15,7 @@ from sklearn.exceptions import DataConversionWarning
 from nodeproof import NodeClassifier
 from nodeproof.errors import InputError
 from nodeproof.inputs import check_validation, encode_labels, encode_names, warn_of_typos
-from nodeproof.pyg_data import read_labels
+from nodeproof.inputs.pyg_data import read_labels
 
 GRAPH = np.array([[0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0]])
 

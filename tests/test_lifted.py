@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from nodeproof import Problem, datasets, terms
-from nodeproof.certificate.instance import Instance
-from nodeproof.certificate.judging import judge
+from nodeproof.certificate.labelling.bound import judge
+from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.solvers import BlockADMM, BlockCADO, Status

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nodeproof import NodeClassifier
-from nodeproof.logs import logger, shown
+from nodeproof.runtime.logs import logger, shown
 
 
 def let_nobody_listen(monkeypatch: pytest.MonkeyPatch) -> None:

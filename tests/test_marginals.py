@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from nodeproof import Problem, kernels, threads
+from nodeproof import Problem, kernels
 from nodeproof.affinity import Affinity
 from nodeproof.graph import Graph
 from nodeproof.problem import Models
+from nodeproof.runtime import threads
 from nodeproof.solvers import Result, Status
-from nodeproof.solvers.marginals import affordable, marginals
+from nodeproof.solvers.beliefs import affordable, marginals
 from nodeproof.terms import NodeData, Term
 from nodeproof.terms.base import Array
 

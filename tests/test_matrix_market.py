@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeproof.datasets import read_graph
-from nodeproof.datasets.matrix_market import read_matrix_market
+from nodeproof.datasets.networks import read_matrix_market
 from nodeproof.errors import InputError
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"

@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from nodeproof import NodeClassifier, Problem, memory
-from nodeproof.adjacency import check_adjacency
-from nodeproof.baselines import spectral_clustering
+from nodeproof import NodeClassifier, Problem
 from nodeproof.cli import main
-from nodeproof.clustering import cluster_graph
+from nodeproof.convex.clustering import cluster_graph
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.memory import check_free
+from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.paper.baselines import spectral_clustering
+from nodeproof.runtime import memory
+from nodeproof.runtime.memory import check_free
 from nodeproof.smoothing import dense_rows
 from nodeproof.solvers import CADO
 from nodeproof.terms import Covariance, Gaussian, Labels, NodeData
@@ -210,7 +211,7 @@ def test_the_tightest_limit_counts(monkeypatch):
 def test_a_limit_of_address_space_counts():
     code = """
 import resource
-from nodeproof.memory import available_memory
+from nodeproof.runtime.memory import available_memory
 free = available_memory()
 import psutil
 limit = psutil.Process().memory_info().vms + 2**28

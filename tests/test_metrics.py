@@ -5,12 +5,7 @@ import pandas as pd
 import pytest
 
 from nodeproof.errors import InputError
-from nodeproof.metrics import (
-    brier,
-    expected_calibration_error,
-    matched_accuracy,
-    reliability_curve,
-)
+from nodeproof.metrics import brier, expected_calibration_error, matched_accuracy, reliability_curve
 
 SCORES = [brier, expected_calibration_error, lambda *given: reliability_curve(*given).error]
 PROBA = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])

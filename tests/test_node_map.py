@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from nodeproof.errors import InputError
-from nodeproof.node_map import map_nodes
+from nodeproof.report.layout import map_nodes
 
 
 def _random(n, K, sharpness=6.0, seed=0):

@@ -11,8 +11,8 @@ from interop_helpers import assert_same, fit, kinds, names, planted, reference
 from nodeproof import NodeClassifier
 from nodeproof.errors import InputError
 from nodeproof.interop import to_networkx, to_table
-from nodeproof.io.graph_folder import write_graph_folder
 from nodeproof.model_selection import cross_validate
+from nodeproof.storage.graph_folder import write_graph_folder
 
 N = 120
 

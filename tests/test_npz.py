@@ -14,10 +14,9 @@ from hostile.packing import bomb, npy, npz, zipped
 from nodeproof import NodeClassifier
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
-from nodeproof.io.json_text import parse_object
-from nodeproof.io.layout import Expected, check_layout
-from nodeproof.io.npz import Header, open_npz
 from nodeproof.solvers import BlockCADO
+from nodeproof.storage.npz import Header, open_npz
+from nodeproof.storage.schema import Expected, check_layout, parse_object
 
 
 def write(path: Path, content: bytes) -> Path:
@@ -71,7 +70,7 @@ def test_a_bomb_takes_no_memory(tmp_path, monkeypatch):
     members = {"lie.npy": bomb((2**40,), 2**24), "truth.npy": bomb((2**21,), 2**24)}
     path = write(tmp_path / "a.npz", zipped(members, zipfile.ZIP_DEFLATED))
     assert path.stat().st_size < 2**16
-    monkeypatch.setattr("nodeproof.io.npz.available_memory", lambda: 2**23)
+    monkeypatch.setattr("nodeproof.storage.npz.available_memory", lambda: 2**23)
     tracemalloc.start()
     try:
         for name, word in (("lie", "where its shape"), ("truth", "16 MiB of memory")):
@@ -84,12 +83,12 @@ def test_a_bomb_takes_no_memory(tmp_path, monkeypatch):
 
 def test_what_memory_cannot_hold_is_refused_by_the_sum(tmp_path, monkeypatch):
     path = write(tmp_path / "a.npz", npz(a=np.ones(1000), b=np.ones(1000)))
-    monkeypatch.setattr("nodeproof.io.npz.available_memory", lambda: 15_999)
+    monkeypatch.setattr("nodeproof.storage.npz.available_memory", lambda: 15_999)
     with open_npz(path) as archive:
         archive["a"]
     with pytest.raises(InputError, match="of memory"), open_npz(path) as archive:
         archive.headers()
-    monkeypatch.setattr("nodeproof.io.npz.available_memory", lambda: 16_000)
+    monkeypatch.setattr("nodeproof.storage.npz.available_memory", lambda: 16_000)
     with open_npz(path) as archive:
         assert len(archive.headers()) == 2
 
@@ -195,7 +194,7 @@ def test_a_newer_version_is_told_before_anything_else_is_looked_at(model, tmp_pa
 
 
 def test_a_history_too_long_to_be_read_is_not_written(model, tmp_path, monkeypatch):
-    monkeypatch.setattr("nodeproof.io.model.LARGEST", 100)
+    monkeypatch.setattr("nodeproof.saving.model.LARGEST", 100)
     with pytest.raises(InputError, match="too long for a model file"):
         model.save(tmp_path / "m.npz")
     assert list(tmp_path.iterdir()) == []

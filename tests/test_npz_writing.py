@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 
-from nodeproof.io.npz_writing import write_npz
+from nodeproof.storage.npz import write_npz
 
 ARRAYS = {
     "meta": np.frombuffer(b"{}", dtype=np.uint8),

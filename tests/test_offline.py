@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeproof.datasets.registry import REGISTRY
+from nodeproof.datasets.fetching import REGISTRY
 
 # Python runs a module of this name first, in every process. It refuses what has to do with sockets
 # and takes note of it: a caught exception would not be seen.

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from nodeproof import NodeClassifier, Problem, ordering, terms
+from nodeproof import NodeClassifier, Problem, terms
+from nodeproof import arrangement as ordering
+from nodeproof.arrangement import Arrangement, canonical_order
 from nodeproof.datasets import make_planted
 from nodeproof.graph import Graph
-from nodeproof.ordering import Arrangement, canonical_order
 from nodeproof.problem import Models
 from nodeproof.solvers import BlockCADO, Result, Status
-from nodeproof.solvers.marginals import reported_rows
-from nodeproof.solvers.rivals import best_first
+from nodeproof.solvers.align import best_first
+from nodeproof.solvers.beliefs import reported_rows
 from nodeproof.terms import NodeData
 
 pytestmark = pytest.mark.numeric

@@ -11,15 +11,15 @@ import pytest
 from scipy.linalg import sqrtm
 
 from nodeproof import Problem
-from nodeproof.characteristic import biased_centroids
+from nodeproof.convex.characteristic import biased_centroids
+from nodeproof.convex.program import Program
 from nodeproof.datasets import make_planted
 from nodeproof.graph import Graph
-from nodeproof.program import Program
+from nodeproof.paper.theory import counterexample
 from nodeproof.sets import SpectralBox
 from nodeproof.solvers import BlockADMM
-from nodeproof.son import sum_of_norms
+from nodeproof.sum_of_norms import sum_of_norms
 from nodeproof.terms import Labels, NodeData
-from nodeproof.theory import counterexample
 
 pytestmark = pytest.mark.numeric
 

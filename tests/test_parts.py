@@ -7,20 +7,21 @@ import pytest
 import scipy.sparse as sp
 
 from cluster_helpers import FakeClient, same_bits, wait_for_fakes
-from nodeproof import Problem, kernels, threads
+from nodeproof import Problem, kernels
 from nodeproof.datasets import make_planted
-from nodeproof.engines import dask as dask_engine
-from nodeproof.engines import dask_rows
-from nodeproof.engines.dask import DaskEngine
-from nodeproof.engines.layout import Layout, Part, Piece, boundary_of, cut_block, halo_of
-from nodeproof.engines.parts import place
+from nodeproof.distributed import dask as dask_engine
+from nodeproof.distributed import dask_rows
+from nodeproof.distributed.dask import DaskEngine
+from nodeproof.distributed.layout import Layout, Part, Piece, boundary_of, cut_block, halo_of
+from nodeproof.distributed.parts import place
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.io.graph_folder import write_graph_folder
-from nodeproof.io.graph_header import read_header
 from nodeproof.problem import PAPER_WEIGHTS
+from nodeproof.runtime import threads
 from nodeproof.solvers import BlockCADO, sweep
-from nodeproof.solvers.rows import LocalEngine
+from nodeproof.solvers.memberships import LocalEngine
+from nodeproof.storage.graph_folder import write_graph_folder
+from nodeproof.storage.graph_header import read_header
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax
 
 K = 3

@@ -10,10 +10,10 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from nodeproof import path
+from nodeproof.auto.merging import Family, PulledMerges
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.graph import Graph
-from nodeproof.merging import Family, PulledMerges
 from nodeproof.path import Path, Stable
 from nodeproof.problem import Problem
 from nodeproof.solvers import BlockCADO, Status

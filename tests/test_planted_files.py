@@ -176,7 +176,7 @@ def test_bad_parameters_are_refused(tmp_path, options, message):
 
 def test_it_can_be_converted(tmp_path, small_parts):
     pytest.importorskip("duckdb")
-    from nodeproof.io.converting import convert
+    from nodeproof.tables.convert import convert
 
     folder = write_planted(tmp_path / "planted", 10_000)
     graph = convert(folder / "edges", tmp_path / "graph", nodes=folder / "labels.parquet")

@@ -19,9 +19,9 @@ from experiment_helpers import make_results  # noqa: E402
 from nodeproof import NodeClassifier, plot  # noqa: E402
 from nodeproof.datasets import make_planted  # noqa: E402
 from nodeproof.errors import InputError, MissingExtraError  # noqa: E402
-from nodeproof.experiments import Axis, Curve, Panel, Series  # noqa: E402
 from nodeproof.interop import from_tables  # noqa: E402
 from nodeproof.metrics import expected_calibration_error, reliability_curve  # noqa: E402
+from nodeproof.paper.experiments import Axis, Curve, Panel, Series  # noqa: E402
 from nodeproof.terms import Gaussian  # noqa: E402
 
 NAMES = np.array(["a $tall$ name that goes on and on", "b", "<c>"])

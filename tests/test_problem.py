@@ -5,11 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
-from nodeproof import Problem, threads
+from nodeproof import Problem
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.problem import PAPER_WEIGHTS, Models
+from nodeproof.runtime import threads
 from nodeproof.terms import Covariance, Labels, NodeData
 
 pytestmark = pytest.mark.numeric

@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from nodeproof import Problem
-from nodeproof.errors import InputError
-from nodeproof.graph import Graph
-from nodeproof.problem import Models
-from nodeproof.program import (
+from nodeproof.convex.program import (
     Decomposition,
     Program,
     check_memory,
@@ -25,7 +22,10 @@ from nodeproof.program import (
     polytope_bound,
     with_diagonal,
 )
-from nodeproof.son import Pairs, sum_of_norms
+from nodeproof.errors import InputError
+from nodeproof.graph import Graph
+from nodeproof.problem import Models
+from nodeproof.sum_of_norms import Pairs, sum_of_norms
 from nodeproof.terms import Covariance, Labels, NodeData
 
 pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]

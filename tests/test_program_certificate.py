@@ -7,15 +7,15 @@ import pytest
 
 from convex_helpers import labelled, small_problem
 from nodeproof import Problem
-from nodeproof.certificate.program import CONSTRUCTIONS, certify_program
-from nodeproof.certificate.program_bound import Dual, prove
-from nodeproof.certificate.program_flows import TypedFlows
-from nodeproof.certificate.program_ideal import Flows, Ideal
-from nodeproof.certificate.program_strong import multiplicative
+from nodeproof.certificate.program.bound import Dual, prove
+from nodeproof.certificate.program.certify import CONSTRUCTIONS, certify_program
+from nodeproof.certificate.program.ideal import Flows, Ideal
+from nodeproof.certificate.program.links import TypedFlows
+from nodeproof.certificate.program.paper import multiplicative
+from nodeproof.convex.program import Decomposition, Program
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.program import Decomposition, Program
 from nodeproof.solvers import CANO, BlockADMM, BlockCADO, ExactSDP, Status
 from nodeproof.terms import Covariance, NodeData
 from test_paper_slips import CLUSTER, balanced_problem

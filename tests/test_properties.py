@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from nodeproof import NodeClassifier
-from nodeproof.io import read_tables
+from nodeproof.tables.reading import read_tables
 from nodeproof.terms import Covariance, Gaussian, Labels
 
 few = settings(

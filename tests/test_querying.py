@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nodeproof import NodeClassifier
 from nodeproof.cli import main
 from nodeproof.errors import InputError
-from nodeproof.querying import most_telling, most_uncertain
+from nodeproof.query import most_telling, most_uncertain
 from nodeproof.terms import Labels
 
 

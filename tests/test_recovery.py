@@ -10,11 +10,11 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import binom, norm
 
-from nodeproof import theory
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
+from nodeproof.paper import theory
+from nodeproof.paper.theory.models import maximise
 from nodeproof.sets import Simplex, SpectralBox
-from nodeproof.theory.concave import maximise
 
 # The exponents. ---------------------------------------------------------------------------
 

@@ -8,11 +8,12 @@ import scipy.sparse as sp
 from scipy.stats import bernoulli as coin
 from scipy.stats import multivariate_normal, norm
 
-from nodeproof import baselines
-from nodeproof.baselines import refinement, starts
-from nodeproof.baselines.evidence import Evidence, Rule, bernoulli, least_squares
 from nodeproof.datasets import make_planted
 from nodeproof.metrics import matched_accuracy
+from nodeproof.paper import baselines
+from nodeproof.paper.baselines import refinement
+from nodeproof.paper.baselines import spectral as starts
+from nodeproof.paper.baselines.evidence import Evidence, Rule, bernoulli, least_squares
 
 pytestmark = pytest.mark.numeric
 

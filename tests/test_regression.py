@@ -5,8 +5,9 @@ import pytest
 from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.linear_model import LogisticRegression
 
-from nodeproof import regression, threads
-from nodeproof.regression import (
+from nodeproof.runtime import threads
+from nodeproof.terms import logistic as regression
+from nodeproof.terms.logistic import (
     assign_folds,
     balance,
     blind_scores,

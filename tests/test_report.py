@@ -16,17 +16,16 @@ import scipy.sparse as sp
 
 from cli_helpers import run, write
 from nodeproof import NodeClassifier
+from nodeproof.auto.held_out import Blind
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.evidence import node_evidence
 from nodeproof.report import findings as findings_module
-from nodeproof.report.drawing import lay_out
+from nodeproof.report.layout import lay_out
 from nodeproof.report.page import render_report
-from nodeproof.report.reliability import reliability_of
 from nodeproof.report.sections import judged_nodes
-from nodeproof.report.subject import Subject
+from nodeproof.report.subject import Subject, reliability_of
 from nodeproof.terms import Gaussian
-from nodeproof.tuning.held import Blind
 
 HOSTILE = '</script><script>alert("x")</script>'
 

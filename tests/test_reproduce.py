@@ -18,16 +18,16 @@ import pytest
 from click.testing import CliRunner
 
 from nodeproof.cli import cli, main
-from nodeproof.experiments import PANELS, Axis, Curve, Panel, register, reproduce
-from nodeproof.experiments.runner import JOURNAL
+from nodeproof.paper.experiments import PANELS, Axis, Curve, Panel, register, reproduce
+from nodeproof.paper.experiments.runner import JOURNAL
 
 
 @pytest.fixture
 def registry(monkeypatch):
     """A registry of the test's own."""
     own: dict[str, Panel] = {}
-    monkeypatch.setattr("nodeproof.experiments.panels.PANELS", own)
-    monkeypatch.setattr("nodeproof.experiments.reproduction.PANELS", own)
+    monkeypatch.setattr("nodeproof.paper.experiments.panels.PANELS", own)
+    monkeypatch.setattr("nodeproof.paper.experiments.reproduction.PANELS", own)
     return own
 
 
@@ -111,7 +111,7 @@ def test_ctrl_c_says_what_is_kept(registry, tmp_path, monkeypatch, capsys):
             raise KeyboardInterrupt
         return {"accuracy": 1.0}
 
-    monkeypatch.setattr("nodeproof.experiments.runner.run_cell", interrupted)
+    monkeypatch.setattr("nodeproof.paper.experiments.runner.run_cell", interrupted)
     with pytest.raises(SystemExit) as ended:
         main(["reproduce", "mine", "--seeds", "2", "--jobs", "1", "--out", str(tmp_path)])
     assert ended.value.code == 130

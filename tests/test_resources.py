@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from nodeproof import NodeClassifier, Problem, resources
+from nodeproof import NodeClassifier, Problem
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.io.graph_folder import write_graph_folder
-from nodeproof.resources import Needs, needs_of
 from nodeproof.solvers import BlockCADO
+from nodeproof.solvers import needs as resources
+from nodeproof.solvers.needs import Needs, needs_of
+from nodeproof.storage.graph_folder import write_graph_folder
 from nodeproof.terms import Covariance, Gaussian, Labels, NodeData, Softmax
 
 GIB = 2**30

@@ -5,10 +5,10 @@ import pytest
 
 from convex_helpers import best_labelling, labelled, small_problem
 from nodeproof import Problem
+from nodeproof.convex.program import Decomposition, Program
+from nodeproof.convex.results import _at_most, _candidates, _grow, round_point
 from nodeproof.graph import Graph
 from nodeproof.metrics import matched_accuracy
-from nodeproof.program import Decomposition, Program
-from nodeproof.solvers.rounding import _at_most, _candidates, _grow, round_point
 
 pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 

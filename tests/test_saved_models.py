@@ -14,7 +14,7 @@ from inductive_helpers import make_texts
 from nodeproof import NodeClassifier
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
-from nodeproof.io.model import FORMAT_VERSION
+from nodeproof.saving.model import FORMAT_VERSION
 from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, Softmax
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from nodeproof import smoothing, threads
+from nodeproof import smoothing
 from nodeproof.graph import Graph
+from nodeproof.runtime import threads
 from nodeproof.smoothing import Reduction, Smoothing
 
 pytestmark = pytest.mark.numeric

@@ -12,11 +12,11 @@ from citation_helpers import draw_citations
 from nodeproof import NodeClassifier, Problem
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.regression import fit_logistic, shares
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import BlockCADO, Status
 from nodeproof.solvers.sweep import Sweeper
 from nodeproof.terms import Labels, NodeData, Softmax
+from nodeproof.terms.logistic import fit_logistic, shares
 
 K = 3
 

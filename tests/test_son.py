@@ -5,13 +5,15 @@ import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
-from nodeproof import NodeClassifier, Problem, datasets, norms, solvers, threads
-from nodeproof.characteristic import biased_centroids
+from nodeproof import NodeClassifier, Problem, datasets, solvers
+from nodeproof import sum_of_norms as norms
+from nodeproof.convex.characteristic import biased_centroids
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.norms import SumOfNorms
 from nodeproof.problem import PAPER_WEIGHTS, Models
+from nodeproof.runtime import threads
 from nodeproof.solvers.sweep import Sweeper
+from nodeproof.sum_of_norms import SumOfNorms
 from nodeproof.terms import Covariance, Gaussian, Labels, NodeData
 
 K = 3

@@ -6,10 +6,11 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import softmax
 
-from nodeproof import Problem, threads
+from nodeproof import Problem
 from nodeproof.affinity import Affinity
 from nodeproof.graph import Graph
 from nodeproof.problem import Models
+from nodeproof.runtime import threads
 from nodeproof.solvers import sweep
 from nodeproof.solvers.sweep import Sweeper, count_batches
 from nodeproof.terms import Covariance, Labels, NodeData

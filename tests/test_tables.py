@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodeproof.io import read_tables
+from nodeproof.tables.reading import read_tables
 from table_helpers import Write, links_of, refusal, write
 
 __all__ = ["write"]

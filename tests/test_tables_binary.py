@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from nodeproof.io import read_tables
+from nodeproof.tables.reading import read_tables
 from table_helpers import Write, links_of, refusal, write
 
 __all__ = ["write"]

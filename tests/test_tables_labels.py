@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nodeproof.io import read_tables
-from nodeproof.io.folder_tables import read_folder_features, read_folder_labels
-from nodeproof.io.graph_folder import GraphFolder, write_graph_folder
+from nodeproof.storage.graph_folder import GraphFolder, write_graph_folder
+from nodeproof.tables.folder_tables import read_folder_features, read_folder_labels
+from nodeproof.tables.reading import read_tables
 from table_helpers import Write, refusal, write
 
 __all__ = ["write"]

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nodeproof.io import read_tables
-from nodeproof.io.converting import convert
-from nodeproof.io.new_nodes import read_new_nodes
+from nodeproof.tables.convert import convert
+from nodeproof.tables.new_nodes import read_new_nodes
+from nodeproof.tables.reading import read_tables
 from table_helpers import Write, refusal, write
 
 __all__ = ["write"]

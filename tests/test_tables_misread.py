@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from nodeproof.errors import InputError
-from nodeproof.io import read_tables
-from nodeproof.io.converting import convert
+from nodeproof.tables.convert import convert
+from nodeproof.tables.reading import read_tables
 from table_helpers import Write, refusal, write
 
 __all__ = ["write"]

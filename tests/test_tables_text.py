@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from nodeproof.errors import InputError
-from nodeproof.io import read_tables
-from nodeproof.io.text import TextFile
+from nodeproof.tables.reading import read_tables
+from nodeproof.tables.text import TextFile
 from table_helpers import Write, links_of, refusal, write
 
 __all__ = ["write"]
@@ -163,7 +163,7 @@ def test_skipped_comments_are_told(write: Write) -> None:
 
 
 def test_a_line_may_be_longer_than_a_block(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nodeproof.io.text._LEAST_BLOCK", 64)
+    monkeypatch.setattr("nodeproof.tables.text._LEAST_BLOCK", 64)
     row = ",".join(["0.125"] * 1000)
     tables = read_tables(write("e.csv", "a,b\n"), write("f.csv", f"a,{row}\nb,{row}\n"))
     assert tables.X is not None
@@ -279,9 +279,9 @@ def test_a_packed_file_that_memory_cannot_hold_is_refused(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edges = write("e.csv.gz", gzip.compress(b"a,b\n" * 1000))
-    monkeypatch.setattr("nodeproof.io.text.available_memory", lambda: 7999)
+    monkeypatch.setattr("nodeproof.tables.text.available_memory", lambda: 7999)
     assert refusal(edges).startswith(f"{edges} is larger, unpacked, than the memory")
-    monkeypatch.setattr("nodeproof.io.text.available_memory", lambda: 8000)
+    monkeypatch.setattr("nodeproof.tables.text.available_memory", lambda: 8000)
     assert links_of(read_tables(edges))
 
 
@@ -307,9 +307,9 @@ def test_names_that_memory_cannot_hold_are_refused(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edges = write("e.csv", f"a,b\nb,{'c' * 100}\n")
-    monkeypatch.setattr("nodeproof.memory.available_memory", lambda: 1199)
+    monkeypatch.setattr("nodeproof.runtime.memory.available_memory", lambda: 1199)
     assert refusal(edges).startswith(f"{edges}: 3 names of up to 100 letters would take about")
-    monkeypatch.setattr("nodeproof.memory.available_memory", lambda: 1200)
+    monkeypatch.setattr("nodeproof.runtime.memory.available_memory", lambda: 1200)
     assert len(read_tables(edges).ids) == 3
 
 

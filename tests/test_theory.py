@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.spatial.distance import cdist
 
-from nodeproof import Problem, theory
+from nodeproof import Problem
+from nodeproof.convex.program import Program, polytope_bound
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.program import Program, polytope_bound
+from nodeproof.paper import theory
+from nodeproof.paper.theory import centred, models
+from nodeproof.paper.theory.lemmas import Prices
 from nodeproof.sets import Box, Product, Simplex, SpectralBox
 from nodeproof.solvers import BlockADMM, ExactSDP
 from nodeproof.terms import Covariance, Labels, NodeData
-from nodeproof.theory import centred, models
-from nodeproof.theory.example import Prices
 
 pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 

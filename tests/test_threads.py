@@ -15,9 +15,10 @@ from joblib import Parallel, cpu_count, delayed
 from numba.core.compiler_lock import global_compiler_lock
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from nodeproof import NodeClassifier, threads
+from nodeproof import NodeClassifier
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
+from nodeproof.runtime import threads
 from nodeproof.terms import Gaussian, Labels
 
 

@@ -9,14 +9,15 @@ from sklearn.preprocessing import StandardScaler
 
 from citation_helpers import draw_citations
 from nodeproof import NodeClassifier, Problem
-from nodeproof.choices import plans
+from nodeproof.auto import plans
+from nodeproof.auto.held_out import HeldBack, hold_back
+from nodeproof.auto.tuning import Setting, Tuned, tune_links, tune_softmax
 from nodeproof.datasets import make_planted
 from nodeproof.graph import Graph
 from nodeproof.metrics import expected_calibration_error
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Labels, NodeData, Softmax
-from nodeproof.tuning import HeldBack, Setting, Tuned, hold_back, tune_links, tune_softmax
 
 K = 3
 EQUAL = np.full(K, 1 / K)

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 
 from nodeproof import NodeClassifier
 from nodeproof.datasets import Planted
-from nodeproof.digests import digest
 from nodeproof.errors import InputError
+from nodeproof.runtime.digests import digest
 from nodeproof.terms import Labels, Multinomial
 
 

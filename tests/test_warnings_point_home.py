@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 from nodeproof import NodeClassifier
-from nodeproof.adjacency import check_adjacency
 from nodeproof.datasets import make_planted
+from nodeproof.inputs.adjacency import check_adjacency
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from cli_helpers import run
 from hostile import Seeds, make_seeds
 from nodeproof import NodeClassifier
 from nodeproof.certificate import Certificate
-from nodeproof.io.graph_folder import GraphFolder
+from nodeproof.storage.graph_folder import GraphFolder
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 COMMANDS = ("fit", "predict", "certify", "convert")

@@ -20,8 +20,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.metrics import log_loss
 
-from nodeproof.experiments.cells import code_digest
 from nodeproof.metrics import expected_calibration_error
+from nodeproof.paper.experiments.cells import code_digest
 from peers import PEERS, nets
 from peers.registry import Data, Split
 from peers.sets import draw, read_set

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nodeproof.io import atomic_path
+from nodeproof.storage.atomic import atomic_path
 
 
 @dataclass(frozen=True)

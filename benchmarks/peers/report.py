@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from nodeproof.io import atomic_path
+from nodeproof.storage.atomic import atomic_path
 from peers.cells import Cell, versions
 from peers.picture import Line, draw_scatter
 

@@ -17,36 +17,34 @@ __all__ = [
     "NodeClassifier",
     "Problem",
     "atoms",
-    "baselines",
     "certificate",
     "certify",
     "datasets",
     "interop",
     "metrics",
     "model_selection",
+    "paper",
     "path",
     "plot",
     "sets",
     "solvers",
     "terms",
-    "theory",
 ]
 
 if TYPE_CHECKING:
     from nodeproof import (
         atoms,
-        baselines,
         certificate,
         datasets,
         interop,
         metrics,
         model_selection,
+        paper,
         path,
         plot,
         sets,
         solvers,
         terms,
-        theory,
     )
     from nodeproof.certificate import certify
     from nodeproof.estimator import NodeClassifier

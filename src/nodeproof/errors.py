@@ -10,3 +10,14 @@ class MissingExtraError(ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed; run: pip install 'nodeproof[{extra}]'")
+
+
+def count_of(count: int, thing: str) -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> count_of(1, "node"), count_of(12000, "node")
+    ('1 node', '12,000 nodes')
+    """
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"

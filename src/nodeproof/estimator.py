@@ -15,60 +15,59 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nodeproof import threads
-from nodeproof.cards import classifier_card
-from nodeproof.certificate import Certificate, Stage
-from nodeproof.certificate.certifying import certify_instance, labelling_problem
-from nodeproof.certificate.instance import Instance
-from nodeproof.choices import (
+from nodeproof.arrangement import Arrangement
+from nodeproof.auto.counting import FEWEST, choose_n_classes
+from nodeproof.auto.held_out import hold_back
+from nodeproof.auto.merging import Family
+from nodeproof.auto.plans import choose_plan
+from nodeproof.auto.settings import (
     Choices,
-    choose_n_classes,
     choose_null_model,
-    choose_plan,
     choose_probabilities,
     choose_solver,
     choose_weights,
     most_certain,
 )
-from nodeproof.concerns import naming_our_search, warn_of_missing_links, warn_of_outcome
-from nodeproof.counting import FEWEST
-from nodeproof.digests import Untouched
+from nodeproof.auto.tuning import Tuned
+from nodeproof.certificate import Certificate, Stage
+from nodeproof.certificate.labelling.certify import certify_instance, labelling_problem
+from nodeproof.certificate.labelling.instance import Instance
+from nodeproof.convex.results import ConvexResult
 from nodeproof.errors import InputError
 from nodeproof.evidence import find_suspects, source_shares
 from nodeproof.graph import Graph
-from nodeproof.graph_readers import is_table
-from nodeproof.inductive import Kept, check_parts, judge_new_nodes
 from nodeproof.inputs import (
     EncodedLabels,
     Unit,
-    check_candidates,
     check_features,
     check_reach,
-    check_settings,
-    check_sizes,
     check_validation,
     encode_labels,
     warn_of_typos,
     with_short_indices,
 )
-from nodeproof.interop.columns import check_columns
-from nodeproof.interop.unpacking import unpack
-from nodeproof.logs import level_of, logger, reporter, shown
-from nodeproof.merging import Family
-from nodeproof.node_names import keep_names, names_of_rows
-from nodeproof.ordering import Arrangement
+from nodeproof.inputs.features import check_columns
+from nodeproof.inputs.graph_objects import is_table
+from nodeproof.inputs.node_names import keep_names, names_of_rows
+from nodeproof.inputs.tensors import plain
+from nodeproof.inputs.unpacking import unpack
+from nodeproof.outcome_warnings import naming_our_search, warn_of_missing_links, warn_of_outcome
+from nodeproof.prediction import Kept, check_parts, judge_new_nodes
 from nodeproof.problem import Problem
-from nodeproof.querying import most_telling, most_uncertain
-from nodeproof.resources import check_rows, needs_of
+from nodeproof.query import most_telling, most_uncertain
+from nodeproof.report.cards import classifier_card
+from nodeproof.runtime import threads
+from nodeproof.runtime.digests import Untouched
+from nodeproof.runtime.logs import level_of, logger, reporter, shown
 from nodeproof.scoring import accuracy_of
+from nodeproof.settings import check_candidates, check_settings, check_sizes
 from nodeproof.smoothing import Smoothing
-from nodeproof.solvers import BlockCADO, ConvexResult, Result, Status
+from nodeproof.solvers import BlockCADO, Result, Status
 from nodeproof.solvers.align import align_with_labels
 from nodeproof.solvers.base import check_count
 from nodeproof.solvers.checkpoint import Checkpoint
-from nodeproof.tensors import plain
+from nodeproof.solvers.needs import check_rows, needs_of
 from nodeproof.terms import NodeData
-from nodeproof.tuning import Tuned, hold_back
 
 if TYPE_CHECKING:
     from nodeproof.report.findings import Findings
@@ -242,7 +241,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         y : array of shape (n,), optional
             Integer or string labels; −1 (or None, NaN, an empty string) where unknown. A Series
             whose index has names is matched with those of `X` or of the graph, and may name some
-            of the nodes only; see :mod:`nodeproof.node_names`.
+            of the nodes only; see :mod:`nodeproof.inputs.node_names`.
         graph : object, optional
             The links: scipy sparse matrix, square array, networkx or igraph graph, PyTorch
             Geometric ``Data``, AnnData, ``edge_index`` of shape (2, E), table of edges; or the
@@ -657,7 +656,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             Whether links and costs go with it, so that `certify` and `report` work where it is
             loaded. They take as much room as the graph.
         """
-        from nodeproof.io.model import save_model
+        from nodeproof.saving.model import save_model
 
         check_is_fitted(self)
         save_model(self, path, certifiable)
@@ -665,7 +664,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a model that `save` has written; its predictions are the same, bit for bit."""
-        from nodeproof.io.model import load_model
+        from nodeproof.saving.model import load_model
 
         return load_model(cls, path)
 

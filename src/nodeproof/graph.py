@@ -16,14 +16,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from nodeproof import kernels, threads
-from nodeproof.adjacency import check_adjacency, unless_all_one
-from nodeproof.caching import cached_property
+from nodeproof import kernels
 from nodeproof.errors import InputError
-from nodeproof.graph_readers import is_folder
+from nodeproof.inputs.adjacency import check_adjacency, unless_all_one
+from nodeproof.inputs.graph_objects import is_folder
+from nodeproof.runtime import threads
+from nodeproof.runtime.caching import cached_property
 
 if TYPE_CHECKING:
-    from nodeproof.io.graph_folder import GraphFolder
+    from nodeproof.storage.graph_folder import GraphFolder
 
 __all__ = ["Graph", "NullCorrected", "RowSums"]
 
@@ -119,9 +120,9 @@ class Graph:
     Parameters
     ----------
     graph : object
-        Anything that :func:`nodeproof.adjacency.check_adjacency` reads, or a
+        Anything that :func:`nodeproof.inputs.adjacency.check_adjacency` reads, or a
         folder that `nodeproof convert` wrote: its path, or a
-        :class:`nodeproof.io.graph_folder.GraphFolder`.
+        :class:`nodeproof.storage.graph_folder.GraphFolder`.
     null_model : {"auto", "uniform", "degree"}
         "auto" takes "degree" where the degrees spread far more than chance allows.
     n_nodes : int, optional
@@ -144,7 +145,7 @@ class Graph:
 
     def __init__(self, graph: Any, null_model: str = "auto", n_nodes: int | None = None) -> None:
         if isinstance(graph, str | PathLike):
-            from nodeproof.io.graph_folder import GraphFolder
+            from nodeproof.storage.graph_folder import GraphFolder
 
             graph = GraphFolder.open(graph)
         #: the folder on disk that the links are in, if they are

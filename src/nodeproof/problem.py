@@ -12,12 +12,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof import kernels, threads
+from nodeproof import kernels
 from nodeproof.affinity import Affinity
-from nodeproof.characteristic import biased_centroids, group_equal
+from nodeproof.convex.characteristic import biased_centroids, group_equal
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.norms import SumOfNorms
+from nodeproof.runtime import threads
+from nodeproof.sum_of_norms import SumOfNorms
 from nodeproof.terms.base import Term
 from nodeproof.terms.labels import Labels
 
@@ -270,7 +271,7 @@ class Problem:
             Models to keep of those terms that wait for the rows to settle. With a sum of norms,
             where to begin; what comes back is no worse.
         tol : float
-            Of :func:`nodeproof.characteristic.biased_centroids`.
+            Of :func:`nodeproof.convex.characteristic.biased_centroids`.
         """
         if self.son:
             return biased_centroids(self, W, kept, tol).models

@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score
 
 from nodeproof.errors import InputError
 from nodeproof.inputs import encode_truth
-from nodeproof.node_names import align_rows, names_of_rows
+from nodeproof.inputs.node_names import align_rows, names_of_rows
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier

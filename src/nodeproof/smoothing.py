@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import randomized_svd
 
-from nodeproof import kernels, threads
-from nodeproof.caching import cached_property
+from nodeproof import kernels
 from nodeproof.graph import Graph
-from nodeproof.memory import check_free
+from nodeproof.runtime import threads
+from nodeproof.runtime.caching import cached_property
+from nodeproof.runtime.memory import check_free
 
 __all__ = ["Reduction", "Smoothing", "dense_rows"]
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodeproof import Problem, solvers, threads
+from nodeproof import Problem, solvers
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
+from nodeproof.runtime import threads
 from nodeproof.solvers import (
     CADO,
     CANO,
@@ -181,7 +182,7 @@ def test_an_interrupt_is_survived(case):
 
 @pytest.mark.parametrize("at", [1, 2, 7])
 def test_an_interrupt_in_a_step_of_a_convex_solver_is_survived(monkeypatch, at):
-    from nodeproof.solvers import admm, cano
+    from nodeproof.convex import admm, cano
 
     problem, whole = build("GL"), BlockADMM(tol=1e-7).solve(build("GL")).program_value
     for kind, solver in ((admm.Blocks, BlockADMM(check_every=1)), (cano._State, CANO())):

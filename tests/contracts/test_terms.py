@@ -8,9 +8,10 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import multivariate_normal
 
-from nodeproof import terms, threads
+from nodeproof import terms
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
+from nodeproof.runtime import threads
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax, Term
 from nodeproof.terms.class_loss import ClassLoss, NodewiseLoss
 

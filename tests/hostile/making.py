@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from nodeproof import NodeClassifier
 from nodeproof.datasets import make_planted
-from nodeproof.io.graph_folder import write_graph_folder
+from nodeproof.storage.graph_folder import write_graph_folder
 
 
 @dataclass(frozen=True)

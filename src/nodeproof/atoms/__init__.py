@@ -1,8 +1,7 @@
 """Atomic sets, each with its linear minimisation oracle, its norm and its projection."""
 
-from nodeproof.atoms.base import AtomicSet
+from nodeproof.atoms.base import AtomicSet, Calls, Counted
 from nodeproof.atoms.classic import RankOne, SignedBasis, SymmetricPositive, SymmetricSigned
-from nodeproof.atoms.counted import Calls, Counted
 from nodeproof.atoms.joint import JointAtoms
 
 __all__ = [

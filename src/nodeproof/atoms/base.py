@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from dataclasses import asdict, dataclass
+from typing import Any, Generic, TypeVar
 
-__all__ = ["AtomicSet"]
+__all__ = ["AtomicSet", "Calls", "Counted"]
 
 Point = TypeVar("Point")
 
@@ -34,3 +35,98 @@ class AtomicSet(ABC, Generic[Point]):
 
     @abstractmethod
     def __repr__(self) -> str: ...
+
+
+# ------------------------------------------------------------------------------
+# Counting how often oracles are asked, which is what Theorem 2 of the paper bounds.
+
+
+@dataclass
+class Calls:
+    """How often oracles were asked; several of them can share one.
+
+    Attributes
+    ----------
+    lmo : int
+        Linear minimisation oracles.
+    prox : int
+        Proximal steps.
+    projection : int
+        Euclidean projections.
+    """
+
+    lmo: int = 0
+    prox: int = 0
+    projection: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the counts by name."""
+        return asdict(self)
+
+
+class Counted:
+    """Whatever has oracles, with its calls counted; all else of it is passed through.
+
+    ``lmo`` (or ``find``, which returns several good atoms), ``prox`` and ``project`` count as what
+    they are, and a call of the object itself, as of a function, as a proximal step. A call
+    counts once, however many points it is for.
+
+    Parameters
+    ----------
+    wrapped : AtomicSet, ConvexSet or callable
+        What is asked.
+    calls : Calls, optional
+        Where to count; a new one by default.
+
+    Examples
+    --------
+    >>> from nodeproof.atoms import Calls, Counted, SignedBasis
+    >>> from nodeproof.sets import Simplex
+    >>> calls = Calls()
+    >>> atoms, simplex = Counted(SignedBasis(2), calls), Counted(Simplex(2), calls)
+    >>> _ = atoms.lmo([1.0, 0.0]), simplex.lmo([1.0, 0.0]), simplex.project([1.0, 0.5])
+    >>> calls.as_dict()
+    {'lmo': 2, 'prox': 0, 'projection': 1}
+    """
+
+    def __init__(self, wrapped: Any, calls: Calls | None = None) -> None:
+        self.wrapped = wrapped
+        self.calls = Calls() if calls is None else calls
+
+    def __repr__(self) -> str:
+        return f"Counted({self.wrapped!r})"
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "wrapped":  # not there yet, while a copy is being made
+            raise AttributeError(name)
+        return getattr(self.wrapped, name)
+
+    def lmo(self, *args: Any, **options: Any) -> Any:
+        """Ask for the atom or vertex that minimises, and count it."""
+        answer = self.wrapped.lmo(*args, **options)
+        self.calls.lmo += 1
+        return answer
+
+    def find(self, *args: Any, **options: Any) -> Any:
+        """Ask for good atoms, and count one linear minimisation."""
+        answer = self.wrapped.find(*args, **options)
+        self.calls.lmo += 1
+        return answer
+
+    def project(self, *args: Any, **options: Any) -> Any:
+        """Ask for the projection, and count it."""
+        answer = self.wrapped.project(*args, **options)
+        self.calls.projection += 1
+        return answer
+
+    def prox(self, *args: Any, **options: Any) -> Any:
+        """Ask for the proximal step, and count it."""
+        answer = self.wrapped.prox(*args, **options)
+        self.calls.prox += 1
+        return answer
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Call the function, and count a proximal step."""
+        answer = self.wrapped(*args, **options)
+        self.calls.prox += 1
+        return answer

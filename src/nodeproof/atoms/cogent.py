@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.atoms.counted import Counted
+from nodeproof.atoms.base import Counted
 from nodeproof.atoms.joint import JointAtoms
-from nodeproof.program import Decomposition
+from nodeproof.convex.program import Decomposition
 from nodeproof.sets import Simplex
 
 __all__ = ["Cogent"]

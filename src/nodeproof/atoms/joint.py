@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from nodeproof.atoms.base import AtomicSet
+from nodeproof.convex.program import least_eigenvalue, with_diagonal
 from nodeproof.errors import InputError
-from nodeproof.program import least_eigenvalue, with_diagonal
 from nodeproof.sets import ConvexSet, Product, SpectralBox
 
 __all__ = ["JointAtoms"]

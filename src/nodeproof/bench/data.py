@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from nodeproof.bench.loops import count_by_class
 from nodeproof.datasets import Planted, make_planted
-from nodeproof.io import atomic_folder
+from nodeproof.storage.atomic import atomic_folder
 
 __all__ = [
     "DEGREE",

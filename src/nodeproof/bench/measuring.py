@@ -23,7 +23,7 @@ from nodeproof.bench.memory import PeakMemory
 from nodeproof.bench.on_disk import measure_convert, measure_stream, measure_write
 from nodeproof.bench.peers import PEERS
 from nodeproof.bench.timing import SMALL, Fit, Record, Tell, judge, seconds_of
-from nodeproof.workers import serve
+from nodeproof.runtime.threads import serve
 
 __all__ = ["measure"]
 

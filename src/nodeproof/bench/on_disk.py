@@ -50,7 +50,7 @@ def measure_write(cell: Cell, folder: Path, tell: Tell) -> Record:
 
 def measure_convert(cell: Cell, folder: Path, tell: Tell) -> Record:
     """Convert the links to a graph on disk; return how long it took."""
-    from nodeproof.io.converting import convert
+    from nodeproof.tables.convert import convert
 
     resumed = any(folder.glob(f"*{_GRAPH}*"))
     with PeakMemory() as memory:
@@ -72,7 +72,7 @@ def measure_convert(cell: Cell, folder: Path, tell: Tell) -> Record:
 
 def measure_stream(cell: Cell, folder: Path, tell: Tell) -> Record:
     """Fit the graph from disk; return the figures, and how fast the disk is."""
-    from nodeproof.io.graph_folder import GraphFolder
+    from nodeproof.storage.graph_folder import GraphFolder
 
     tell("compiling")
     compiled = _compile_from_disk()
@@ -115,7 +115,7 @@ def measure_stream(cell: Cell, folder: Path, tell: Tell) -> Record:
 
 
 def _compile_from_disk() -> float:
-    from nodeproof.io.graph_folder import GraphFolder, write_graph_folder
+    from nodeproof.storage.graph_folder import GraphFolder, write_graph_folder
 
     small = planted(SMALL, 0)
     with tempfile.TemporaryDirectory() as name:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from nodeproof.bench.report import Report
 from nodeproof.bench.rows import OWN, Row, power_of_ten
-from nodeproof.experiments.figures import settings
-from nodeproof.experiments.figures.style import STYLES, Style
-from nodeproof.io import atomic_path
+from nodeproof.paper.experiments.figures import settings
+from nodeproof.paper.experiments.figures.axes import STYLES, Style
+from nodeproof.storage.atomic import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,7 +16,7 @@ from nodeproof.bench.growth import Growth, growth_of
 from nodeproof.bench.peers import PEERS
 from nodeproof.bench.rows import OWN, Row
 from nodeproof.errors import MissingExtraError
-from nodeproof.io import atomic_path
+from nodeproof.storage.atomic import atomic_path
 
 __all__ = ["Report"]
 

@@ -20,10 +20,10 @@ from nodeproof.bench.cells import Cell, plan, preparations
 from nodeproof.bench.data import FEWEST
 from nodeproof.bench.report import Report
 from nodeproof.errors import InputError, MissingExtraError
-from nodeproof.experiments.journal import Journal
-from nodeproof.io import atomic_path
+from nodeproof.paper.experiments.runner import Journal
+from nodeproof.runtime.threads import default_threads
 from nodeproof.solvers.base import check_count
-from nodeproof.threads import default_threads
+from nodeproof.storage.atomic import atomic_path
 
 __all__ = ["JOURNAL", "bench", "run_process"]
 

@@ -4,19 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nodeproof.certificate.certifying import certify
-    from nodeproof.certificate.program import ProgramCertificate, certify_program
-    from nodeproof.certificate.result import Certificate
-    from nodeproof.certificate.searching import Stage
+    from nodeproof.certificate.labelling.certify import certify
+    from nodeproof.certificate.labelling.result import Certificate
+    from nodeproof.certificate.labelling.search import Stage
+    from nodeproof.certificate.program.certify import ProgramCertificate, certify_program
 
 __all__ = ["Certificate", "ProgramCertificate", "Stage", "certify", "certify_program"]
 
 _HOMES = {
-    "Certificate": "result",
-    "ProgramCertificate": "program",
-    "Stage": "searching",
-    "certify": "certifying",
-    "certify_program": "program",
+    "Certificate": "labelling.result",
+    "ProgramCertificate": "program.certify",
+    "Stage": "labelling.search",
+    "certify": "labelling.certify",
+    "certify_program": "program.certify",
 }
 
 

@@ -12,9 +12,15 @@ import click
 from click.core import ParameterSource
 
 from nodeproof import __version__
-from nodeproof.cli.limits import check_limit, lacks_memory
-from nodeproof.cli.models import find_model
-from nodeproof.cli.terminal import command_of, fail, forget_output, prepare_output
+from nodeproof.cli.terminal import (
+    check_limit,
+    command_of,
+    fail,
+    find_model,
+    forget_output,
+    lacks_memory,
+    prepare_output,
+)
 from nodeproof.errors import InputError, MissingExtraError
 
 __all__ = ["cli", "main"]
@@ -55,7 +61,7 @@ def cli() -> None:
 def demo(out: Path, seed: int, as_json: bool) -> None:
     """Compare six combinations of sources on planted data with the best possible."""
     from nodeproof.cli.demo import run_demo
-    from nodeproof.cli.outputs import check_folder
+    from nodeproof.cli.terminal import check_folder
 
     check_folder(out, ("demo.json", "demo.png"))
     run_demo(out, seed, as_json)
@@ -257,8 +263,8 @@ def reproduce(
     NAMES are figures (fig1, fig2, fig3, beyond, phase, theorem, convergence), panels, or all.
     Every finished cell is kept at once; after Ctrl-C or a crash the same command goes on.
     """
-    from nodeproof.cli.outputs import check_folder
     from nodeproof.cli.reproduce import run_reproduce
+    from nodeproof.cli.terminal import check_folder
 
     check_folder(out)
     run_reproduce(
@@ -299,7 +305,7 @@ def bench(out: Path, as_json: bool, **settings: Any) -> None:
     of its own and is kept at once; after Ctrl-C or a crash the same command goes on.
     """
     from nodeproof.cli.bench import read_sizes, run_bench
-    from nodeproof.cli.outputs import check_folder
+    from nodeproof.cli.terminal import check_folder
 
     check_folder(out, ("bench.json", "bench.csv", "bench.png"))
     run_bench(out, as_json, **{**settings, "links": read_sizes(settings["links"])})

@@ -14,7 +14,7 @@ from nodeproof.bench.cells import Cell
 from nodeproof.bench.growth import Growth
 from nodeproof.bench.rows import OWN, in_units, power_of_ten
 from nodeproof.cli.console import LiveLine, errors, note, screen
-from nodeproof.cli.documents import print_document
+from nodeproof.cli.terminal import print_document
 from nodeproof.errors import InputError
 
 __all__ = ["read_sizes", "run_bench"]

@@ -14,13 +14,10 @@ from rich.table import Table
 from nodeproof import NodeClassifier, __version__
 from nodeproof.certificate import Certificate, Stage
 from nodeproof.cli.console import LiveLine, note, screen
-from nodeproof.cli.csv_files import write_csv
-from nodeproof.cli.documents import as_text, print_document
-from nodeproof.cli.models import find_model
-from nodeproof.cli.outputs import check_places
+from nodeproof.cli.results import write_csv
+from nodeproof.cli.terminal import as_text, check_places, find_model, print_document
 from nodeproof.errors import InputError, MissingExtraError
-from nodeproof.io import atomic_folder, atomic_path
-from nodeproof.io.regular import check_writable
+from nodeproof.storage.atomic import atomic_folder, atomic_path, check_writable
 
 __all__ = ["draw_certificate", "run_certify"]
 

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
-from nodeproof.resources import Needs
 from nodeproof.solvers import Progress
+from nodeproof.solvers.needs import Needs
 
 __all__ = [
     "LiveLine",

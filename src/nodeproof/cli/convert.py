@@ -11,10 +11,10 @@ from rich.table import Table
 
 from nodeproof import __version__
 from nodeproof.cli.console import StageLine, note, notes_from_warnings, screen
-from nodeproof.cli.documents import print_document
-from nodeproof.io.converting import convert, work_folder
-from nodeproof.io.files import count_of
-from nodeproof.io.graph_folder import GraphFolder
+from nodeproof.cli.terminal import print_document
+from nodeproof.errors import count_of
+from nodeproof.storage.graph_folder import GraphFolder
+from nodeproof.tables.convert import convert, work_folder
 
 __all__ = ["run_convert"]
 

@@ -10,12 +10,12 @@ from rich.status import Status
 from rich.table import Table
 
 from nodeproof.cli.console import errors, note, notes_from_warnings, screen
-from nodeproof.cli.documents import print_document
+from nodeproof.cli.terminal import print_document
 from nodeproof.datasets.archives import write_archive
+from nodeproof.datasets.fetching import REGISTRY, find_source
 from nodeproof.datasets.loading import load
-from nodeproof.datasets.registry import REGISTRY, find_source
 from nodeproof.errors import InputError
-from nodeproof.io.regular import resolved
+from nodeproof.storage.atomic import resolved
 
 __all__ = ["run_get", "run_list"]
 

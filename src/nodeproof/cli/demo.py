@@ -9,15 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from nodeproof import NodeClassifier, __version__, baselines
+from nodeproof import NodeClassifier, __version__
 from nodeproof.certificate import Certificate
 from nodeproof.cli.console import note, screen
-from nodeproof.cli.documents import as_text, print_document
+from nodeproof.cli.terminal import as_text, print_document
 from nodeproof.datasets import Planted, make_planted
 from nodeproof.errors import MissingExtraError
-from nodeproof.experiments.methods import SOURCES
-from nodeproof.io import atomic_folder, atomic_path
 from nodeproof.metrics import matched_accuracy
+from nodeproof.paper import baselines
+from nodeproof.paper.experiments.methods import SOURCES
+from nodeproof.storage.atomic import atomic_folder, atomic_path
 
 __all__ = ["run_demo"]
 

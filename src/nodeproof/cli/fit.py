@@ -16,32 +16,24 @@ from rich.table import Table
 
 from nodeproof import NodeClassifier
 from nodeproof.certificate import Certificate, Stage
-from nodeproof.cli.console import (
-    LiveLine,
-    ProgressLine,
-    note,
-    notes_from_warnings,
-    screen,
-)
-from nodeproof.cli.documents import as_text, print_document
-from nodeproof.cli.earlier import outdated_files
+from nodeproof.cli.console import LiveLine, ProgressLine, note, notes_from_warnings, screen
 from nodeproof.cli.given import read_given
-from nodeproof.cli.outputs import check_folder
 from nodeproof.cli.results import (
     listed_classes,
     listed_features,
+    outdated_files,
     summarise,
     write_predictions,
     write_query,
 )
-from nodeproof.errors import InputError, MissingExtraError
-from nodeproof.io import atomic_folder
-from nodeproof.io.files import count_of
-from nodeproof.io.graph_folder import GraphFolder
-from nodeproof.kernels.compiled import is_compiled
+from nodeproof.cli.terminal import as_text, check_folder, print_document
+from nodeproof.errors import InputError, MissingExtraError, count_of
+from nodeproof.kernels.links import is_compiled
 from nodeproof.report.page import check_jinja
 from nodeproof.solvers import Status
 from nodeproof.solvers.checkpoint import Checkpoint
+from nodeproof.storage.atomic import atomic_folder
+from nodeproof.storage.graph_folder import GraphFolder
 
 __all__ = ["run_fit"]
 

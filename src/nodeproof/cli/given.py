@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.cli.console import StageLine
-from nodeproof.datasets.tables import read_with_tables
-from nodeproof.errors import InputError
+from nodeproof.datasets.reading import read_with_tables
+from nodeproof.errors import InputError, count_of
 from nodeproof.inputs import EncodedLabels, encode_names
-from nodeproof.io.converting import convert
-from nodeproof.io.files import count_of
-from nodeproof.io.folder_tables import read_folder_features, read_folder_labels
-from nodeproof.io.graph_folder import GraphFolder, is_graph_folder
-from nodeproof.io.tables import refuse_idle
+from nodeproof.storage.graph_folder import GraphFolder, is_graph_folder
+from nodeproof.tables.convert import convert
+from nodeproof.tables.folder_tables import read_folder_features, read_folder_labels
+from nodeproof.tables.reading import refuse_idle
 
 __all__ = ["Given", "read_given"]
 

@@ -12,15 +12,13 @@ from rich.table import Table
 
 from nodeproof import NodeClassifier, __version__
 from nodeproof.cli.console import note, notes_from_warnings, screen
-from nodeproof.cli.csv_files import write_csv
-from nodeproof.cli.documents import print_document
-from nodeproof.cli.outputs import check_file
-from nodeproof.cli.results import MOST_NAMES, listed_classes, listed_features
-from nodeproof.errors import InputError
-from nodeproof.inductive import needs_features
-from nodeproof.io import atomic_path
-from nodeproof.io.files import count_of, unnamed
-from nodeproof.io.new_nodes import read_new_nodes
+from nodeproof.cli.results import MOST_NAMES, listed_classes, listed_features, write_csv
+from nodeproof.cli.terminal import check_file, print_document
+from nodeproof.errors import InputError, count_of
+from nodeproof.prediction import needs_features
+from nodeproof.storage.atomic import atomic_path
+from nodeproof.tables.files import unnamed
+from nodeproof.tables.new_nodes import read_new_nodes
 
 __all__ = ["run_predict"]
 

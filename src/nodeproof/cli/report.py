@@ -7,10 +7,9 @@ from pathlib import Path
 
 from nodeproof import NodeClassifier, __version__
 from nodeproof.certificate import Certificate
-from nodeproof.certificate.verifying import why_not_about
+from nodeproof.certificate.labelling.verify import why_not_about
 from nodeproof.cli.console import note, screen
-from nodeproof.cli.documents import print_document
-from nodeproof.cli.outputs import check_file
+from nodeproof.cli.terminal import check_file, print_document
 
 __all__ = ["run_report"]
 

@@ -18,11 +18,11 @@ from rich.table import Table
 
 from nodeproof import __version__
 from nodeproof.cli.console import errors, note, screen
-from nodeproof.cli.documents import print_document
-from nodeproof.experiments.cells import Cell
-from nodeproof.experiments.claims import Verdict
-from nodeproof.experiments.claims.theorem import THEOREM
-from nodeproof.experiments.reproduction import reproduce
+from nodeproof.cli.terminal import print_document
+from nodeproof.paper.experiments.cells import Cell
+from nodeproof.paper.experiments.claims import Verdict
+from nodeproof.paper.experiments.claims.theorem import THEOREM
+from nodeproof.paper.experiments.reproduction import reproduce
 
 __all__ = ["run_reproduce"]
 

@@ -1,27 +1,123 @@
-"""What `nodeproof fit` writes."""
+"""CSV files that commands write."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
 from nodeproof import NodeClassifier, __version__
-from nodeproof.cli.csv_files import made_safe, write_csv
 from nodeproof.cli.given import Given
 
 __all__ = [
     "MOST_NAMES",
     "listed_classes",
     "listed_features",
+    "made_safe",
+    "outdated_files",
     "summarise",
+    "write_csv",
     "write_predictions",
     "write_query",
 ]
+
+
+# What a spreadsheet takes for the beginning of a formula, or passes over before one; in some
+# languages, letters of full width are the same.
+_FORMULA = "^[=+\\-@\t\r\n\N{FULLWIDTH EQUALS SIGN}\N{FULLWIDTH PLUS SIGN}" + (
+    "\N{FULLWIDTH HYPHEN-MINUS}\N{FULLWIDTH COMMERCIAL AT}]"
+)
+
+
+def write_csv(columns: dict[str, Any], path: Path, safe: bool) -> None:
+    """Write columns to a file.
+
+    Parameters
+    ----------
+    columns : dict of str to arrays of length n
+        Arrow or NumPy.
+    path : pathlib.Path
+        The file.
+    safe : bool
+        See `made_safe`.
+    """
+    table = pa.table(columns)
+    pyarrow.csv.write_csv(made_safe(table) if safe else table, path)
+
+
+def made_safe(table: pa.Table) -> pa.Table:
+    """Return a table with an apostrophe before every text that a spreadsheet would evaluate.
+
+    Examples
+    --------
+    >>> made_safe(pa.table({"node": ["=1+1", "ann"], "gain": [-1, 2]})).to_pydict()
+    {'node': ["'=1+1", 'ann'], 'gain': [-1, 2]}
+    """
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            column = table.column(place)
+            marked = pc.binary_join_element_wise(pa.scalar("'", field.type), column, "")
+            risky = pc.match_substring_regex(column, _FORMULA)
+            table = table.set_column(place, field.name, pc.if_else(risky, marked, column))
+    return table
+
+
+# ------------------------------------------------------------------------------
+# What an earlier fit left in a folder and a new one makes untrue.
+
+
+# What some fits write and others do not, or other commands add, with how it begins: people have
+# files of such names, too.
+_OUTPUTS = {
+    "report.html": b'content="nodeproof ',
+    "query.csv": b'"node","label","probability","gain"',
+    "certificate.npz": b"PK",
+    "certificate.json": b'"nodeproof"',
+    "certificate.csv": b'"node","label","best_label","certified"',
+    "certificate.png": b"\x89PNG",
+}
+_BEGINNING = 4096
+
+
+def outdated_files(folder: Path, written: Iterable[str], read: Iterable[Path | None]) -> list[str]:
+    """Return the names of files in a folder of results that a new fit makes untrue.
+
+    Parameters
+    ----------
+    folder : path
+        The folder that the fit is written to.
+    written : iterable of str
+        What it writes there.
+    read : iterable of path
+        What it is made from: that stays in any case.
+    """
+    if not (folder / "model.npz").is_file():
+        return []
+    kept = {path.resolve() for path in read if path is not None}
+    return [
+        name
+        for name, sign in _OUTPUTS.items()
+        if name not in written
+        and (folder / name).is_file()
+        and (folder / name).resolve() not in kept
+        and sign in _beginning(folder / name)
+    ]
+
+
+def _beginning(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(_BEGINNING)
+
+
+# ------------------------------------------------------------------------------
+# What `nodeproof fit` writes.
+
 
 # Lines of a file that are written in one go.
 _LINES = 500_000

@@ -17,11 +17,17 @@ from numpy.typing import NDArray
 from nodeproof.datasets.dataset import MASKS, Dataset, assemble
 from nodeproof.datasets.parts import as_features, as_labels, as_mask, graph_of_edges
 from nodeproof.errors import InputError
-from nodeproof.io.archives import check_matrix, listed, open_archive, whole_number
-from nodeproof.io.atomic import atomic_path
-from nodeproof.io.matrices import csr_of_parts, is_matrix, matrix_of_archive
-from nodeproof.io.npz import Archive
-from nodeproof.io.npz_writing import write_npz
+from nodeproof.storage.atomic import atomic_path
+from nodeproof.storage.npz import Archive, write_npz
+from nodeproof.tables.graph_npz import (
+    check_matrix,
+    csr_of_parts,
+    is_matrix,
+    listed,
+    matrix_of_archive,
+    open_archive,
+    whole_number,
+)
 
 __all__ = ["read_archive", "write_archive"]
 

@@ -6,14 +6,20 @@ import os
 from pathlib import Path
 from typing import Any
 
-from nodeproof.callers import warn_caller
 from nodeproof.datasets.dataset import Dataset
-from nodeproof.datasets.fetching import cache_folder, fetch, forget, record_of
-from nodeproof.datasets.formats import recognise
+from nodeproof.datasets.fetching import (
+    REGISTRY,
+    Source,
+    cache_folder,
+    fetch,
+    find_source,
+    forget,
+    record_of,
+)
 from nodeproof.datasets.networks import karate_club
-from nodeproof.datasets.reading import read_graph
-from nodeproof.datasets.registry import REGISTRY, Source, find_source
+from nodeproof.datasets.reading import read_graph, recognise
 from nodeproof.errors import InputError
+from nodeproof.runtime.logs import warn_caller
 
 __all__ = ["available", "load"]
 

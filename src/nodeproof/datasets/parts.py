@@ -11,12 +11,10 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from nodeproof.edges import check_csr
-from nodeproof.errors import InputError
-from nodeproof.io.archives import check_numbers
-from nodeproof.io.files import count_of
-from nodeproof.io.keys import Keys, one_node_set
-from nodeproof.io.matrices import check_node_count
+from nodeproof.csr import check_csr
+from nodeproof.errors import InputError, count_of
+from nodeproof.tables.graph_npz import check_node_count, check_numbers
+from nodeproof.tables.keys import Keys, one_node_set
 
 __all__ = [
     "as_features",

@@ -22,9 +22,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from nodeproof.edges import check_csr
+from nodeproof.csr import check_csr
 from nodeproof.errors import InputError
-from nodeproof.io.files import reading
+from nodeproof.storage.npz import reading
 
 __all__ = ["read_pickle"]
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from nodeproof.datasets.dataset import Dataset, assemble
 from nodeproof.datasets.parts import as_features, graph_of_edges, mask_of
 from nodeproof.datasets.pickles import read_pickle
-from nodeproof.errors import InputError
-from nodeproof.io.files import count_of, reading
+from nodeproof.errors import InputError, count_of
+from nodeproof.storage.npz import reading
 
 __all__ = ["PARTS", "find_planetoid", "read_planetoid"]
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
-from nodeproof.io.atomic import atomic_path
+from nodeproof.storage.atomic import atomic_path
 
 __all__ = ["write_planted"]
 

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from nodeproof.datasets.dataset import MASKS, Dataset, assemble
 from nodeproof.datasets.parts import as_features, as_labels, graph_of_edges, mask_of
 from nodeproof.errors import InputError
-from nodeproof.io.archives import check_matrix, open_archive
-from nodeproof.io.files import reading
-from nodeproof.io.matrices import matrix_of_archive
+from nodeproof.storage.npz import reading
+from nodeproof.tables.graph_npz import check_matrix, matrix_of_archive, open_archive
 
 __all__ = ["find_ogb", "find_reddit", "open_folder", "read_ogb", "read_reddit"]
 

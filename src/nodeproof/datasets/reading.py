@@ -1,24 +1,112 @@
-"""Read a graph from whatever file or folder it is in."""
+"""Which format a file or folder has, by its content where that is clear, else by its name."""
 
 from __future__ import annotations
 
+import gzip
 import os
+import zipfile
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from nodeproof.datasets.archives import read_archive
 from nodeproof.datasets.dataset import Dataset, assemble
-from nodeproof.datasets.formats import FORMATS, NETWORKS, recognise
-from nodeproof.datasets.matrix_market import read_matrix_market
-from nodeproof.datasets.networks import read_network
-from nodeproof.datasets.parts import unless_positions
-from nodeproof.datasets.planetoid import read_planetoid
-from nodeproof.datasets.published import read_ogb, read_reddit
+from nodeproof.datasets.networks import read_matrix_market, read_network
+from nodeproof.datasets.parts import sorted_names, unless_positions
+from nodeproof.datasets.planetoid import find_planetoid, read_planetoid
+from nodeproof.datasets.published import find_ogb, find_reddit, open_folder, read_ogb, read_reddit
 from nodeproof.errors import InputError
-from nodeproof.io.archives import check_matrix
-from nodeproof.io.columns import Column
-from nodeproof.io.tables import read_tables
+from nodeproof.storage.atomic import check_regular
+from nodeproof.storage.npz import reading
+from nodeproof.tables.columns import Column
+from nodeproof.tables.files import file_kind
+from nodeproof.tables.graph_npz import GraphArchive, check_matrix
+from nodeproof.tables.keys import Keys
+from nodeproof.tables.reading import Tables, read_tables
 
-__all__ = ["read_graph"]
+__all__ = ["FORMATS", "NETWORKS", "read_graph", "read_with_tables", "recognise"]
+
+
+#: every format, with what it looks like
+FORMATS = {
+    "table": "an edge table (.csv, .tsv, .txt, .edges, also with .gz; .parquet)",
+    "npz": "a NumPy archive (.npz)",
+    "mtx": "MatrixMarket (.mtx, .mtx.gz)",
+    "graphml": "GraphML (.graphml)",
+    "gml": "GML (.gml)",
+    "edgelist": "a networkx edge list (.edgelist)",
+    "planetoid": "Planetoid files (ind.<name>.*)",
+    "ogb": "a folder or .zip of OGB (raw/edge.csv.gz, …)",
+    "reddit": "a folder or .zip with reddit_data.npz and reddit_graph.npz",
+}
+
+#: those whose nodes have attributes, read by networkx
+NETWORKS = ("graphml", "gml", "edgelist")
+_SUFFIXES = {
+    ".npz": "npz", ".mtx": "mtx", ".graphml": "graphml", ".gml": "gml", ".edgelist": "edgelist"
+}  # fmt: skip
+
+
+def recognise(path: Path) -> str:
+    """Return the format of a file or folder, a key of `FORMATS`.
+
+    Raises
+    ------
+    InputError
+        If it is not there, or of no known format.
+    """
+    if find_planetoid(path):
+        return "planetoid"
+    found = _folder_format(path) if path.is_dir() else _by_content(path) or _by_name(path)
+    if found is None:
+        what = "is a folder that holds no known data" if path.is_dir() else "is of no known format"
+        raise InputError(f"{path} {what}; understood are {'; '.join(FORMATS.values())}")
+    return found
+
+
+def _folder_format(path: Path) -> str | None:
+    folder = open_folder(path)
+    if find_ogb(folder) is not None:
+        return "ogb"
+    return "reddit" if find_reddit(folder) is not None else None
+
+
+def _by_content(path: Path) -> str | None:
+    check_regular(path)
+    with reading(path):
+        with path.open("rb") as file:
+            head = file.read(512)
+        if head.startswith(b"\x1f\x8b"):
+            with gzip.open(path) as file:
+                head = file.read(512)
+    if head.startswith(b"%%MatrixMarket"):
+        return "mtx"
+    if head.lstrip().startswith(b"<") and b"<graphml" in head:
+        return "graphml"
+    if head.startswith(b"PK") and zipfile.is_zipfile(path):
+        with reading(path), zipfile.ZipFile(path) as archive:
+            if any(name.endswith(".npy") for name in archive.namelist()):
+                return "npz"
+        return _folder_format(path)
+    return None
+
+
+def _by_name(path: Path) -> str | None:
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    if suffix in _SUFFIXES:
+        return _SUFFIXES[suffix]
+    try:
+        file_kind(path)
+    except InputError:
+        return None
+    return "table"
+
+
+# ------------------------------------------------------------------------------
+# Read a graph from whatever file or folder it is in.
 
 
 def read_graph(
@@ -128,3 +216,70 @@ def _read_table(
 def _read_mtx(path: Path) -> Dataset:
     graph, notes = check_matrix(path, read_matrix_market(path))
     return assemble(path, graph, notes=notes)
+
+
+# ------------------------------------------------------------------------------
+# A graph of any format, together with tables of features and labels.
+
+
+def read_with_tables(
+    edges: Path,
+    features: Path | None = None,
+    labels: Path | None = None,
+    *,
+    source: Column = None,
+    target: Column = None,
+    weight: Column = None,
+    label: Column = None,
+    unknown: Collection[str] | None = None,
+    **options: Any,
+) -> Tables:
+    """Read what `read_tables` reads, from anything that `read_graph` takes.
+
+    Features and labels that come with the graph are used unless a file is given for them. Of
+    its labels, only those inside the train mask are, if there is one.
+
+    Parameters
+    ----------
+    edges : pathlib.Path
+        The graph: an edge table, or any other file or folder that `read_graph` takes.
+    label : str or int, optional
+        The column of the labels file; without one, the node attribute of a graph that networkx
+        reads.
+    features, labels, source, target, weight, unknown, **options
+        See `nodeproof.io.read_tables`.
+    """
+    kind = recognise(edges)
+    if kind == "table":
+        return read_tables(
+            edges, features, labels, source=source, target=target, weight=weight,
+            label=label, unknown=unknown, **options,
+        )  # fmt: skip
+    if not source is target is weight is None:
+        raise InputError(f"{edges} has no columns: leave out source, target and weight")
+    attribute = None
+    if labels is None and kind in NETWORKS and label is not None:
+        attribute, label = str(label), None
+    data = read_graph(edges, format=kind, label=attribute)
+    graph = _graph_archive(edges, data, labels is None)
+    return read_tables(graph, features, labels, label=label, unknown=unknown, **options)
+
+
+def _graph_archive(path: Path, data: Dataset, use_labels: bool) -> GraphArchive:
+    notes = list(data.notes)
+    graph, X, y = data.graph, data.X, data.y
+    if y is not None and "train" in data.masks:
+        y = data.training_labels()
+    elif y is not None and use_labels:
+        notes.append(f"{path.name} has labels but no train mask; all of them are used")
+    if y is not None and y.dtype.kind != "U":
+        y = np.where(y == -1, "", y.astype(np.str_))
+    keys = Keys.of_positions(path, graph.shape[0])
+    if data.names is not None:
+        names, order = sorted_names(path, data.names.tolist())
+        graph = graph[order][:, order]
+        X, y = (None if rows is None else rows[order] for rows in (X, y))
+        if names is not None:
+            texts = pa.array(names.astype(np.str_).tolist(), pa.large_string())
+            keys = Keys.of_texts(path, texts, keys.place)
+    return GraphArchive(keys, graph, X, y, notes)

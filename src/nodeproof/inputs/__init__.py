@@ -9,16 +9,12 @@ from nodeproof.inputs.labels import (
     encode_truth,
     warn_of_typos,
 )
-from nodeproof.inputs.settings import check_candidates, check_settings, check_sizes
 
 __all__ = [
     "EncodedLabels",
     "Unit",
-    "check_candidates",
     "check_features",
     "check_reach",
-    "check_settings",
-    "check_sizes",
     "check_validation",
     "encode_labels",
     "encode_names",

@@ -11,12 +11,11 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.callers import warn_caller
 from nodeproof.errors import InputError
-from nodeproof.inputs.values import read_values
-from nodeproof.memory import check_free
-from nodeproof.node_names import align_rows, find_order, names_of_rows
-from nodeproof.unknown import UNKNOWN
+from nodeproof.inputs.node_names import align_rows, find_order, names_of_rows
+from nodeproof.inputs.values import UNKNOWN, read_values
+from nodeproof.runtime.logs import warn_caller
+from nodeproof.runtime.memory import check_free
 
 __all__ = [
     "EncodedLabels",

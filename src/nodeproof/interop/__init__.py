@@ -4,9 +4,8 @@
 count where that is not plain, and write what was found back.
 """
 
-from nodeproof.interop.cells import from_anndata, to_anndata
-from nodeproof.interop.networks import to_igraph, to_networkx
-from nodeproof.interop.pyg import from_pyg, to_pyg
+from nodeproof.interop.anndata import from_anndata, to_anndata
+from nodeproof.interop.networks import from_pyg, to_igraph, to_networkx, to_pyg
 from nodeproof.interop.tables import from_tables, to_table
 
 __all__ = [

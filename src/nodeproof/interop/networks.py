@@ -1,18 +1,96 @@
-"""What was found, as attributes of the nodes of networkx and igraph graphs."""
+"""What was found, one entry a node, for those who write it down."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from nodeproof.errors import InputError
-from nodeproof.graph_readers import is_igraph, is_networkx
-from nodeproof.interop.outcome import outcome_of
-from nodeproof.node_names import names_of_graph, warn_of_shuffle
+from nodeproof.inputs.graph_objects import is_igraph, is_networkx
+from nodeproof.inputs.node_names import (
+    Names,
+    check_positions,
+    find_order,
+    names_of_graph,
+    numbered,
+    warn_of_shuffle,
+)
+from nodeproof.inputs.pyg_data import (
+    count_nodes,
+    is_pyg_data,
+    read_features,
+    read_labels,
+    read_links,
+    refuse_other_kinds,
+)
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
 
-__all__ = ["to_igraph", "to_networkx"]
+__all__ = ["Outcome", "from_pyg", "outcome_of", "to_igraph", "to_networkx", "to_pyg"]
+
+
+class Outcome(NamedTuple):
+    """What was found.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n,)
+        The class of every node.
+    codes : ndarray of shape (n,)
+        Its position among the classes.
+    proba : ndarray of shape (n, K), float32
+        Class probabilities of every node.
+    probability : ndarray of shape (n,), float32
+        That of the class it has.
+    suspect : ndarray of shape (n,), bool
+        Whether the node has a given label that is probably wrong.
+    """
+
+    labels: NDArray[Any]
+    codes: NDArray[np.intp]
+    proba: NDArray[np.float32]
+    probability: NDArray[np.float32]
+    suspect: NDArray[np.bool_]
+
+
+def outcome_of(clf: NodeClassifier, n_nodes: int, what: str, names: Names = None) -> Outcome:
+    """Return what was found, in the order of the nodes of an object: by name if both have names.
+
+    Parameters
+    ----------
+    n_nodes : int
+        How many nodes the object has.
+    what : str
+        What it is called in an error.
+    names : ndarray of shape (n,), range or None
+        What it calls its nodes.
+    """
+    check_is_fitted(clf)
+    n = len(clf.labels_)
+    if n_nodes != n:
+        raise InputError(f"{what} has {n_nodes} nodes, but the classifier was fitted to {n}")
+    suspect = np.zeros(n, dtype=bool)
+    suspect[clf.suspects_.node] = True
+    fitted = getattr(clf, "node_ids_", None)
+    names = numbered(names, fitted)
+    order: Any = slice(None)
+    if isinstance(fitted, np.ndarray) and isinstance(names, np.ndarray):
+        order = find_order(fitted, names, "the classifier", what)
+    else:
+        check_positions({"the classifier": fitted, what: names})
+    proba = clf.proba_[order].astype(np.float32)
+    return Outcome(
+        clf.labels_[order], proba.argmax(axis=1), proba, proba.max(axis=1), suspect[order]
+    )
+
+
+# ------------------------------------------------------------------------------
+# What was found, as attributes of the nodes of networkx and igraph graphs.
 
 
 def to_networkx(clf: NodeClassifier, graph: Any, *, key: str = "nodeproof") -> Any:
@@ -74,3 +152,74 @@ def to_igraph(clf: NodeClassifier, graph: Any, *, key: str = "nodeproof") -> Any
     graph.vs[f"{key}_probability"] = found.probability.tolist()
     graph.vs[f"{key}_suspect"] = found.suspect.tolist()
     return graph
+
+
+# ------------------------------------------------------------------------------
+# PyTorch Geometric ``Data``: its parts for a fit, and what was found back into it.
+
+
+def from_pyg(
+    data: Any, *, split: int | None = None, validation: bool = False, weight: str | None = "auto"
+) -> dict[str, Any]:
+    """Return what `fit` needs of a ``Data``: ``clf.fit(**from_pyg(data))``.
+
+    Labels count only inside ``train_mask``; a ``Data`` with labels and without one is refused.
+
+    Parameters
+    ----------
+    data : torch_geometric.data.Data
+        With ``edge_index`` or ``adj_t``, and perhaps ``x`` and ``y``.
+    split : int, optional
+        Which column of the masks counts, where they have several.
+    validation : bool
+        Whether labels inside ``val_mask`` choose the settings. They are not fitted to.
+    weight : "auto", str or None
+        The attribute that has the weights of links; "auto": ``edge_weight``, else ``edge_attr`` of
+        one column. None: every link counts one.
+
+    Returns
+    -------
+    dict
+        ``X``, ``y``, ``graph`` and, if asked for, ``validation``.
+    """
+    _check_kind(data)
+    parts = {
+        "X": read_features(data),
+        "y": read_labels(data, "train_mask", split),
+        "graph": read_links(data, weight),
+    }
+    if validation:
+        parts["validation"] = read_labels(data, "val_mask", split)
+    return parts
+
+
+def to_pyg(clf: NodeClassifier, data: Any) -> Any:
+    """Write the labels of all nodes into a ``Data``, and return it.
+
+    Parameters
+    ----------
+    clf : NodeClassifier
+        Fitted to the nodes of `data`.
+    data : torch_geometric.data.Data
+        Gets ``y_pred`` of shape (n,), the labels as they were coded in ``y`` (or positions in
+        `classes_`, if these are no integers); ``proba`` of shape (n, K), float32, columns in the
+        order of `classes_`; and the mask ``suspect`` of shape (n,). All on the device of its
+        links.
+    """
+    _check_kind(data)
+    found = outcome_of(clf, count_nodes(data), "the Data")
+    labels = found.labels
+    if labels.dtype.kind not in "biu":
+        labels = found.codes
+    torch = import_module("torch")
+    links = data.edge_index if data.edge_index is not None else data.adj_t
+    data.y_pred = torch.from_numpy(labels.astype(np.int64)).to(links.device)
+    data.proba = torch.from_numpy(found.proba).to(links.device)
+    data.suspect = torch.from_numpy(found.suspect).to(links.device)
+    return data
+
+
+def _check_kind(data: Any) -> None:
+    refuse_other_kinds(data)
+    if not is_pyg_data(data):
+        raise InputError(f"expected a torch_geometric.data.Data, got {type(data).__name__}")

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from nodeproof.errors import InputError, MissingExtraError
-from nodeproof.graph_readers import column_names, is_table, table_columns
-from nodeproof.interop.outcome import outcome_of
-from nodeproof.interop.unpacking import link_names
-from nodeproof.node_names import writable
+from nodeproof.inputs.graph_objects import column_names, is_table, table_columns
+from nodeproof.inputs.node_names import writable
+from nodeproof.inputs.unpacking import link_names
+from nodeproof.interop.networks import outcome_of
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier

@@ -5,15 +5,7 @@ ranges on several threads: what a range gives does not depend on who runs it.
 """
 
 from nodeproof.kernels.beliefs import belief_rows, message_rows
-from nodeproof.kernels.features import products, smooth_rows, solve_each
 from nodeproof.kernels.gathering import product_rows
-from nodeproof.kernels.labels import (
-    charge_labels,
-    count_labels,
-    label_links,
-    settle,
-    sweep_labels,
-)
 from nodeproof.kernels.links import (
     first_bad_weight,
     inspect_links,
@@ -22,7 +14,17 @@ from nodeproof.kernels.links import (
     reverse_links,
 )
 from nodeproof.kernels.masses import charge_rows, link_mass, link_mass_exactly, row_sums
-from nodeproof.kernels.rows import sweep_batches, sweep_rows, take_cells
+from nodeproof.kernels.memberships import sweep_batches, sweep_rows, take_cells
+from nodeproof.kernels.nodes import (
+    charge_labels,
+    count_labels,
+    label_links,
+    products,
+    settle,
+    smooth_rows,
+    solve_each,
+    sweep_labels,
+)
 
 __all__ = [
     "belief_rows",

@@ -3,8 +3,8 @@
 import numpy as np
 from numba import njit
 
-from nodeproof.kernels.rows import null_score, row_moved, softmax
-from nodeproof.kernels.vectors import padded
+from nodeproof.kernels.memberships import null_score, row_moved, softmax
+from nodeproof.kernels.primitives import padded
 
 __all__ = ["belief_rows", "message_rows"]
 

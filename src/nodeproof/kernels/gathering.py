@@ -13,8 +13,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 
-from nodeproof.kernels.compiled import intrinsic_like
-from nodeproof.kernels.links import AHEAD, prefetch
+from nodeproof.kernels.links import AHEAD, intrinsic_like, prefetch
 
 __all__ = ["gather", "product_rows"]
 

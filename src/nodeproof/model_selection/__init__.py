@@ -4,8 +4,8 @@ scikit-learn's splitters cut rows out, and with them the links of the graph. Her
 the whole graph and all features; what a split takes away are the labels of its test nodes.
 """
 
+from nodeproof.model_selection.scores import Split
 from nodeproof.model_selection.search import GridSearch
-from nodeproof.model_selection.split import Split
 from nodeproof.model_selection.splitters import LabelKFold, Masks, PerClass, RandomShare
 from nodeproof.model_selection.validation import cross_validate
 

@@ -16,15 +16,14 @@ from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
-from nodeproof import threads
-from nodeproof.callers import warn_caller
 from nodeproof.errors import InputError
 from nodeproof.inputs import encode_labels
-from nodeproof.interop.unpacking import unpack
-from nodeproof.model_selection.scores import Score, positions
-from nodeproof.model_selection.split import Split, keep_labels
+from nodeproof.inputs.unpacking import unpack
+from nodeproof.model_selection.scores import Score, Split, keep_labels, positions
 from nodeproof.model_selection.splitters import LabelKFold
-from nodeproof.workers import serve
+from nodeproof.runtime import threads
+from nodeproof.runtime.logs import warn_caller
+from nodeproof.runtime.threads import serve
 
 __all__ = ["Fit", "Nodes", "Outcome", "as_splits", "run"]
 

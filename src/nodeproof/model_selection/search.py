@@ -13,10 +13,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import ParameterGrid
 
 from nodeproof.errors import InputError
-from nodeproof.logs import logger, shown
 from nodeproof.model_selection.fits import Fit, Nodes, as_splits, run
-from nodeproof.model_selection.scores import Score, as_scores
-from nodeproof.model_selection.split import Split
+from nodeproof.model_selection.scores import Score, Split, as_scores
+from nodeproof.runtime.logs import logger, shown
 
 __all__ = ["GridSearch"]
 

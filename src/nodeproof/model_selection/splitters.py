@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from nodeproof.errors import InputError
 from nodeproof.inputs import encode_labels
-from nodeproof.model_selection.split import Split
+from nodeproof.model_selection.scores import Split
 from nodeproof.solvers.base import check_at_least, check_count
 
 __all__ = ["LabelKFold", "Masks", "PerClass", "RandomShare"]

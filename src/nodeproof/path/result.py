@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.errors import MissingExtraError
-from nodeproof.io import atomic_path
 from nodeproof.solvers import Status
+from nodeproof.storage.atomic import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,13 +5,10 @@ or changes settings. Needs ``pip install 'nodeproof[plot]'``.
 """
 
 from nodeproof.plot.classifier import block_matrix, node_map, reliability, sources
-from nodeproof.plot.experiments import accuracy_curves, phase_diagram
 
 __all__ = [
-    "accuracy_curves",
     "block_matrix",
     "node_map",
-    "phase_diagram",
     "reliability",
     "sources",
 ]

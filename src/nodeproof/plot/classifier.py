@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from nodeproof.errors import InputError
 from nodeproof.metrics import ReliabilityCurve, reliability_curve
-from nodeproof.node_map import map_nodes
-from nodeproof.plot.axes import axes_or_new, class_colours, shorten
+from nodeproof.report.layout import map_nodes
+from nodeproof.runtime.axes import axes_or_new, class_colours, shorten
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
@@ -82,7 +82,7 @@ def node_map(
 
 def _nodes_to_draw(nodes: ArrayLike | None, n: int) -> NDArray[np.int64]:
     """Return positions of distinct nodes."""
-    from nodeproof.inputs import check_candidates
+    from nodeproof.settings import check_candidates
 
     if nodes is None:
         return np.linspace(0, n - 1, min(n, _MOST_NODES)).astype(np.int64)

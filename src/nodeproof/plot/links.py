@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.graph_readers import is_matrix_table, is_table, table_columns
+from nodeproof.inputs.graph_objects import is_matrix_table, is_table, table_columns
+from nodeproof.inputs.node_names import align_graph
 from nodeproof.interop import from_tables
-from nodeproof.node_names import align_graph
-from nodeproof.solvers.hard import OneHot
+from nodeproof.solvers.assignments import OneHot
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier

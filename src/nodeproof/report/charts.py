@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.metrics import ReliabilityCurve
-from nodeproof.node_map import map_nodes
+from nodeproof.report.layout import map_nodes
 
 if TYPE_CHECKING:
     from nodeproof.report.subject import Subject

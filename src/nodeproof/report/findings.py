@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from nodeproof.auto.held_out import Blind
 from nodeproof.errors import InputError
 from nodeproof.evidence import node_evidence
 from nodeproof.problem import Models, Problem
-from nodeproof.report.drawing import lay_out
-from nodeproof.solvers.hard import OneHot
-from nodeproof.tuning.held import Blind
+from nodeproof.report.layout import lay_out
+from nodeproof.solvers.assignments import OneHot
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier

@@ -14,10 +14,9 @@ import numpy as np
 
 from nodeproof import __version__
 from nodeproof.errors import MissingExtraError
-from nodeproof.io.atomic import atomic_path
 from nodeproof.report import charts, nodes, sections, wording
-from nodeproof.report.reliability import reliability_of
-from nodeproof.report.subject import Subject
+from nodeproof.report.subject import Subject, reliability_of
+from nodeproof.storage.atomic import atomic_path
 
 if TYPE_CHECKING:
     from nodeproof.certificate import Certificate

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nodeproof import __version__
-from nodeproof.certificate.verifying import percent as rounded_up
+from nodeproof.auto.held_out import Blind
+from nodeproof.certificate.labelling.verify import percent as rounded_up
 from nodeproof.errors import InputError
 from nodeproof.inputs import encode_truth
-from nodeproof.node_names import align_rows
+from nodeproof.inputs.node_names import align_rows
 from nodeproof.report.subject import Subject
 from nodeproof.report.wording import accuracy, percent
-from nodeproof.tuning.held import Blind
 
 if TYPE_CHECKING:
     from nodeproof.certificate import Certificate

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nodeproof.choices import most_certain
-from nodeproof.io.files import count_of
+from nodeproof.auto.settings import most_certain
+from nodeproof.errors import count_of
 from nodeproof.metrics import FEWEST_JUDGED, ReliabilityCurve
 
 if TYPE_CHECKING:
+    from nodeproof.auto.held_out import Blind
     from nodeproof.report.subject import Subject
-    from nodeproof.tuning.held import Blind
 
 __all__ = ["accuracy", "classes", "percent", "python_call", "reliability", "summary"]
 

@@ -4,9 +4,7 @@ All methods are batched: leading axes of an array count its points, and what com
 the same leading axes.
 """
 
-from nodeproof.sets.base import ConvexSet
-from nodeproof.sets.matrices import Similarities, SpectralBox
-from nodeproof.sets.product import Product
-from nodeproof.sets.vectors import Box, Simplex
+from nodeproof.sets.balls import Box, Similarities, Simplex, SpectralBox
+from nodeproof.sets.base import ConvexSet, Product
 
 __all__ = ["Box", "ConvexSet", "Product", "Similarities", "Simplex", "SpectralBox"]

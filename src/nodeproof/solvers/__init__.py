@@ -1,13 +1,21 @@
-"""Solvers: each takes a problem and returns a `Result`."""
+"""Solvers: each takes a problem and returns a `Result`.
 
-from nodeproof.solvers.admm import BlockADMM
+Those of the convex program live in `nodeproof.convex` and are found here on first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from nodeproof.solvers.base import Progress, Result, Status
 from nodeproof.solvers.block import BlockCADO
 from nodeproof.solvers.cado import CADO
-from nodeproof.solvers.cano import CANO
-from nodeproof.solvers.convex import ConvexResult
-from nodeproof.solvers.lifted import LabellingResult
-from nodeproof.solvers.sdp import ExactSDP
+
+if TYPE_CHECKING:
+    from nodeproof.convex.admm import BlockADMM
+    from nodeproof.convex.cano import CANO
+    from nodeproof.convex.lifted import LabellingResult
+    from nodeproof.convex.results import ConvexResult
+    from nodeproof.convex.sdp import ExactSDP
 
 __all__ = [
     "CADO",
@@ -21,3 +29,17 @@ __all__ = [
     "Result",
     "Status",
 ]
+
+_CONVEX = {
+    "BlockADMM": "admm",
+    "CANO": "cano",
+    "ConvexResult": "results",
+    "ExactSDP": "sdp",
+    "LabellingResult": "lifted",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _CONVEX:
+        return getattr(import_module(f"nodeproof.convex.{_CONVEX[name]}"), name)
+    raise AttributeError(f"module 'nodeproof.solvers' has no attribute {name!r}")

@@ -9,12 +9,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof import threads
 from nodeproof.affinity import Affinity
-from nodeproof.digests import fingerprint
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
-from nodeproof.solvers.align import best_match
+from nodeproof.runtime import threads
+from nodeproof.runtime.digests import fingerprint
+from nodeproof.solvers.align import are_named, best_first, best_match
 from nodeproof.solvers.base import (
     MOST_STARTS,
     Callback,
@@ -25,10 +25,9 @@ from nodeproof.solvers.base import (
     check_count,
 )
 from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session
-from nodeproof.solvers.rivals import are_named, best_first
-from nodeproof.solvers.rows import open_engine
-from nodeproof.solvers.settling import says_nothing, settled, surpassed
+from nodeproof.solvers.memberships import open_engine
 from nodeproof.solvers.starts import STARTS, choose_starts, promising_starts
+from nodeproof.solvers.sweep import says_nothing, settled, surpassed
 
 __all__ = ["BlockCADO"]
 
@@ -85,7 +84,8 @@ class BlockCADO:
     random_state : int, optional
         Seed of the starts.
     engine : None, "dask" or distributed.Client
-        Where rows are worked on: see :mod:`nodeproof.engines`. The result does not depend on it.
+        Where rows are worked on: see :mod:`nodeproof.distributed`. The result does not depend on
+        it.
     checkpoint : Checkpoint, optional
         Where the state is saved now and then, and where a solve that was cut off goes on from:
         it ends with the same bits.

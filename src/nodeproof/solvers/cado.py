@@ -11,19 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from nodeproof import threads
 from nodeproof.errors import InputError
-from nodeproof.memory import check_free
 from nodeproof.problem import Models, Problem
+from nodeproof.runtime import threads
+from nodeproof.runtime.memory import check_free
 from nodeproof.sets import Simplex
-from nodeproof.solvers.base import (
-    Callback,
-    Progress,
-    Result,
-    Status,
-    check_at_least,
-    check_count,
-)
+from nodeproof.solvers.base import Callback, Progress, Result, Status, check_at_least, check_count
 from nodeproof.solvers.starts import STARTS
 
 __all__ = ["CADO"]

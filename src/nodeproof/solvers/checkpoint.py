@@ -19,18 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.affinity import Affinity
-from nodeproof.callers import warn_caller
 from nodeproof.errors import InputError
-from nodeproof.io.atomic import atomic_path
-from nodeproof.io.files import UNREADABLE
-from nodeproof.io.json_text import parse_object
-from nodeproof.io.layout import Expected, check_layout
-from nodeproof.io.locking import lock_folder
-from nodeproof.io.npz import open_npz
-from nodeproof.io.npz_writing import write_npz
 from nodeproof.problem import Models
+from nodeproof.runtime.logs import warn_caller
 from nodeproof.solvers.base import Result, Status
 from nodeproof.solvers.starts import STARTS
+from nodeproof.storage.atomic import atomic_path
+from nodeproof.storage.locking import lock_folder
+from nodeproof.storage.npz import UNREADABLE, open_npz, write_npz
+from nodeproof.storage.schema import Expected, check_layout, parse_object
 
 __all__ = ["Checkpoint", "Saved", "Session"]
 

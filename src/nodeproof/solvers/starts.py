@@ -14,9 +14,9 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from nodeproof import threads
 from nodeproof.graph import NullCorrected
 from nodeproof.problem import Problem
+from nodeproof.runtime import threads
 from nodeproof.solvers.align import match_labels
 
 __all__ = ["STARTS", "choose_starts", "promising_starts"]

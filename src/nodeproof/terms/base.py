@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
-from nodeproof import threads
 from nodeproof.graph import Graph
+from nodeproof.runtime import threads
 from nodeproof.sets import ConvexSet
 from nodeproof.smoothing import Smoothing
 from nodeproof.terms.class_loss import ClassLoss, NodewiseLoss

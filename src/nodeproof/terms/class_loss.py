@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof import threads
+from nodeproof.runtime import threads
 from nodeproof.sets import ConvexSet
 
 if TYPE_CHECKING:

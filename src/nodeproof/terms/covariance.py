@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
-from nodeproof import kernels, threads
-from nodeproof.caching import cached_property
+from nodeproof import kernels
 from nodeproof.errors import InputError
+from nodeproof.runtime import threads
+from nodeproof.runtime.caching import cached_property
 from nodeproof.sets import SpectralBox
 from nodeproof.terms.base import Array, NodeData, SummableTerm, cut_rows
 from nodeproof.terms.class_loss import ClassLoss

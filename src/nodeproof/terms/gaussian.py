@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.sparse import csr_array
 
-from nodeproof import threads
-from nodeproof.caching import cached_property
 from nodeproof.errors import InputError
+from nodeproof.runtime import threads
+from nodeproof.runtime.caching import cached_property
 from nodeproof.sets import Box
 from nodeproof.terms.base import Array, NodeData, SummableTerm, cut_rows
 from nodeproof.terms.covariance import MOST_FEATURES

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof import kernels, threads
+from nodeproof import kernels
 from nodeproof.errors import InputError
+from nodeproof.runtime import threads
 from nodeproof.sets import Simplex
 from nodeproof.terms.base import Array, NodeData, SummableTerm, cut_rows
 from nodeproof.terms.class_loss import LinearLoss

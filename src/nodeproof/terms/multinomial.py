@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nodeproof import threads
-from nodeproof.caching import cached_property
 from nodeproof.errors import InputError
+from nodeproof.runtime import threads
+from nodeproof.runtime.caching import cached_property
 from nodeproof.sets import Simplex
 from nodeproof.terms.base import Array, NodeData, Term
 from nodeproof.terms.class_loss import ClassLoss

@@ -9,9 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
-from nodeproof.caching import cached_property
 from nodeproof.errors import InputError
-from nodeproof.regression import (
+from nodeproof.runtime.caching import cached_property
+from nodeproof.sets import Simplex
+from nodeproof.smoothing import Smoothing
+from nodeproof.terms.base import Array, NodeData, Term
+from nodeproof.terms.class_loss import LinearLoss
+from nodeproof.terms.logistic import (
     assign_folds,
     balance,
     blind_scores,
@@ -23,10 +27,6 @@ from nodeproof.regression import (
     match_confidence,
     shares,
 )
-from nodeproof.sets import Simplex
-from nodeproof.smoothing import Smoothing
-from nodeproof.terms.base import Array, NodeData, Term
-from nodeproof.terms.class_loss import LinearLoss
 
 __all__ = ["Softmax"]
 

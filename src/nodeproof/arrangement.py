@@ -1,0 +1,274 @@
+"""An order of the nodes that depends on the data alone, so that the order of the rows does not.
+
+Rows are solved in batches and random starts are drawn row by row. Where links are weak, the
+order of the rows would decide which optimum a fit ends in. Up to some 10⁵ nodes the data are
+therefore arranged in an order of their own before a fit, and what was found is put back.
+
+The order is that of hashes. A node's hash mixes its label and its features with the hashes of
+its neighbours, round after round (colour refinement), until no two nodes that differ share one.
+Nodes that still do are mostly interchangeable; which comes first among them makes no difference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from nodeproof.graph import Graph
+from nodeproof.problem import Problem
+from nodeproof.runtime import threads
+from nodeproof.solvers import Progress
+from nodeproof.solvers.base import Callback
+from nodeproof.terms import NodeData
+
+__all__ = ["Arrangement", "canonical_order"]
+
+Hashes = NDArray[np.uint64]
+
+# Beyond these the rows stay as they are: a large graph is often stored such that neighbours lie
+# close to each other, and an order that scatters them would slow every sweep down.
+_MOST_NODES = 100_000
+_MOST_ENTRIES = 20_000_000
+
+# Rounds of refinement, and entries of the adjacency matrix that they may look at in all.
+_MOST_ROUNDS = 64
+_MOST_WORK = 200_000_000
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Nodes in an order of their own, and the way back.
+
+    Attributes
+    ----------
+    order : ndarray of shape (n,)
+        Which of the given nodes is at each position.
+    position : ndarray of shape (n,)
+        At which position each of the given nodes is.
+    """
+
+    order: NDArray[np.int64]
+    position: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, nodes: NodeData) -> Arrangement | None:
+        """Return the arrangement by the data; None for graphs that are left as they are."""
+        graph, n = nodes.graph, _count(nodes)
+        if n > _MOST_NODES or (graph is not None and graph.n_entries > _MOST_ENTRIES):
+            return None
+        order = canonical_order(nodes)
+        position = np.empty(n, dtype=np.int64)
+        position[order] = np.arange(n)
+        return cls(order, position)
+
+    def arrange(self, nodes: NodeData) -> NodeData:
+        """Return the nodes in this order."""
+        return NodeData(
+            nodes.n_classes,
+            None if nodes.X is None else nodes.X[self.order],
+            None if nodes.y is None else nodes.y[self.order],
+            None if nodes.graph is None else nodes.graph.reordered(self.order),
+        )
+
+    def restore_nodes(self, nodes: NodeData, arranged: NodeData) -> NodeData:
+        """Return the given nodes, with what was worked out for the arranged ones."""
+        smoothing, links = arranged.smoothing, arranged.links
+        return replace(
+            nodes,
+            smoothing=smoothing and smoothing.reordered(self.position, nodes.X, nodes.graph),
+            links=links and links.reordered(self.position, None, nodes.graph),
+        )
+
+    def restore_problem(self, problem: Problem, nodes: NodeData) -> Problem:
+        """Return the same problem about the given nodes; models stay as they are."""
+        terms = [term.reordered(nodes, self.position) for term in problem.terms]
+        graph = None if problem.graph is None else nodes.graph
+        return Problem(
+            graph,
+            terms,
+            problem.n_classes,
+            problem.weights,
+            problem.threshold,
+            problem.trust,
+            problem.son,
+        )
+
+    def shown(self, callback: Callback | None) -> Callback | None:
+        """Return a callback that sees the memberships in the order in which nodes were given."""
+        if callback is None:
+            return None
+
+        def in_given_order(progress: Progress) -> bool | None:
+            return callback(replace(progress, W=np.asarray(progress.W)[self.position]))
+
+        return in_given_order
+
+
+def canonical_order(nodes: NodeData) -> NDArray[np.int64]:
+    """Return the nodes in an order that depends on the data alone, shape (n,).
+
+    Parameters
+    ----------
+    nodes : NodeData
+        Features, labels and links. Numbers count to about two digits, and exactly only where that
+        leaves a tie, so that neither the rounding of sums nor a unit changes the order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nodeproof.arrangement import canonical_order
+    >>> from nodeproof.terms import NodeData
+    >>> X = np.array([[0.1], [0.2], [0.3]])
+    >>> back = [2, 1, 0]
+    >>> ahead = X[canonical_order(NodeData(2, X))]
+    >>> bool((ahead == X[back][canonical_order(NodeData(2, X[back]))]).all())
+    True
+    """
+    hashes = np.full(_count(nodes), _GOLDEN)
+    if nodes.y is not None:
+        hashes = _mixed(hashes + nodes.y.astype(np.uint64))
+    scores = None
+    if nodes.X is not None:
+        own, scores = _summaries(nodes.X)
+        hashes = _mixed(hashes + own)
+    if nodes.graph is not None and nodes.graph.n_entries:
+        hashes = _Refinement(nodes.graph).run(hashes)
+    if scores is None:
+        return np.argsort(hashes, kind="stable")
+    return np.lexsort((scores, hashes))  # by the exact features where rounded ones are equal
+
+
+class _Refinement:
+    """Rounds in which every node hears the hashes of its neighbours."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        weights = (
+            _rounded(graph.weights / graph.unit)
+            if graph.weighted
+            else np.ones(graph.n_entries, np.uint64)
+        )
+        shape = (graph.n_nodes,) * 2
+        self.links = sp.csr_array((weights, graph.indices, graph.indptr), shape=shape)
+        self.rounds = min(_MOST_ROUNDS, 1 + _MOST_WORK // graph.n_entries)
+
+    def run(self, hashes: Hashes) -> Hashes:
+        """Return hashes that tell apart what can be told apart, as far as rounds allow."""
+        hashes, distinct = self._refine(hashes, len(np.unique(hashes)))
+        if distinct < len(hashes):
+            hashes = _mixed(hashes + self._number_twins(hashes))
+            hashes, distinct = self._refine(hashes, len(np.unique(hashes)))
+        while self.rounds and distinct < len(hashes):
+            hashes = _mixed(hashes + self._tie_breakers(hashes))
+            hashes, distinct = self._refine(hashes, len(np.unique(hashes)))
+        return hashes
+
+    def _refine(self, hashes: Hashes, distinct: int) -> tuple[Hashes, int]:
+        """Go on until no round tells more nodes apart; return the hashes and their number."""
+        while self.rounds and distinct < len(hashes):
+            self.rounds -= 1
+            finer = _mixed(hashes + _GOLDEN * (self.links @ _mixed(hashes + _GOLDEN)))
+            found = len(np.unique(finer))
+            if found <= distinct:
+                break
+            hashes, distinct = finer, found
+        return hashes, distinct
+
+    def _number_twins(self, hashes: Hashes) -> Hashes:
+        """Return a number for each node among its twins: those with the very same neighbours.
+
+        Twins can change places whatever else does, so all of them are numbered at once, linked
+        to each other or not.
+        """
+        names = _mixed(np.arange(1, len(hashes) + 1, dtype=np.uint64))
+        others = self.links @ names
+        numbers = _number_equals(_mixed(hashes + _mixed(others)))
+        if not self.graph.weighted:  # linked to each other by a link like all others
+            numbers += _number_equals(_mixed(hashes + _mixed(others + names)))
+        return _mixed(numbers.astype(np.uint64))
+
+    def _tie_breakers(self, hashes: Hashes) -> Hashes:
+        """Return what sets tied nodes apart without pulling apart what belongs together.
+
+        Where nodes that share their hash with others are linked among themselves, they form
+        groups. Groups with the same hashes are interchangeable as a whole and are numbered;
+        inside each group one node is set apart, and the next rounds tell the rest.
+        """
+        _, kind, count = np.unique(hashes, return_inverse=True, return_counts=True)
+        tied = np.flatnonzero(count[kind] > 1)
+        _, group = connected_components(self.links[tied][:, tied], directed=False)
+        colours = hashes[tied]
+        signature = np.zeros(group.max() + 1, dtype=np.uint64)
+        np.add.at(signature, group, _mixed(colours))
+        numbers = _number_equals(signature)[group].astype(np.uint64)
+        # The least of the hashes that a group has twice, at the first such node.
+        twice = np.lexsort((tied, colours, group))
+        again = (np.diff(group[twice]) == 0) & (np.diff(colours[twice]) == 0)
+        pairs = twice[:-1][again]
+        _, first = np.unique(group[pairs], return_index=True)
+        numbers[pairs[first]] += _GOLDEN
+        breakers = np.zeros(len(hashes), dtype=np.uint64)
+        breakers[tied] = _mixed(numbers)
+        return breakers
+
+
+def _number_equals(values: Hashes) -> NDArray[np.int64]:
+    """Return how many earlier entries are equal to each, shape (n,)."""
+    order = np.argsort(values, kind="stable")
+    starts = np.flatnonzero(np.r_[True, np.diff(values[order]) != 0])
+    numbers = np.empty(len(values), dtype=np.int64)
+    numbers[order] = np.arange(len(values)) - np.repeat(starts, np.diff(np.r_[starts, len(values)]))
+    return numbers
+
+
+def _summaries(X: Any) -> tuple[Hashes, NDArray[np.float64]]:
+    """Return a hash of each row of features, rounded, and a random sum of it, not rounded.
+
+    The unit of a feature does not matter: each counts as a share of its largest value.
+    """
+    rng = np.random.default_rng(0)
+    multipliers = rng.integers(2**64, size=X.shape[1], dtype=np.uint64) | np.uint64(1)
+    directions = rng.standard_normal(X.shape[1])
+    largest = abs(X).max(axis=0)
+    largest = (largest.toarray() if sp.issparse(X) else largest).ravel().astype(np.float64)
+    unit = np.where(largest > 0, largest, 1.0)
+    if sp.issparse(X):
+        shares = X.data / unit[X.indices]
+        rounded = sp.csr_array((_rounded(shares), X.indices, X.indptr), shape=X.shape)
+        exact = sp.csr_array((shares, X.indices, X.indptr), shape=X.shape)
+        return rounded @ multipliers, exact @ directions
+
+    def part(lo: int, hi: int) -> tuple[Hashes, NDArray[np.float64]]:
+        shares = X[lo:hi] / unit
+        # Row by row: a product would round each row as its neighbours in memory have it.
+        return _rounded(shares) @ multipliers, (shares * directions).sum(axis=1)
+
+    parts = threads.map_rows(part, len(X))
+    return tuple(np.concatenate(column) for column in zip(*parts, strict=True))  # type: ignore[return-value]
+
+
+def _rounded(values: NDArray[Any]) -> Hashes:
+    """Return numbers to seven binary digits as integers; 0 for 0."""
+    with np.errstate(under="ignore"):
+        single = values.astype(np.float32) + np.float32(0.0)  # -0 is 0
+    return (single.view(np.uint32) + np.uint32(1 << 16) >> np.uint32(17)).astype(np.uint64)
+
+
+def _mixed(hashes: Hashes) -> Hashes:
+    """Return the hashes with all their bits mixed (the finaliser of splitmix64)."""
+    hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return hashes ^ (hashes >> np.uint64(31))
+
+
+def _count(nodes: NodeData) -> int:
+    if nodes.graph is not None:
+        return nodes.graph.n_nodes
+    return len(nodes.y) if nodes.y is not None else int(nodes.X.shape[0])  # type: ignore[union-attr]

@@ -1,0 +1,229 @@
+"""How choices are told."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+
+from nodeproof.auto.tuning import Tuned
+from nodeproof.convex.admm import BlockADMM
+from nodeproof.convex.cano import CANO
+from nodeproof.convex.sdp import ExactSDP
+from nodeproof.errors import InputError, count_of
+from nodeproof.graph import Graph
+from nodeproof.problem import PAPER_WEIGHTS, Problem
+from nodeproof.solvers import CADO, BlockCADO, Result, Status
+from nodeproof.solvers.base import LARGEST, check_at_least
+from nodeproof.solvers.beliefs import affordable, reported_rows
+from nodeproof.terms import Softmax
+
+__all__ = [
+    "CONVEX_SOLVERS",
+    "Choices",
+    "choose_null_model",
+    "choose_probabilities",
+    "choose_solver",
+    "choose_weights",
+    "is_convex",
+    "most_certain",
+]
+
+
+#: by what was chosen: its value and why
+Choices = dict[str, dict[str, Any]]
+
+
+# ------------------------------------------------------------------------------
+# Null model, weights and solver.
+
+
+#: the solvers of the convex program, by name
+CONVEX_SOLVERS: dict[str, Any] = {"sdp": ExactSDP, "admm": BlockADMM, "cano": CANO}
+
+
+def choose_null_model(graph: Graph, asked: str, choices: Choices) -> None:
+    """Note which null model the graph was given, and why."""
+    why = "given"
+    if asked == "auto":
+        why = (
+            f"degrees spread {max(graph.degree_dispersion(), 0.0):.2f} beyond chance "
+            "(squared coefficient of variation)"
+        )
+    choices["null_model"] = {"value": graph.null_model, "why": why}
+
+
+def is_convex(solver: Any) -> bool:
+    """Tell whether a solver, by name or as an object, solves the convex program."""
+    named = isinstance(solver, str) and solver in CONVEX_SOLVERS
+    return named or isinstance(solver, tuple(CONVEX_SOLVERS.values()))
+
+
+def choose_weights(
+    weights: Any, threshold: Any, solver: Any, graph: Graph | None, choices: Choices
+) -> tuple[Any, float, float | None]:
+    """Return the weights, the threshold, and the trust in the graph (None: to be chosen)."""
+    convex = is_convex(solver)
+    fixed = convex or solver == "cado" or isinstance(solver, CADO)
+    why, trust = "given", None
+    if isinstance(weights, str) and weights == "auto":
+        weights = PAPER_WEIGHTS if fixed else "calibrated"
+        why = "the paper's" if fixed else "likelihoods, re-estimated from the rows"
+    elif isinstance(weights, str) and weights == "calibrated":
+        trust = 1.0
+    elif isinstance(weights, Real) and not isinstance(weights, bool):
+        check_at_least("weights", weights, 0.0, LARGEST)
+        weights, trust = "calibrated", float(weights)
+        choices["trust"] = {"value": trust, "why": "given"}
+    if isinstance(weights, str):
+        if weights != "calibrated":
+            raise InputError(
+                "weights must be 'auto', 'calibrated', a trust in the graph such as 0.5, or three "
+                f"numbers (graph, features, labels), got {weights!r}"
+            )
+        if fixed:
+            what = "the convex program" if convex else "CADO as published"
+            raise InputError(f"{what} needs fixed weights, for example (1, 2.5, 13)")
+        if threshold != "auto":
+            raise InputError("calibrated weights estimate the threshold; leave it at 'auto'")
+    else:
+        weights = _three_weights(weights)
+    choices["weights"] = {"value": weights, "why": why}
+    if threshold == "auto":
+        if not convex or graph is None:
+            return weights, 0.5, trust
+        # With 1/2, classes that are sparser than that would fall apart into single nodes.
+        why = "the density of the graph, which lies between those inside and across classes"
+        choices["threshold"] = {"value": graph.density, "why": why}
+        return weights, graph.density, trust
+    if not isinstance(threshold, Real) or not abs(float(threshold)) <= LARGEST:
+        raise InputError(f"threshold must be 'auto' or a finite number, got {threshold!r}")
+    return weights, float(threshold), trust
+
+
+def _three_weights(weights: Any) -> tuple[float, ...]:
+    try:
+        three = tuple(float(weight) for weight in weights)
+    except TypeError:
+        three = (weights,)
+    if len(three) != 3 or not all(
+        isinstance(weight, float) and 0 <= weight <= LARGEST for weight in three
+    ):
+        raise InputError(
+            f"weights must be three numbers ≥ 0 (graph, features, labels), none above {LARGEST:g}, "
+            f"got {three}"
+        )
+    return three
+
+
+def choose_solver(solver: Any, choices: Choices, **settings: Any) -> Any:
+    """Return the solver: a name's, with the classifier's settings, or the object given."""
+    common = {key: settings[key] for key in ("max_iter", "tol", "n_jobs", "random_state")}
+    if isinstance(solver, str):
+        if solver in ("auto", "block"):
+            chosen: Any = BlockCADO(
+                temperature=settings["temperature"],
+                n_init=settings["n_init"],
+                **common,
+            )
+        elif solver == "cado":
+            chosen = CADO(**common)
+        elif solver in CONVEX_SOLVERS:
+            chosen = CONVEX_SOLVERS[solver](random_state=settings["random_state"])
+        else:
+            names = ", ".join(repr(name) for name in ("auto", "block", "cado", *CONVEX_SOLVERS))
+            raise InputError(f"solver must be one of {names} or a solver object, got {solver!r}")
+    elif hasattr(solver, "solve"):
+        chosen = solver
+    else:
+        raise InputError(f"solver must be a name or have a method solve, got {solver!r}")
+    why = "the default" if solver == "auto" else "given"
+    choices["solver"] = {"value": type(chosen).__name__, "why": why}
+    return chosen
+
+
+# ------------------------------------------------------------------------------
+# The probabilities to report.
+
+
+# Entries of rows below this count as this.
+_LEAST_ROW = 1e-9
+
+
+def most_certain(n_classes: int | None, given: NDArray[np.int64] | None) -> float:
+    """Return how probable a class can be at most, by the labels that were given.
+
+    Where all of m labels name one class, nothing is known of other classes, not even that there
+    are none. By Laplace's rule of succession one more node has this class with probability
+    (m + 1)/(m + 2). With labels of several classes, or where the user says how many there are,
+    the limit is 1.
+
+    Parameters
+    ----------
+    n_classes : int or None
+        Number of classes, where the user says.
+    given : ndarray of shape (n,), or None
+        Class numbers of labels, −1 where there is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nodeproof.auto.settings import most_certain
+    >>> most_certain(None, np.array([0, 0, 0, -1])), most_certain(None, np.array([0, 1, -1]))
+    (0.8, 1.0)
+    """
+    if n_classes is not None or given is None or given.max(initial=-1) != 0:
+        return 1.0
+    m = int((given >= 0).sum())
+    return (m + 1) / (m + 2)
+
+
+def choose_probabilities(
+    problem: Problem,
+    result: Result,
+    solver: Any,
+    tuned: Tuned | None,
+    most: float,
+    choices: Choices,
+) -> NDArray[Any]:
+    """Return the rows to report: scaled as held-out labels suggest, or without echo.
+
+    Parameters
+    ----------
+    most : float
+        How probable a class can be at most.
+    """
+    rows: NDArray[Any] | None = None
+    value = "the solver's rows"
+    if not problem.calibrated or getattr(solver, "temperature", None) != 1.0:
+        why = "weights are not likelihoods, or the temperature is not 1"
+    elif result.status is Status.INTERRUPTED:
+        why = "the fit was interrupted"
+    elif isinstance(problem.terms[0] if problem.terms else None, Softmax):
+        why = "a classifier's, its sharpness by labels held back"
+    else:
+        rows, share = reported_rows(problem, result, solver)
+        if problem.graph is None or problem.trust == 0:
+            why = "without links they are exact given the class models"
+        elif not affordable(problem):
+            why = "belief propagation would need more memory than the graph"
+        elif rows is None:
+            why = "belief propagation did not settle"
+        else:
+            value, why = "belief propagation", "nodes do not hear their echo"
+        if share < 1.0:
+            rivals = count_of(len(result.rivals), "other start")
+            why += f"; averaged with {rivals} that ended elsewhere, almost as good"
+    reported = np.asarray(result.W if rows is None else rows)
+    if tuned is not None and getattr(solver, "temperature", None) == 1.0:
+        scale = tuned.scale
+        reported = np.exp(log_softmax(scale * np.log(np.maximum(reported, _LEAST_ROW)), axis=1))
+        why += f"; scores × {scale:.2f}, as {len(tuned.held.nodes)} labels held back bear out"
+    if most < 1.0 and getattr(solver, "temperature", None) != 0.0:
+        reported = most * reported
+        why += f"; at most {most:.3f}, as all labels name one class"
+    choices["probabilities"] = {"value": value, "why": why}
+    return reported

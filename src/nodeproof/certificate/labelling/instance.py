@@ -1,0 +1,339 @@
+"""Floating-point sums and products with what rounding can have done to them.
+
+Bounds follow the standard model: a sum of m products, in any order, is off by at most
+``m·u/(1 − m·u)`` times the sum of the absolute values, u = 2⁻⁵³. A few operations around it are
+allowed for by a larger m.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+
+from nodeproof import kernels
+from nodeproof.csr import check_csr
+from nodeproof.errors import InputError
+from nodeproof.problem import Models, Problem
+from nodeproof.runtime import threads
+from nodeproof.runtime.caching import cached_property
+
+__all__ = [
+    "UNIT",
+    "Instance",
+    "dot_exact",
+    "not_applicable",
+    "relative_error",
+    "total_down",
+    "total_up",
+]
+
+Array = NDArray[np.float64]
+
+#: relative error of one rounding
+UNIT = 2.0**-53
+
+
+def relative_error(m: float) -> float:
+    """Return what m roundings in a row can do, relative to the sum of absolute values."""
+    product = m * UNIT
+    return product / (1.0 - product) if product < 0.5 else math.inf
+
+
+def dot_exact(x: Array, Y: Array) -> Array:
+    """Return ``x @ Y``, shape (m,): three roundings an entry, however many terms there are."""
+    return np.array([math.fsum((x * column).tolist()) for column in Y.T])
+
+
+def total_up(*parts: ArrayLike) -> float:
+    """Return the sum of all entries of some arrays, no less than the true one."""
+    return math.nextafter(_exact_sum(parts), math.inf)
+
+
+def total_down(*parts: ArrayLike) -> float:
+    """Return the sum of all entries of some arrays, no more than the true one."""
+    return math.nextafter(_exact_sum(parts), -math.inf)
+
+
+def _exact_sum(parts: tuple[ArrayLike, ...]) -> float:
+    """Return the sum, rounded once."""
+    return math.fsum(chain.from_iterable(np.ravel(part).tolist() for part in parts))
+
+
+# ------------------------------------------------------------------------------
+# The labelling problem that is left when models are fixed: links, and costs of classes.
+
+Labels = NDArray[np.int64]
+
+# Moves must gain this much, relative to what a node pays: ties do not go round in circles.
+_GAIN = 1e-12
+_SWEEPS = 1000
+
+# What is read from a file may be no larger: sums of squares are taken of it.
+_LARGEST = 1e120
+
+#: default tolerance, relative to the size of the numbers that the objective is made of
+TOLERANCE = 1e-9
+# Relative to all numbers of the problem, where the objective is made of few of them.
+_OF_ALL = 1e-13
+# Of numbers that are all zero; underflow does less.
+_LEAST_TOLERANCE = 1e-290
+
+
+@dataclass(frozen=True)
+class Instance:
+    """Minimise ``P(z) = −Σ_{u≠v} B_uv 1[z_u = z_v] + Σ_v c[v, z_v]`` over labellings z.
+
+    ``B = w·A − wt·ηηᵀ`` off the diagonal, and zero on it; never formed. Numbers are taken for
+    what they are in binary: what is proven is proven of these. All arithmetic is in float64,
+    whatever type they come in.
+
+    Attributes
+    ----------
+    adjacency : scipy.sparse.csr_array of shape (n, n)
+        A: symmetric, zero diagonal, weights ≥ 0.
+    eta : ndarray of shape (n,)
+        η ≥ 0 of the null model.
+    w, wt : float
+        What a link gains each of its ends, and what a pair costs.
+    costs : ndarray of shape (n, K)
+        What each node pays in each class.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from nodeproof.certificate.labelling.instance import Instance
+    >>> pair = Instance(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]), np.ones(2), 1.0, 0.5, np.eye(2))
+    >>> pair.value(np.array([1, 0])), pair.value(np.array([0, 0]))  # apart; together
+    (0.0, 0.0)
+    """
+
+    adjacency: sp.csr_array
+    eta: Array
+    w: float
+    wt: float
+    costs: Array
+
+    def __post_init__(self) -> None:
+        for name in ("eta", "costs"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
+
+    @classmethod
+    def of(cls, problem: Problem, models: Models) -> Instance:
+        """Return the labelling problem of a problem with these models.
+
+        Costs are less each node's cheapest: no labelling changes by that but the objective, by
+        the same for all.
+        """
+        if reason := not_applicable(problem, models):
+            raise InputError(reason)
+        n, K = problem.n_nodes, problem.n_classes
+
+        def part(lo: int, hi: int) -> Array:
+            costs = problem.costs(models, lo, hi) - models.log_prior
+            return np.asarray(costs - costs.min(axis=1, keepdims=True))
+
+        costs = np.concatenate(threads.map_rows(part, n)) if n else np.zeros((0, K))
+        graph, affinity = problem.graph, models.affinity
+        if graph is None or affinity is None:
+            return cls(sp.csr_array((n, n), dtype=np.float64), np.zeros(n), 0.0, 0.0, costs)
+        w, wt = 0.5 * float(affinity.ell[0, 0]), 0.5 * float(affinity.ell_t[0, 0])
+        return cls(graph.adjacency, graph.eta, w, wt, costs)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return it as named arrays, for files; no weights where all are one."""
+        A = self.adjacency
+        return {
+            "indptr": A.indptr, "indices": A.indices, "weights": self.weights, "eta": self.eta,
+            "costs": self.costs, "scales": np.array([self.w, self.wt]),
+        }  # fmt: skip
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Instance:
+        """Return what `to_arrays` has named.
+
+        Raises
+        ------
+        ValueError
+            If it is none: loops over links would read beyond the arrays.
+        """
+        n, _ = arrays["costs"].shape
+        weights, indices, indptr = arrays["weights"], arrays["indices"], arrays["indptr"]
+        if weights.dtype not in (np.float32, np.float64):  # for others there are no loops
+            weights = weights.astype(np.float64)
+        if not len(weights):
+            weights = np.ones(len(indices), dtype=np.float32)
+        if indptr.dtype.kind != "i" or indices.dtype.kind != "i" or indptr.shape != (n + 1,):
+            raise ValueError("its links are none")
+        if not indices.shape == weights.shape == (indptr[-1],):
+            raise ValueError("its links and their weights do not fit together")
+        A = sp.csr_array((weights, indices, indptr), shape=(n, n))
+        check_csr(A)
+        if not ((arrays["eta"] >= 0).all() and (weights > 0).all()):
+            raise ValueError("its links are none")
+        for part in (weights, arrays["eta"], arrays["scales"], arrays["costs"]):
+            if not float(np.abs(part).max(initial=0.0)) <= _LARGEST:
+                raise ValueError("its links or costs are no numbers, or beyond all measure")
+        w, wt = (float(x) for x in arrays["scales"])
+        return cls(A, arrays["eta"], w, wt, arrays["costs"])
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.costs)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return self.costs.shape[1]
+
+    @cached_property
+    def weights(self) -> NDArray[Any]:
+        """The links' weights for kernels; none where all are one."""
+        data = self.adjacency.data
+        return data[:0] if (data == 1).all() else data
+
+    @property
+    def linked(self) -> bool:
+        """Whether it matters which nodes are together."""
+        return bool(self.w or self.wt)
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether all classes cost every node the same, so that their names mean nothing."""
+        return bool((self.costs == self.costs[:, :1]).all())
+
+    @cached_property
+    def links(self) -> sp.csr_array:
+        """A with weights in float64: scipy would convert other ones for every product."""
+        return self.adjacency.astype(np.float64, copy=False)
+
+    def times(self, X: Array, exactly: bool = False) -> Array:
+        """Return ``B X``, for X of shape (n, m).
+
+        Parameters
+        ----------
+        exactly : bool
+            Whether sums over all nodes are rounded once only.
+        """
+        eta = self.eta[:, None]
+        whole = dot_exact(self.eta, X) if exactly else self.eta @ X
+        return np.asarray(self.w * (self.links @ X) - self.wt * (eta * whole - eta**2 * X))
+
+    def absolute_times(self, X: Array) -> Array:
+        """Return ``(|w|A + |wt|ηηᵀ + |wt|diag η²) X`` for X ≥ 0: the size of what `times` adds."""
+        eta = self.eta[:, None]
+        null = eta * (self.eta @ X) + eta**2 * X
+        return np.asarray(abs(self.w) * (self.links @ X) + abs(self.wt) * null)
+
+    def dense(self) -> Array:
+        """Return B, shape (n, n)."""
+        B = self.w * self.adjacency.toarray().astype(np.float64)
+        B -= np.outer(self.wt * self.eta, self.eta)
+        np.fill_diagonal(B, 0.0)
+        return np.asarray(B)
+
+    @cached_property
+    def roundings(self) -> int:
+        """How many roundings an entry of `times`, done exactly, has behind it at most."""
+        return int(np.diff(self.adjacency.indptr).max(initial=0)) + 12
+
+    def gains(self, z: Labels) -> Array:
+        """Return ``H[v, i] = Σ_{u ∈ C_i, u ≠ v} B_uv``, shape (n, K)."""
+        return self.times(np.eye(self.n_classes)[z])
+
+    def value(self, z: Labels) -> float:
+        """Return P(z)."""
+        low, high = self.value_between(z)
+        return 0.5 * (low + high)
+
+    def value_between(self, z: Labels) -> tuple[float, float]:
+        """Return two numbers with P(z) between them."""
+        linked, pairs, size = self._together(z)
+        chosen = self.costs[np.arange(self.n_nodes), z]
+        error = 2.0 * relative_error(2 * self.n_nodes + 16) * size
+        parts = (chosen, [-self.w * linked, self.wt * pairs])
+        return total_down(*parts, [-error]), total_up(*parts, [error])
+
+    def _together(self, z: Labels) -> tuple[float, float, float]:
+        """Return link mass and pair mass inside classes, and how large the numbers were."""
+        A = self.adjacency
+        rows = np.repeat(z, np.diff(A.indptr))
+        inside = rows == z[A.indices]
+        # A count is exact; so, but for one rounding, is this sum.
+        linked = math.fsum(self.weights[inside].tolist()) if len(self.weights) else inside.sum()
+        sums = np.bincount(z, weights=self.eta, minlength=self.n_classes)
+        squares = float(self.eta @ self.eta)
+        pairs = float(sums @ sums) - squares
+        size = abs(self.w) * linked + abs(self.wt) * (float(sums @ sums) + squares)
+        return float(linked), pairs, size
+
+    def scale(self, z: Labels) -> float:
+        """Return the size of the numbers that P(z) is made of: what a tolerance is relative to."""
+        chosen = float(np.abs(self.costs[np.arange(self.n_nodes), z]).sum())
+        return self._together(z)[2] + chosen
+
+    def tolerance(self, z: Labels) -> float:
+        """Return the default tolerance of a certificate for z."""
+        # An objective may be made of zeros alone, but its proof is not.
+        size = TOLERANCE * self.scale(z)
+        return float(max(size, _OF_ALL * self.span, _LEAST_TOLERANCE))
+
+    def same_as(self, other: Instance) -> bool:
+        """Return whether links and costs are the same, to the last bit."""
+        mine, theirs = self.to_arrays(), other.to_arrays()
+        return all(np.array_equal(mine[name], theirs[name]) for name in mine)
+
+    @cached_property
+    def span(self) -> float:
+        """The size of the numbers that the objective of any labelling can be made of."""
+        dearest = float(np.abs(self.costs).max(axis=1).sum())
+        links = float(self.adjacency.data.sum(dtype=np.float64))
+        return dearest + abs(self.w) * links + abs(self.wt) * float(self.eta.sum()) ** 2
+
+    def settle(self, z: Labels, max_rounds: int = 100) -> Labels:
+        """Move single nodes and rename classes for as long as that gains; return the labelling."""
+        z = np.array(z, dtype=np.int64)
+        A = self.adjacency
+        for _ in range(max_rounds):
+            kernels.settle(
+                A.indptr, A.indices, self.weights, self.eta, self.costs, 2.0 * self.w,
+                2.0 * self.wt, z, _SWEEPS, _GAIN,
+            )  # fmt: skip
+            renamed = self._rename(z)
+            if renamed is None:
+                break
+            z = renamed
+        return z
+
+    def _rename(self, z: Labels) -> Labels | None:
+        """Return the labelling with cheaper names for its classes, or None where there are none."""
+        named = np.eye(self.n_classes)[z].T @ self.costs
+        _, names = linear_sum_assignment(named)
+        now = float(np.trace(named))
+        cheapest = float(named[np.arange(len(named)), names].sum())
+        if now - cheapest <= _GAIN * float(np.abs(named).max(initial=0.0)) * len(named):
+            return None
+        return np.asarray(names[z])
+
+
+def not_applicable(problem: Problem, models: Models) -> str | None:
+    """Return why no labelling certificate exists for such a problem, or None."""
+    if models.affinity is not None and models.affinity.ell.shape != (1, 1):
+        return (
+            "a certificate needs one affinity for all classes; here each two classes have their "
+            "own (K × K), so links between classes count too, and the bound does not hold for them"
+        )
+    if problem.son:
+        return (
+            f"a certificate needs costs of single nodes; with son={problem.son:g} each pair of "
+            "nodes pays for the distance of its models"
+        )
+    return None

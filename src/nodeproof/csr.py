@@ -1,0 +1,209 @@
+"""A list of edges as a symmetric CSR matrix.
+
+One rule for links that are given more than once, wherever they are listed: each counts once, with
+its largest weight. So it does not matter whether a list has each link in one direction or in both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from nodeproof import kernels
+from nodeproof.errors import InputError
+from nodeproof.runtime.logs import warn_caller
+from nodeproof.runtime.memory import check_free
+
+__all__ = [
+    "LARGEST_WEIGHT",
+    "LEAST_WEIGHT",
+    "check_csr",
+    "csr_of_entries",
+    "from_edges",
+    "largest_of_each",
+    "merge_edges",
+    "warn_directed",
+    "warn_of_repeats",
+    "without_repeats",
+]
+
+#: weights that a graph may have: those of some thousand links still add up in float32
+LEAST_WEIGHT, LARGEST_WEIGHT = 1e-30, 1e30
+
+# Where a node's row begins, its degree and its share of the null model.
+_NODE_BYTES = 24.0
+
+
+def from_edges(
+    source: NDArray[Any],
+    target: NDArray[Any],
+    weight: NDArray[Any] | None,
+    n_nodes: int | None,
+) -> sp.csr_array:
+    """Return the symmetric CSR array of an edge list; warn of edges that are listed again.
+
+    Parameters
+    ----------
+    source, target, weight, n_nodes
+        As in :func:`merge_edges`.
+    """
+    matrix, repeats = merge_edges(source, target, weight, n_nodes)
+    if repeats:
+        warn_of_repeats(repeats, "the list of links")
+    return matrix
+
+
+def merge_edges(
+    source: NDArray[Any],
+    target: NDArray[Any],
+    weight: NDArray[Any] | None,
+    n_nodes: int | None,
+) -> tuple[sp.csr_array, int]:
+    """Return the symmetric CSR array of an edge list, and how many repeat one of that direction.
+
+    Parameters
+    ----------
+    source, target : ndarray of shape (E,)
+        Row positions, each edge in one direction or in both.
+    weight : ndarray of shape (E,) or None
+        Weights; of an edge listed more than once, the largest counts.
+    n_nodes : int or None
+        Number of nodes; ``None``: one more than the largest position.
+    """
+    lengths = [len(column) for column in (source, target, weight) if column is not None]
+    if len(set(lengths)) > 1:
+        raise InputError(f"the columns of an edge table differ in length: {lengths}")
+    for name, ends in (("source", source), ("target", target)):
+        if not np.issubdtype(ends.dtype, np.integer):
+            raise InputError(
+                f"the {name} column must hold row positions (integers), got {ends.dtype}; for "
+                "names use nodeproof.interop.from_tables, a networkx graph, or `nodeproof fit` on "
+                "files"
+            )
+    top = int(max(source.max(), target.max())) if len(source) else -1
+    n = top + 1 if n_nodes is None else n_nodes
+    check_free(_NODE_BYTES * n, f"a graph of {n:,} nodes", "number them from 0")
+    low = int(min(source.min(), target.min())) if len(source) else 0
+    if low < 0 or top >= n:
+        raise InputError(
+            f"a link names node {low if low < 0 else top}, but nodes run from 0 to {n - 1}"
+        )
+    if weight is not None and np.asarray(weight).dtype.kind not in "biuf":
+        raise InputError(f"weights of links must be real numbers, got {np.asarray(weight).dtype}")
+    data = np.ones(len(source), np.float32) if weight is None else np.asarray(weight, np.float64)
+    bad = kernels.first_bad_weight(data)
+    if bad >= 0:
+        what = "negative" if data[bad] < 0 else "not finite"
+        raise InputError(
+            f"the weight of the link ({source[bad]}, {target[bad]}) is {what}: {data[bad]}"
+        )
+    proper = source != target
+    source, target, data = source[proper], target[proper], data[proper]
+    low_end, high_end = np.minimum(source, target), np.maximum(source, target)
+    order, first = largest_of_each(low_end, high_end, data)
+    repeats = 0 if first.all() else _count_repeats(np.cumsum(first), (source < target)[order])
+    kept = order[first]
+    low_end, high_end, data = low_end[kept], high_end[kept], data[kept]
+    both_ways = (np.concatenate([low_end, high_end]), np.concatenate([high_end, low_end]))
+    matrix = sp.csr_array(sp.coo_array((np.concatenate([data, data]), both_ways), shape=(n, n)))
+    matrix.sort_indices()
+    return matrix, repeats
+
+
+def _count_repeats(link: NDArray[Any], forward: NDArray[np.bool_]) -> int:
+    """Return how many of the listed links, sorted, come again in the same direction."""
+    listed = (link[forward], link[~forward])
+    return sum(int(np.count_nonzero(way[1:] == way[:-1])) for way in listed)
+
+
+def largest_of_each(
+    row: NDArray[Any], column: NDArray[Any], weight: NDArray[Any]
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Sort entries by row and column, those of one place by falling weight.
+
+    Parameters
+    ----------
+    row, column, weight : ndarray of shape (E,)
+        Entries of a matrix.
+
+    Returns
+    -------
+    order : ndarray of shape (E,)
+        The entries, sorted.
+    first : ndarray of shape (E,)
+        Which of them are the first of their place, and so the largest.
+    """
+    order = np.lexsort((-weight, column, row))
+    first = np.ones(len(order), dtype=bool)
+    row, column = row[order], column[order]
+    first[1:] = (row[1:] != row[:-1]) | (column[1:] != column[:-1])
+    return order, first
+
+
+def csr_of_entries(matrix: Any) -> sp.csr_array:
+    """Return a sparse matrix as a CSR array that keeps entries of the same place apart.
+
+    scipy would add up those of a COO matrix.
+    """
+    csr = sp.csr_array(matrix)
+    if matrix.format != "coo" or csr.nnz == matrix.nnz:
+        return csr
+    order = np.lexsort((matrix.col, matrix.row))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(matrix.row, minlength=csr.shape[0]))])
+    return sp.csr_array((matrix.data[order], matrix.col[order], indptr), shape=csr.shape)
+
+
+def without_repeats(matrix: sp.csr_array, what: str) -> sp.csr_array:
+    """Return a matrix with rows sorted and the largest of the entries of each place.
+
+    Parameters
+    ----------
+    matrix : csr_array of shape (n, m)
+        In any order; it is not changed.
+    what : str
+        What it is called in the warning that some entries repeat others.
+    """
+    matrix = matrix.copy()
+    matrix.has_sorted_indices = False
+    matrix.sort_indices()
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    if not ((row[1:] == row[:-1]) & (matrix.indices[1:] == matrix.indices[:-1])).any():
+        return matrix
+    order, first = largest_of_each(row, matrix.indices, matrix.data)
+    warn_of_repeats(int((~first).sum()), what, "; for their sum, call sum_duplicates() first")
+    kept = order[first]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(row[kept], minlength=matrix.shape[0]))])
+    indptr = indptr.astype(matrix.indptr.dtype)
+    return sp.csr_array((matrix.data[kept], matrix.indices[kept], indptr), shape=matrix.shape)
+
+
+def warn_of_repeats(count: int, what: str, instead: str = "") -> None:
+    """Say that links are given more than once, and what is made of it."""
+    entries = "1 entry repeats another" if count == 1 else f"{count:,} entries repeat others"
+    warn_caller(f"{entries} in {what}: each link counts once, with its largest weight{instead}")
+
+
+def check_csr(matrix: Any) -> None:
+    """Refuse a matrix of a file whose parts do not fit together: loops would read beyond them.
+
+    Raises
+    ------
+    ValueError
+        If they do not.
+    """
+    # scipy does not look at the rows of a matrix that says it has no entries.
+    indptr = matrix.indptr
+    if indptr[0] != 0 or (np.diff(indptr) < 0).any() or indptr[-1] > len(matrix.indices):
+        raise ValueError("its indptr does not lead through its rows")
+    matrix.check_format(full_check=True)
+
+
+def warn_directed() -> None:
+    """Say that links go one way only, and what is made of it."""
+    warn_caller(
+        "the graph is directed; it is made symmetric: a link either way counts, weights by their "
+        "maximum"
+    )

@@ -1,0 +1,225 @@
+"""What `fit` makes of objects that hold more than a graph."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from nodeproof.csr import from_edges
+from nodeproof.errors import InputError
+from nodeproof.inputs.graph_objects import (
+    NamedGraph,
+    is_folder,
+    is_matrix_table,
+    is_networkx,
+    is_table,
+    table_columns,
+)
+from nodeproof.inputs.node_names import (
+    Names,
+    align_rows,
+    are_usable,
+    as_keys,
+    as_names,
+    check_positions,
+    find_order,
+    find_positions,
+    in_order,
+    match_names,
+    names_of_graph,
+    names_of_rows,
+    numbered,
+    shown_name,
+    warn_of_shuffle,
+)
+from nodeproof.inputs.pyg_data import is_pyg_data, read_features, read_labels, refuse_other_kinds
+
+__all__ = ["Given", "link_names", "unpack"]
+
+
+class Given(NamedTuple):
+    """What a fit is made from.
+
+    Attributes
+    ----------
+    X, y, graph : object
+        Features, labels and links; each may be None.
+    names : ndarray of shape (n,), or None
+        What the nodes are called.
+    """
+
+    X: Any
+    y: Any
+    graph: Any
+    names: NDArray[Any] | None
+
+
+def unpack(X: Any, y: Any, graph: Any) -> Given:
+    """Return features, labels, links and names out of what was given to `fit`, in one order.
+
+    It is that of `X` where it names its rows, else that of the graph, else that of `y`; the rule
+    is in :mod:`nodeproof.inputs.node_names`.
+
+    A PyTorch Geometric ``Data`` brings features and labels, the latter only inside its
+    ``train_mask``: the others are what is to be predicted.
+    """
+    refuse_other_kinds(graph)
+    if is_pyg_data(graph):
+        X = read_features(graph) if X is None else X
+        y = read_labels(graph) if y is None else y
+    rows, labels = names_of_rows(X, "X"), names_of_rows(y, "y")
+    if is_table(graph) and not is_matrix_table(graph):
+        graph = _name_links(graph, rows, labels, X is None, y is None)
+    if isinstance(graph, str | PathLike):
+        graph = _open(graph)
+    known = rows if isinstance(rows, np.ndarray) else labels
+    links = _names_of_links(graph, known)
+    check_positions({"X": rows, "y": labels, "graph": links})
+    if is_networkx(graph) and any(
+        part is not None and called is None for part, called in ((X, rows), (y, labels))
+    ):
+        warn_of_shuffle(links, "the graph", "rows of X and y are taken")
+    names: NDArray[Any] | None = None
+    whole = "y"
+    if isinstance(rows, np.ndarray):
+        names, whole = rows, "X"
+        if isinstance(links, np.ndarray):
+            graph = _align_links(
+                graph, links, rows, y is not None and not isinstance(labels, np.ndarray)
+            )
+    elif isinstance(links, np.ndarray):
+        names, whole = links, "graph"
+        if X is not None and isinstance(labels, np.ndarray) and len(labels) == len(links):
+            _refuse_doubt("X", "y", labels, "graph", links)
+    elif isinstance(labels, np.ndarray):
+        names = labels
+        _check_rows(X, len(labels))
+    y = align_rows(y, names, "y", whole)
+    return Given(X, y, graph, names if are_usable(names) else None)
+
+
+def _open(path: str | PathLike[str]) -> Any:
+    from nodeproof.storage.graph_folder import GraphFolder
+
+    return GraphFolder.open(path)
+
+
+def _names_of_links(graph: Any, known: Names) -> Names:
+    """Return the names of a graph's nodes; those in a folder only where there are others."""
+    if not is_folder(graph):
+        return names_of_graph(graph, known)
+    if not isinstance(known, np.ndarray):
+        return None
+    ids: Names = graph.ids
+    return numbered(range(graph.n_nodes), known) if ids is None else ids
+
+
+def _align_links(graph: Any, links: NDArray[Any], rows: NDArray[Any], by_position: bool) -> Any:
+    """Return the graph with its nodes in the order of X.
+
+    Parameters
+    ----------
+    links, rows : ndarray of shape (n,)
+        What the graph and X call the nodes.
+    by_position : bool
+        Whether there are labels without names.
+    """
+    order = find_order(links, rows, "graph", "X")
+    if by_position:
+        _refuse_doubt("y", "X", rows, "graph", links)
+    if is_folder(graph) and (np.diff(order) < 0).any():
+        raise InputError(
+            f"the graph in {graph.path} lists the nodes in another order than X: give "
+            "X.loc[nodeproof.storage.graph_folder.GraphFolder.open(path).ids]"
+        )
+    return in_order(graph, order, rows)
+
+
+def _refuse_doubt(
+    part: str, first: str, one: NDArray[Any], second: str, other: NDArray[Any]
+) -> None:
+    """Refuse a part without names between two that list the nodes in different orders."""
+    moved = match_names(one, other, first, second) != np.arange(len(one))
+    if moved.any():
+        row = int(moved.argmax())
+        raise InputError(
+            f"{part} has no names, and {first} and {second} list the same nodes in another order: "
+            f"row {row} is {shown_name(one[row])} in {first} and {shown_name(other[row])} in "
+            f"{second}; give {part} the index of {first}"
+        )
+
+
+def _check_rows(X: Any, n_labels: int) -> None:
+    """Refuse labels with names for some of the rows of features that have none."""
+    shape = np.shape(X) if isinstance(X, list | tuple) else getattr(X, "shape", ())
+    n = shape[0] if shape else n_labels
+    if n != n_labels:
+        raise InputError(
+            f"y names {n_labels} nodes, but X has {n} rows without names to match them with: give "
+            "X as a table with such an index, or y with one entry per node, -1 where unknown, for "
+            "example y.reindex(range(len(X))) where the names are positions"
+        )
+
+
+def _name_links(table: Any, rows: Names, labels: Names, no_X: bool, no_y: bool) -> Any:
+    """Return the graph of a table of links between names; of one between positions, itself."""
+    source, target, weight = table_columns(table)
+    names = next((part for part in (rows, labels) if isinstance(part, np.ndarray)), None)
+    if source.dtype.kind in "iu" and target.dtype.kind in "iu":
+        if names is not None and names.dtype.kind in "if":
+            raise InputError(
+                "the rows of X or y are called by numbers other than 0, 1, 2, …, so a table of "
+                "links between numbers could mean these or positions: use reset_index(drop=True) "
+                "for positions, or nodeproof.interop.from_tables for names"
+            )
+        return table
+    source, target = as_keys(source), as_keys(target)
+    if names is None:
+        if not (no_X and no_y and source.dtype.kind == target.dtype.kind == "U"):
+            return table  # refused where it is read
+        names = np.unique(np.concatenate([source, target]))
+    elif names is labels and no_X:
+        names = _all_nodes(labels, source, target)
+    return link_names(source, target, weight, names)
+
+
+def _all_nodes(labels: NDArray[Any], source: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
+    """Return the names of all nodes: those that y lists, or, if these are some, of the links."""
+    linked = dict.fromkeys([*source.tolist(), *target.tolist()])
+    listed = set(labels.tolist())
+    more = [name for name in linked if name not in listed]
+    if not more:
+        return labels
+    other = next((name for name in labels.tolist() if name not in linked), None)
+    if other is not None:
+        raise InputError(
+            f"a link names the node {more[0]!r}, which y does not have, and y names {other!r}, "
+            "which no link has: give y an entry for every node, empty where unknown"
+        )
+    ordered = sorted(linked) if all(isinstance(name, str) for name in linked) else list(linked)
+    names = as_names(ordered)
+    return np.asarray(names)
+
+
+def link_names(
+    source: NDArray[Any], target: NDArray[Any], weight: NDArray[Any] | None, names: NDArray[Any]
+) -> NamedGraph | sp.csr_array:
+    """Return the graph of links between names.
+
+    Parameters
+    ----------
+    source, target : ndarray of shape (E,)
+        Names.
+    weight : ndarray of shape (E,) or None
+        Weights.
+    names : ndarray of shape (n,)
+        All nodes, in their order.
+    """
+    rows = [find_positions(source, names, "source"), find_positions(target, names, "target")]
+    matrix = from_edges(rows[0], rows[1], weight, len(names))
+    kept = as_names(names.tolist())
+    return NamedGraph(matrix, kept) if isinstance(kept, np.ndarray) else matrix

@@ -1,0 +1,119 @@
+"""Draw the figures: whatever panels the results have, each figure as PNG, SVG and PDF."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nodeproof.errors import MissingExtraError
+from nodeproof.paper.experiments.results import Results
+from nodeproof.storage.atomic import atomic_path
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["draw"]
+
+# Any: matplotlib types the names of its settings, each version others.
+_SETTINGS: Any = {
+    "font.size": 7,
+    "axes.labelsize": 7,
+    "axes.titlesize": 8,
+    "axes.linewidth": 0.6,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.linewidth": 0.4,
+    "grid.color": "0.88",
+    "xtick.labelsize": 6.5,
+    "ytick.labelsize": 6.5,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "legend.fontsize": 6.8,
+    "pdf.fonttype": 42,
+    # Names inside the SVG are hashed with a salt that is drawn anew each time if none is given.
+    "svg.hashsalt": "nodeproof",
+}
+
+# Dates would make two drawings of the same results differ.
+_FORMATS: dict[str, dict[str, Any]] = {
+    "png": {"dpi": 200},
+    "svg": {"metadata": {"Date": None}},
+    "pdf": {"metadata": {"CreationDate": None}},
+}
+
+
+def draw(results: Results, out: Path) -> list[Path]:
+    """Draw every figure that the panels of the results belong to.
+
+    Parameters
+    ----------
+    results : Results
+        What was found.
+    out : path
+        A folder that exists; the files are called by the figure: ``fig1.png`` and so on.
+
+    Returns
+    -------
+    list of path
+        The files: of each figure a PNG, an SVG and a PDF, the same bytes for the same results.
+
+    Raises
+    ------
+    MissingExtraError
+        Where matplotlib is not installed.
+    """
+    written = []
+    with settings():
+        for name in dict.fromkeys(panel.figure for panel in results.panels.values()):
+            figure = compose(results, name)
+            for suffix, how in _FORMATS.items():
+                path = out / f"{name}.{suffix}"
+                with atomic_path(path) as temporary:
+                    figure.savefig(temporary, format=suffix, **how)
+                written.append(path)
+    return written
+
+
+def compose(results: Results, name: str) -> Figure:
+    """Return one figure: its panels of curves, then its maps and its followed runs.
+
+    Only with `settings` does it look as it should.
+    """
+    from matplotlib.figure import Figure
+
+    from nodeproof.paper.experiments.figures.answers import draw_answers
+    from nodeproof.paper.experiments.figures.curves import draw_curves
+    from nodeproof.paper.experiments.figures.maps import draw_map
+    from nodeproof.paper.experiments.figures.page import Page
+    from nodeproof.paper.experiments.figures.traces import draw_traces
+
+    panels = [panel for panel in results.panels.values() if panel.figure == name]
+    page = Page(Figure())
+    curves = [panel for panel in panels if panel.kind == "curves"]
+    if curves:
+        draw_curves(page, results, curves)
+    for panel in panels:
+        if panel.kind == "map":
+            draw_map(page, results, panel)
+        elif panel.kind == "trace":
+            draw_traces(page, results, panel)
+        elif panel.kind == "answers":
+            draw_answers(page, results, panel)
+    return page.finish()
+
+
+@contextmanager
+def settings() -> Iterator[None]:
+    """Set what the figures need, whatever the user's own settings are; leave these as found."""
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise MissingExtraError("matplotlib", "plot") from None
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_SETTINGS)
+        yield

@@ -1,0 +1,211 @@
+"""The methods that are compared: the paper's configurations, ours, the baselines, the genie."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof.datasets import Planted
+from nodeproof.estimator import NodeClassifier
+from nodeproof.graph import Graph
+from nodeproof.paper import baselines
+from nodeproof.paper.experiments import promises
+from nodeproof.paper.experiments.promises import Outcome
+from nodeproof.problem import PAPER_WEIGHTS, Problem
+from nodeproof.solvers import CADO, BlockCADO, Progress, Status
+from nodeproof.terms import Covariance, Labels, NodeData, Term
+
+__all__ = ["METHODS", "SOURCES", "Method", "Outcome"]
+
+#: the paper's six configurations
+SOURCES = {
+    "G": "Graph",
+    "F": "Feature",
+    "GF": "Graph + Feature",
+    "GL": "Graph + Label",
+    "FL": "Feature + Label",
+    "GFL": "Graph + Feature + Label",
+}
+
+# The paper's, and what planted graphs are drawn from.
+_NULL_MODEL = "uniform"
+
+# The most sweeps of a solver with fixed weights. Without labels a few runs (one in two hundred)
+# never settle; the others need far fewer.
+_SWEEPS = 100
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method: what it is called and how it is run.
+
+    Attributes
+    ----------
+    title : str
+        For legends.
+    run : callable
+        ``run(data, sources, seed, **options) -> Outcome``.
+    needs_labels : bool
+        Whether it has no answer where no node has a label.
+    weighted : bool
+        Whether it takes the weights of the sources, as the paper's objective does, or whatever
+        else a panel varies beside the data.
+    """
+
+    title: str
+    run: Callable[..., Outcome]
+    needs_labels: bool = False
+    weighted: bool = False
+
+
+def _classifier(data: Planted, sources: str, seed: int, **settings: Any) -> Outcome:
+    """Fit the paper's terms; a source that is left out, or of weight zero, is not looked at."""
+    weights = settings.get("weights")
+    if weights is not None:
+        settings["weights"] = tuple(weights)
+        weighted = zip("GFL", weights, strict=True)
+        sources = "".join(source for source, weight in weighted if weight and source in sources)
+    X, y, graph = _given(data, sources)
+    if X is None and y is None and graph is None:
+        return Outcome(np.zeros(len(data.y), dtype=np.int64), named=False)
+    clf = NodeClassifier(
+        n_classes=data.params["n_clusters"],
+        terms=_terms(X, y),
+        null_model=_NULL_MODEL,
+        n_jobs=1,
+        random_state=seed,
+        **settings,
+    ).fit(X, y, graph=graph)
+    return Outcome(clf.labels_, y is not None, clf.n_iter_, clf.status_, clf.objective_)
+
+
+def _cado(
+    data: Planted, sources: str, seed: int, weights: Any = PAPER_WEIGHTS, **settings: Any
+) -> Outcome:
+    solver = CADO(n_jobs=1, random_state=seed, **settings)
+    return _classifier(data, sources, seed, weights=weights, solver=solver)
+
+
+def _trace(
+    data: Planted,
+    sources: str,
+    seed: int,
+    solver: str,
+    weights: Any = PAPER_WEIGHTS,
+    **settings: Any,
+) -> Outcome:
+    """Follow one run from the same random start: φ at fixed weights, else the free energy F."""
+    X, y, graph = _given(data, sources)
+    K = data.params["n_clusters"]
+    nodes = NodeData(K, X, y)
+    terms = [term.bind(nodes) for term in _terms(X, y)]
+    weights = weights if isinstance(weights, str) else tuple(weights)
+    problem = Problem(None if graph is None else Graph(graph, _NULL_MODEL), terms, K, weights)
+    values: list[float] = []
+    accuracies: list[float] = []
+    times: list[float] = []
+    measuring = 0.0
+
+    def follow(progress: Progress) -> None:
+        nonlocal measuring
+        now = time.perf_counter()
+        times.append(round(now - began - measuring, 6))
+        W = np.array(progress.W, dtype=np.float64)
+        models, free_energy = problem.fit_and_judge(W)
+        values.append(free_energy if problem.calibrated else problem.value(W, models))
+        accuracies.append(float(np.mean(W.argmax(axis=1) == data.y_true)))
+        measuring += time.perf_counter() - now
+
+    make = {"block": BlockCADO, "cado": CADO}[solver]
+    began = time.perf_counter()
+    result = make(n_jobs=1, random_state=seed, **settings).solve(
+        problem, start="random", callback=follow
+    )
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt  # a solver keeps what it has; here it would pass for finished
+    return Outcome(
+        result.W.argmax(axis=1),
+        y is not None,
+        result.n_iter,
+        str(result.status),
+        result.value,
+        {"value": values, "accuracy": accuracies},
+        times,
+    )
+
+
+def _genie(data: Planted, sources: str, seed: int) -> Outcome:
+    return Outcome(data.genie_proba(sources).argmax(axis=1), named=True)
+
+
+def _spectral(data: Planted, sources: str, seed: int) -> Outcome:
+    K = data.params["n_clusters"]
+    return Outcome(baselines.spectral_clustering(data.graph, K, random_state=seed), named=False)
+
+
+def _label_propagation(data: Planted, sources: str, seed: int) -> Outcome:
+    K = data.params["n_clusters"]
+    return Outcome(baselines.label_propagation(data.graph, data.y, K), named=True)
+
+
+def _gaussian(data: Planted, sources: str, seed: int) -> Outcome:
+    K = data.params["n_clusters"]
+    return Outcome(baselines.gaussian_classifier(data.X, data.y, K), named=True)
+
+
+def _refinement(
+    function: Callable[..., NDArray[np.int64]],
+    data: Planted,
+    sources: str,
+    seed: int,
+    **settings: Any,
+) -> Outcome:
+    X, y, graph = _given(data, sources)
+    K = data.params["n_clusters"]
+    labels = function(graph, X, y, n_classes=K, random_state=seed, **settings)
+    return Outcome(labels, y is not None)
+
+
+def _given(data: Planted, sources: str) -> tuple[Any, Any, Any]:
+    """Return features, labels and graph, each None if it is left out or there are no labels."""
+    return (
+        data.X if "F" in sources else None,
+        data.y if "L" in sources and (data.y >= 0).any() else None,
+        data.graph if "G" in sources else None,
+    )
+
+
+def _terms(X: Any, y: Any) -> list[Term]:
+    terms: list[Term] = [Covariance()] if X is not None else []
+    return terms + ([Labels()] if y is not None else [])
+
+
+#: what a curve of a panel can be
+METHODS: dict[str, Method] = {
+    "calibrated": Method("block CADO, calibrated", _classifier),
+    "fixed": Method(
+        "block CADO, the paper's weights and losses",
+        partial(_classifier, weights=PAPER_WEIGHTS, max_iter=_SWEEPS),
+        weighted=True,
+    ),
+    "cado": Method("CADO as published", _cado, weighted=True),
+    "trace": Method("one run, followed", _trace),
+    "genie": Method("genie bound", _genie),
+    "spectral": Method("spectral clustering", _spectral),
+    "label propagation": Method("label propagation", _label_propagation, needs_labels=True),
+    "gaussian": Method("Gaussian classifier", _gaussian, needs_labels=True),
+    "ir-ls": Method("IR-LS", partial(_refinement, baselines.ir_ls)),
+    "ir-map": Method("IR-MAP, four starts", partial(_refinement, baselines.ir_map, n_starts=4)),
+    "bregman": Method("Bregman", partial(_refinement, baselines.bregman_clustering)),
+    "theorem": Method("Theorem 1", promises.ask_theorem, weighted=True),
+    "program": Method("certificate of the convex program", promises.ask_program, weighted=True),
+    "proof": Method("certificate of the labelling", promises.ask_proof, weighted=True),
+    "recovery": Method("block CADO, the theorem's weights", promises.ask_solver, weighted=True),
+    "possible": Method("limits of exact recovery", promises.ask_theory, weighted=True),
+}

@@ -1,0 +1,297 @@
+"""The registry of experiments: one entry a panel, and nothing else to edit for a new one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from nodeproof.paper.experiments.methods import METHODS, SOURCES
+from nodeproof.paper.experiments.panels import Axis, Curve, Panel, register
+from nodeproof.problem import PAPER_WEIGHTS
+
+__all__: list[str] = []
+
+GENIE = tuple(Curve("genie", sources) for sources in ("G", "F", "GF"))
+CALIBRATED, FIXED, CADO = (
+    tuple(Curve(method, sources) for sources in SOURCES)
+    for method in ("calibrated", "fixed", "cado")
+)
+BASELINES = (
+    Curve("spectral", "G"),
+    Curve("label propagation", "GL"),
+    Curve("gaussian", "FL"),
+    Curve("ir-ls", "GFL"),
+    Curve("ir-map", "GFL"),
+    Curve("bregman", "GFL"),
+)
+EVERYTHING = (*GENIE, *CALIBRATED, *FIXED, *CADO, *BASELINES)
+# Beyond the paper, the other two solvers show the full model alone.
+EXTENDED = (*GENIE, *CALIBRATED, FIXED[-1], CADO[-1], *BASELINES)
+
+# ω = 0 would make the covariances singular.
+_FLOOR = 1e-6
+
+# --8<-- [start:p]
+register(Panel(
+    "p", "fig1", "Graph structure",
+    Axis(
+        "connectivity inside a class, $p$  ($q = 0.05$)",
+        tuple(round(0.01 * k, 2) for k in range(16)), (0.0, 0.05, 0.1),
+        mark=(0.05, "$p = q$"),
+    ),
+    lambda p: {"p": p},
+    EVERYTHING,
+))  # fmt: skip
+# --8<-- [end:p]
+
+register(Panel(
+    "omega", "fig1", "Feature quality",
+    Axis(
+        r"noise of the features, $\omega$",
+        (0.0, 0.04, 0.1, 0.2, 0.3, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 5.0),
+        (0.04, 0.3, 1.0, 3.0), scale="sqrt",
+        mark=(1.0, r"$\omega = \sigma$"),
+    ),
+    lambda omega: {"omega": max(omega, _FLOOR)},
+    EVERYTHING,
+))  # fmt: skip
+
+register(Panel(
+    "labels", "fig1", "Training labels",
+    Axis(
+        "share of nodes with a label, $n_t / n_0$",
+        (0.0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5), (0.0, 0.05, 0.2),
+        scale="sqrt",
+    ),
+    lambda ratio: {"label_ratio": ratio},
+    EVERYTHING,
+))  # fmt: skip
+
+
+def _weights(place: int) -> Callable[[float], dict[str, Any]]:
+    def options(beta: float) -> dict[str, Any]:
+        weights = (*PAPER_WEIGHTS[:place], beta, *PAPER_WEIGHTS[place + 1 :])
+        # At the paper's own weights, the cells are those of the other figures.
+        return {} if weights == PAPER_WEIGHTS else {"weights": weights}
+
+    return options
+
+
+_WEIGHTED = (
+    Curve("genie", "GF"),
+    *(Curve(method, s) for method in ("fixed", "cado") for s in ("GF", "GL", "GFL")),
+    Curve("calibrated", "GFL"),
+)
+
+for _place, (_name, _source, _grid, _quick) in enumerate((
+    ("beta_g", "graph", (0, 0.25, 0.5, 1, 2, 3, 4, 5, 6, 8, 10), (0, 1, 5)),
+    ("beta_f", "features", (0, 0.5, 1, 2.5, 5, 7.5, 10, 15, 20, 25), (0, 2.5, 25)),
+    ("beta_l", "labels", (0, 1, 2.5, 5, 10, 13, 20, 30, 40, 50), (0, 13, 50)),
+)):  # fmt: skip
+    register(Panel(
+        _name, "fig2", f"Weight of the {_source}",
+        Axis(
+            rf"$\beta_{_name[-1]}$", _grid, _quick,
+            mark=(PAPER_WEIGHTS[_place], "the paper's"),
+        ),
+        lambda beta: {},
+        _WEIGHTED,
+        options=_weights(_place),
+    ))  # fmt: skip
+
+register(Panel(
+    "n", "fig3", "Number of nodes",
+    Axis(
+        "number of nodes, $n$",
+        (30, 60, 90, 150, 300, 450, 600, 900, 1200, 1500), (30, 900),
+        scale="log",
+    ),
+    lambda n: {"cluster_size": n // 3},
+    EVERYTHING,
+))  # fmt: skip
+
+register(Panel(
+    "m", "fig3", "Number of features",
+    Axis(
+        "number of features, $m$  (two thirds noise)",
+        (3, 6, 9, 12, 15, 18, 21, 24, 27), (3, 27),
+    ),
+    lambda m: {"n_features": m, "n_noise": 2 * m // 3},
+    EVERYTHING,
+))  # fmt: skip
+
+
+def _many_clusters(c: float, curve: Curve, seeds: int) -> int:
+    if c <= 20:
+        return seeds
+    return min(seeds, 5) if curve.method in ("calibrated", "genie") else 0
+
+
+register(Panel(
+    "clusters", "fig3", "Number of clusters",
+    Axis(
+        "number of clusters, $c$  (300 nodes each)",
+        (2, 3, 5, 10, 20, 30, 60), (2, 5),
+        scale="log",
+    ),
+    lambda c: {"n_clusters": c},
+    EVERYTHING,
+    seeds=_many_clusters,
+))  # fmt: skip
+
+# Beyond the paper: harder data, so that the curves have something to tell.
+_HARD = {"omega": 0.3, "label_ratio": 0.05}
+
+register(Panel(
+    "q", "beyond", "Links across classes",
+    Axis(
+        "connectivity across classes, $q$  ($p = 0.1$)",
+        (0.0, 0.02, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1), (0.02, 0.06, 0.1),
+    ),
+    lambda q: {"q": q, **_HARD},
+    EXTENDED,
+))  # fmt: skip
+
+register(Panel(
+    "label_accuracy", "beyond", "Wrong labels",
+    Axis(
+        r"share of labels that are right, $\pi$  ($p = 0.08$)",
+        (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0), (0.4, 0.7, 1.0),
+        mark=(1 / 3, "chance"),
+    ),
+    lambda accuracy: {"label_accuracy": accuracy, "p": 0.08, "omega": 0.3},
+    EXTENDED,
+))  # fmt: skip
+
+
+def _unequal(share: float) -> dict[str, Any]:
+    largest = round(900 * share)
+    rest = (900 - largest) // 2
+    return {"cluster_size": (900 - 2 * rest, rest, rest), **_HARD}
+
+
+register(Panel(
+    "sizes", "beyond", "Unequal classes",
+    Axis(
+        "share of the largest class, of three",
+        (0.34, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9), (0.34, 0.8),
+    ),
+    _unequal,
+    EXTENDED,
+))  # fmt: skip
+
+register(Panel(
+    "heterophily", "beyond", "Heterophily",
+    Axis(
+        "connectivity inside a class, $p$  ($q = 0.1$)",
+        (0.0, 0.02, 0.04, 0.05, 0.06, 0.07, 0.08, 0.1), (0.0, 0.05, 0.1),
+    ),
+    lambda p: {"p": p, "q": 0.1, **_HARD},
+    EXTENDED,
+))  # fmt: skip
+
+register(Panel(
+    "dense", "beyond", "Where the published algorithm is at home",
+    Axis(
+        "connectivity inside a class, $p$  ($q = 0.1$, 100 nodes a class)",
+        (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9), (0.3, 0.6, 0.9),
+        mark=(0.5, "density 1/2"),
+    ),
+    lambda p: {"p": p, "q": 0.1, "cluster_size": 100, "omega": 0.3},
+    (
+        *GENIE,
+        *(Curve(m, s) for m in ("calibrated", "fixed", "cado") for s in ("GF", "GL", "GFL")),
+        Curve("cado", "GFL", {"step": "line-search"}, "CADO with a line search"),
+    ),
+))  # fmt: skip
+
+register(Panel(
+    "phase", "phase", "What graph and features tell, alone and together",
+    Axis(
+        "connectivity inside a class, $p$  ($q = 0.05$)",
+        (0.0, 0.015, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.12), (0.0, 0.05, 0.1),
+    ),
+    lambda p, omega: {"p": p, "omega": omega},
+    (
+        *GENIE,
+        *(Curve("calibrated", sources) for sources in ("G", "F", "GF")),
+    ),
+    y=Axis(
+        r"noise of the features, $\omega$",
+        (0.04, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0), (0.04, 0.3, 1.0),
+    ),
+    seeds=lambda x, curve, seeds: min(seeds, 3),
+    kind="map",
+))  # fmt: skip
+
+# What is asked of exact recovery, of graph and scores together and of each alone.
+ANSWERS = tuple(
+    Curve(method, sources, title=f"{METHODS[method].title}: {title}")
+    for sources, title in (("GL", "together"), ("G", "graph alone"), ("L", "nodes alone"))
+    for method in ("theorem", "program", "proof", "recovery", "possible")
+    # Without links the best score is optimal, and that needs no proof.
+    if sources != "L" or method not in ("program", "proof")
+)
+
+
+def _scored(n_clusters: int, **settings: Any) -> dict[str, Any]:
+    """Return planted data where every node is labelled and features are noise, one a class."""
+    noise = {"n_features": n_clusters, "n_noise": 0, "label_ratio": 1.0}
+    return {"n_clusters": n_clusters, **noise, **settings}
+
+
+# Proofs take n³ a class: up to so many nodes they are asked for.
+_PROVABLE = {"proof": 288, "program": 648}
+
+
+def _few_seeds(n: float, curve: Curve, seeds: int) -> int:
+    return min(seeds, 3) if n <= _PROVABLE.get(curve.method, n) else 0
+
+
+register(Panel(
+    "regimes", "theorem", "From few large classes to many small ones",
+    Axis("number of nodes, $n$", (128, 192, 288, 432, 648, 972), (128, 288)),
+    lambda n, size: _scored(round(n / size), cluster_size=int(size), p=0.95, q=0.05),
+    ANSWERS,
+    y=Axis("nodes in each class, $n_i$", (8, 12, 16, 24, 32, 48, 64), (12, 24, 64)),
+    options=lambda _: {"rho": 0.5},
+    seeds=_few_seeds,
+    kind="answers",
+    line=(math.sqrt, r"$n_i = \sqrt{n}$"),
+))  # fmt: skip
+
+register(Panel(
+    "variability", "theorem", "Scores that vary, and links inside classes",
+    Axis(
+        r"gradient variability, $\rho$",
+        (0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0), (0.5, 2.0),
+    ),
+    lambda rho, p: _scored(15, cluster_size=12, p=p, q=0.02),
+    ANSWERS,
+    y=Axis(
+        "connectivity inside a class, $p$",
+        (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0), (0.5, 0.7, 1.0),
+    ),
+    options=lambda rho: {"rho": rho},
+    seeds=_few_seeds,
+    kind="answers",
+))  # fmt: skip
+
+register(Panel(
+    "convergence", "convergence", "Convergence from the same random start",
+    Axis("iteration", (0.0,), (0.0,)),
+    lambda _: {},
+    (
+        Curve("trace", "GFL", {"solver": "cado"}, "CADO as published"),
+        Curve("trace", "GFL", {"solver": "cado", "step": "line-search"}, "CADO, line search"),
+        Curve("trace", "GFL", {"solver": "cado", "average": "e"}, "CADO, averages of ē"),
+        Curve("trace", "GFL", {"solver": "block", "temperature": 0.0, "max_iter": 100},
+              "block CADO, T = 0"),
+        Curve("trace", "GFL", {"solver": "block", "max_iter": 100}, "block CADO, T = 1"),
+        Curve("trace", "GFL", {"solver": "block", "weights": "calibrated"},
+              "block CADO, calibrated"),
+    ),
+    seeds=lambda x, curve, seeds: min(seeds, 5),
+    kind="trace",
+))  # fmt: skip

@@ -1,0 +1,52 @@
+"""The paper's recovery theory as a tool: its assumptions measured, its theorem checked.
+
+`measure` finds every quantity of Assumptions 1 to 5 on a problem and a labelling, `theorem` tells
+which part of Theorem 1 holds there, as printed and as corrected, `exact_recovery` what no method
+can beat, and `counterexample` is where the theorem's first part fails.
+
+>>> from nodeproof import Problem, theory
+>>> from nodeproof.datasets import make_planted
+>>> from nodeproof.graph import Graph
+>>> data = make_planted(3, cluster_size=60, p=0.95, q=0.05, random_state=0)
+>>> problem = Problem(Graph(data.graph), [], 3, weights=(1.0, 0.0, 0.0))
+>>> theory.theorem(theory.measure(problem, data.y_true)).graph.promised
+True
+"""
+
+from nodeproof.paper.theory.assumptions import Assumptions, LinkAssumptions, measure
+from nodeproof.paper.theory.lemmas import (
+    AtomsLemma,
+    BlocksLemma,
+    Counterexample,
+    counterexample,
+    lemma_atoms,
+    lemma_blocks,
+)
+from nodeproof.paper.theory.models import ModelAssumptions
+from nodeproof.paper.theory.recovery import (
+    Recovery,
+    chernoff_hellinger,
+    exact_recovery,
+    genie_errors,
+)
+from nodeproof.paper.theory.verdicts import Theorem, Verdict, theorem
+
+__all__ = [
+    "Assumptions",
+    "AtomsLemma",
+    "BlocksLemma",
+    "Counterexample",
+    "LinkAssumptions",
+    "ModelAssumptions",
+    "Recovery",
+    "Theorem",
+    "Verdict",
+    "chernoff_hellinger",
+    "counterexample",
+    "exact_recovery",
+    "genie_errors",
+    "lemma_atoms",
+    "lemma_blocks",
+    "measure",
+    "theorem",
+]

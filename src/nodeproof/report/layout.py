@@ -1,0 +1,232 @@
+"""Where to draw the nodes: near the corner of a class, or between those they are torn between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csgraph, triu
+
+from nodeproof.errors import InputError
+
+__all__ = ["lay_out", "map_nodes"]
+
+Array = NDArray[np.float64]
+_GOLDEN_ANGLE = np.pi * (3.0 - np.sqrt(5.0))
+# A node this sure lies at its corner.
+_SURE = 0.95
+# Piles of nodes: how far apart they are drawn at most, and the radius of the largest.
+_SPACING, _RADIUS, _SHARE_OF_SIDE = 0.03, 0.3, 0.4
+# Nodes this near to each other are one pile.
+_CELL = 0.01
+# Neighbours are told by so many nodes at most, and improved by turns for so many classes.
+_ROWS, _TURNED = 20_000, 200
+
+
+def map_nodes(proba: ArrayLike, nodes: ArrayLike | None = None) -> tuple[Array, Array]:
+    """Return a place for each class, on a circle, and for each node, by its probabilities.
+
+    A node lies at the mean of the corners, weighed by its probabilities: half-way between two is
+    torn between two. Classes that are confused most are neighbours. Nodes at one place, above all
+    the sure ones at their corner, are spread as the seeds of a sunflower, the surest in the
+    middle; the others keep clear of the corner by the radius of its pile.
+
+    Parameters
+    ----------
+    proba : array of shape (n, K)
+        Class probabilities.
+    nodes : array of shape (m,), optional
+        Rows to place; by default all.
+
+    Returns
+    -------
+    anchors : ndarray of shape (K, 2)
+        The corners, at distance one from the origin; a single class is there itself.
+    positions : ndarray of shape (m, 2)
+        The nodes, in the order asked for.
+
+    Examples
+    --------
+    >>> from nodeproof.report.layout import map_nodes
+    >>> anchors, positions = map_nodes([[1.0, 0.0], [0.5, 0.5], [0.25, 0.75]])
+    >>> anchors
+    array([[-1.,  0.],
+           [ 1.,  0.]])
+    >>> positions.round(3)
+    array([[-1. ,  0. ],
+           [ 0. ,  0. ],
+           [ 0.5,  0. ]])
+    """
+    P = np.asarray(proba)
+    if P.ndim != 2 or P.shape[1] == 0:
+        raise InputError(f"proba must have one row a node and one column a class: got {P.shape}")
+    anchors = _anchors(_circle_order(P))
+    rows = np.asarray(P if nodes is None else P[np.asarray(nodes)], dtype=np.float64)
+    return anchors, _positions(rows, anchors)
+
+
+def _circle_order(P: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the classes in their order round the circle, those that are confused side by side."""
+    n, K = P.shape
+    if K <= 3 or n == 0:
+        return np.arange(K)
+    rows = P[np.linspace(0, n - 1, min(n, _ROWS)).astype(int)].astype(np.float64)
+    confused = rows.T @ rows
+    np.fill_diagonal(confused, 0.0)
+    # Noise of the last digits must not decide.
+    confused = np.round(confused / max(confused.max(), 1e-300), 9)
+    order = _chain(confused)
+    if K <= _TURNED:
+        order = _turn_stretches(order, confused)
+    order = np.roll(order, -int(np.flatnonzero(order == 0)[0]))
+    return order if order[1] < order[-1] else np.roll(order[::-1], 1)
+
+
+def _chain(confused: Array) -> NDArray[np.int64]:
+    """Return all classes, each followed by the one it is confused with most of those left."""
+    order = [0]
+    left = np.ones(len(confused), dtype=bool)
+    left[0] = False
+    while left.any():
+        order.append(int(np.argmax(np.where(left, confused[order[-1]], -1.0))))
+        left[order[-1]] = False
+    return np.array(order)
+
+
+def _turn_stretches(order: NDArray[np.int64], confused: Array) -> NDArray[np.int64]:
+    """Turn stretches round while that brings more confusion side by side (2-opt)."""
+    K = len(order)
+    for _ in range(4 * K):
+        C = confused[np.ix_(order, order)]
+        after = np.roll(np.arange(K), -1)
+        beside = C[np.arange(K), after]
+        # Turning i+1…j replaces the sides (i, i+1) and (j, j+1) by (i, j) and (i+1, j+1).
+        gain = C + C[np.ix_(after, after)] - beside[:, None] - beside[None, :]
+        gain[np.tril_indices(K)] = 0.0
+        i, j = np.unravel_index(int(np.argmax(gain)), gain.shape)
+        if gain[i, j] <= 1e-8:
+            break
+        order[i + 1 : j + 1] = order[i + 1 : j + 1][::-1]
+    return order
+
+
+def _anchors(order: NDArray[np.int64]) -> Array:
+    """Return the corners: clockwise from the top, from left to right of two."""
+    K = len(order)
+    if K == 1:
+        return np.zeros((1, 2))
+    angle = (np.pi if K == 2 else np.pi / 2) - 2 * np.pi * np.arange(K) / K
+    anchors = np.empty((K, 2))
+    anchors[order] = np.column_stack([np.cos(angle), np.sin(angle)])
+    return anchors.round(12) + 0.0
+
+
+def _positions(P: Array, anchors: Array) -> Array:
+    n, K = P.shape
+    if n == 0:
+        return np.zeros((0, 2))
+    best = P.argmax(axis=1)
+    top = P[np.arange(n), best]
+    second = np.partition(P, K - 2, axis=1)[:, K - 2] if K > 1 else np.zeros(n)
+    home, centre = anchors[best], P @ anchors
+    sure = top >= _SURE
+    # Piles: one a corner, and one a small square of the rest.
+    cells = np.round(centre / (_SPACING if K == 2 else _CELL)).astype(np.int64)
+    key = np.where(sure, best, K + (cells[:, 0] + 1000) * 2001 + cells[:, 1] + 1000)
+    rank, size = _ranks(key, -top)
+    largest = 0.9 if K == 1 else min(_RADIUS, _SHARE_OF_SIDE * 2 * np.sin(np.pi / K))
+    spacing = min(_SPACING, largest / np.sqrt(size.max()))
+    radius = spacing * np.sqrt(np.bincount(best[sure], minlength=K))
+    # Nodes that are less than sure begin at the rim of the pile; at a tie they are not moved.
+    away = centre - home
+    length = np.linalg.norm(away, axis=1)
+    push = radius[best] * (top - second) / np.maximum(length, 1e-12)
+    places = np.where(sure[:, None], home, centre + push[:, None] * away)
+    turn = rank * _GOLDEN_ANGLE
+    step = spacing * np.sqrt(rank)
+    offsets = step[:, None] * np.column_stack([np.cos(turn), np.sin(turn)])
+    if K == 2:
+        # Between two corners there is but a line: piles stand upright on it, as a histogram.
+        tallest = rank[~sure].max(initial=1)
+        upright = min(_SPACING, 2 * largest / tallest) * np.ceil(rank / 2) * (-1.0) ** rank
+        offsets[~sure] = np.column_stack([np.zeros(n), upright])[~sure]
+    return np.asarray(places + offsets)
+
+
+def _ranks(key: NDArray[np.int64], by: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return each one's rank within those of its key, and how many each key has."""
+    _, group, size = np.unique(key, return_inverse=True, return_counts=True)
+    order = np.lexsort((by, group))
+    start = np.cumsum(size) - size
+    rank = np.empty(len(key), dtype=np.int64)
+    rank[order] = np.arange(len(key)) - start[group[order]]
+    return rank, size
+
+
+# ------------------------------------------------------------------------------
+# Where the nodes of a small graph are drawn.
+
+_STEPS = 60
+
+# How far apart, in links, nodes are drawn that no path joins.
+_APART = 2.0
+
+
+def lay_out(adjacency: Any) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Return positions whose distances are close to numbers of links, and the links.
+
+    Minimises ``Σ (‖x_u − x_v‖ − d_uv)² / d_uv²`` by majorisation.
+
+    Parameters
+    ----------
+    adjacency : sparse matrix of shape (n, n)
+        Symmetric; for some hundred nodes.
+
+    Returns
+    -------
+    positions : ndarray of shape (n, 2)
+        Centred, the farthest node within the unit circle.
+    links : ndarray of shape (m, 2)
+        Each once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> path = csr_array(np.diag([1, 1], 1) + np.diag([1, 1], -1))
+    >>> positions, links = lay_out(path)
+    >>> np.linalg.norm(positions, axis=1).round(1).tolist(), links.tolist()
+    ([1.0, 0.0, 1.0], [[0, 1], [1, 2]])
+    """
+    n = adjacency.shape[0]
+    links = np.column_stack(triu(adjacency, k=1).nonzero()).astype(np.int64)
+    if n == 1:
+        return np.zeros((1, 2), dtype=np.float32), links
+    # Dense, as the distances are: scipy before 1.13 takes no indices of 64 bits.
+    hops = csgraph.shortest_path(adjacency.toarray(), unweighted=True, directed=False)
+    finite = np.isfinite(hops)
+    hops[~finite] = hops[finite].max() + _APART
+    weights = np.divide(1.0, hops**2, out=np.zeros_like(hops), where=hops > 0)
+    laplacian = np.diag(weights.sum(axis=1)) - weights
+    inverse = np.linalg.pinv(laplacian)
+    positions = _spread(hops)
+    for _ in range(_STEPS):
+        apart = np.linalg.norm(positions[:, None] - positions[None], axis=2)
+        pull = weights * np.divide(hops, apart, out=np.zeros_like(hops), where=apart > 1e-9)
+        step = np.diag(pull.sum(axis=1)) - pull
+        positions = inverse @ (step @ positions)
+    positions -= positions.mean(axis=0)
+    farthest = np.linalg.norm(positions, axis=1).max()
+    return (positions / (farthest or 1.0)).astype(np.float32), links
+
+
+def _spread(hops: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a start: the two directions in which distances differ most, and a little noise."""
+    n = len(hops)
+    centre = np.eye(n) - 1.0 / n
+    values, vectors = np.linalg.eigh(-0.5 * centre @ (hops**2) @ centre)
+    start = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 1e-6))
+    # An eigenvector may come with either sign.
+    start *= np.where(start[np.abs(start).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
+    return np.asarray(start + 0.05 * np.random.default_rng(0).standard_normal((n, 2)))

@@ -1,0 +1,114 @@
+"""Progress, told through the logger ``nodeproof`` of the standard library."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nodeproof.solvers import Progress
+    from nodeproof.solvers.base import Callback
+
+__all__ = ["is_called_by", "level_of", "logger", "reporter", "shown", "warn_caller"]
+
+
+#: silent until somebody listens
+logger = logging.getLogger("nodeproof")
+logger.addHandler(logging.NullHandler())
+
+
+@contextmanager
+def shown(verbose: Any) -> Iterator[None]:
+    """Print what is logged inside to the standard error stream, if that was asked for.
+
+    Where logging is configured, nothing is printed: the messages go where they were told to.
+
+    Parameters
+    ----------
+    verbose : bool or callable
+        Whether it was; a callable is told by others.
+    """
+    if not verbose or callable(verbose) or _configured():
+        yield
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
+
+
+def reporter(verbose: Any) -> Callback | None:
+    """Return what a solver shall call after every sweep: what was given, or one that logs."""
+    if callable(verbose):
+        given: Callback = verbose
+        return given
+    level = level_of(verbose)
+    # Whether anybody listens is asked once: telling takes time.
+    return partial(_log_progress, level) if logger.isEnabledFor(level) else None
+
+
+def level_of(verbose: Any) -> int:
+    """Return the level at which progress is logged."""
+    return logging.INFO if verbose and not callable(verbose) else logging.DEBUG
+
+
+def _log_progress(level: int, progress: Progress) -> None:
+    logger.log(
+        level,
+        "start %d/%d  sweep %3d  change %.2e",
+        progress.run,
+        progress.n_runs,
+        progress.iteration,
+        progress.change,
+    )
+
+
+def _configured() -> bool:
+    """Tell whether anybody listens."""
+    found: logging.Logger | None = logger
+    while found is not None:
+        if any(not isinstance(handler, logging.NullHandler) for handler in found.handlers):
+            return True
+        found = found.parent if found.propagate else None
+    return False
+
+
+# ------------------------------------------------------------------------------
+# Warnings that name the line which called the package, however deep inside they arise.
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+def warn_caller(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warn, and point to the nearest line outside the package."""
+    level = 2
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_inside(frame.f_globals.get("__name__")):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(text, category, stacklevel=level)
+
+
+def is_called_by(package: str) -> bool:
+    """Tell whether a module of this package is among the callers."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if f"{frame.f_globals.get('__name__')}.".startswith(f"{package}."):
+            return True
+    return False
+
+
+def _is_inside(module: str | None) -> bool:
+    return (module or "").partition(".")[0] == _PACKAGE

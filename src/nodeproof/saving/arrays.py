@@ -1,0 +1,279 @@
+"""The arrays of a saved model: what shapes they have, and what their numbers must be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof.certificate.labelling.instance import Instance
+from nodeproof.inputs.node_names import writable
+from nodeproof.prediction import FittedGraph, FittedSoftmax, Kept
+from nodeproof.report.findings import Findings
+from nodeproof.saving.header import GRAPH_SETTINGS, SOFTMAX_SETTINGS
+from nodeproof.smoothing import Reduction
+from nodeproof.storage.npz import Header
+from nodeproof.storage.schema import Expected, check_layout
+from nodeproof.terms import Covariance, Gaussian, Term
+
+if TYPE_CHECKING:
+    from nodeproof.estimator import NodeClassifier
+
+__all__ = [
+    "check_arrays",
+    "check_spreads",
+    "check_values",
+    "describe_kept",
+    "rebuild_findings",
+    "rebuild_kept",
+    "rebuild_problem",
+    "to_arrays",
+]
+
+Arrays = Mapping[str, NDArray[Any]]
+
+_PROBLEM, _FINDINGS = "problem_", "findings_"
+_SOFTMAX_ARRAYS = ("coefficients", "lagged", "normaliser", "alone")
+
+#: n nodes, K classes, m features, E entries of links; of a classifier r columns, out of c; of
+#: findings s nodes to show, h that were judged blind and L links to draw
+_LAYOUT = {
+    "meta": Expected("u", "*", required=True),
+    "proba": Expected("f", "n K", required=True),
+    "classes": Expected("biufU", "K", required=True),
+    "given": Expected("i", "n | 0", required=True),
+    "log_prior": Expected("f", "K", required=True),
+    "ell": Expected("f", "1 1 | K K"),
+    "ell_t": Expected("f", "1 1 | K K"),
+    "shift": Expected("f", "m"),
+    "scale": Expected("f", "m"),
+    "feature_names": Expected("U", "m"),
+    "node_ids": Expected("biufU", "n"),
+    "null_pairs": Expected("f", "K"),
+    r"softmax_(\d+)_coefficients": Expected("f", "K r{0}+1"),
+    r"softmax_(\d+)_directions": Expected("f", "c{0} r{0}"),
+    r"softmax_(\d+)_shift": Expected("f", "c{0}"),
+    r"softmax_(\d+)_scale": Expected("f", "c{0}"),
+    r"softmax_(\d+)_lagged": Expected("f", "n r{0}"),
+    r"softmax_(\d+)_normaliser": Expected("f", "n"),
+    r"softmax_(\d+)_alone": Expected("f", "K r{0}+1"),
+    "problem_costs": Expected("f", "n K"),
+    "problem_eta": Expected("f", "n"),
+    "problem_scales": Expected("f", "2"),
+    "problem_indptr": Expected("i", "n+1"),
+    "problem_indices": Expected("i", "E"),
+    "problem_weights": Expected("biuf", "E | 0"),
+    "findings_nodes": Expected("i", "s"),
+    "findings_even": Expected("b", "s"),
+    "findings_evidence_(graph|features|labels)": Expected("f", "s K"),
+    "findings_linked": Expected("f", "s K"),
+    "findings_blocks": Expected("f", "K K"),
+    "findings_chance": Expected("f", "K K"),
+    "findings_positions": Expected("f", "n 2"),
+    "findings_links": Expected("i", "L 2"),
+    "findings_judged": Expected("i", "h"),
+    "findings_told": Expected("i", "h"),
+    "findings_blind": Expected("f", "h K"),
+}
+
+#: class models, by the term that they are of
+_MODELS = {
+    "Covariance": "K m m | K m+1 m+1",
+    "Gaussian": "K 2 m | K m+1 m",
+    "Labels": "K K",
+    "Multinomial": "K m",
+    "Softmax": "K *",
+}
+
+# Sums of float32, and of what float32 has rounded.
+_ROUNDING = 1e-3
+
+
+def to_arrays(
+    clf: NodeClassifier, problem: Instance | str | None, findings: Findings | None
+) -> dict[str, NDArray[Any]]:
+    """Return all arrays of a fitted classifier, by their names in the file."""
+    arrays = {
+        "classes": clf.classes_,
+        "proba": clf.proba_,
+        "given": np.empty(0, np.int64) if clf._given is None else clf._given,
+        "log_prior": clf.models_.log_prior,
+    }
+    if clf.models_.affinity is not None:
+        arrays["ell"], arrays["ell_t"] = clf.models_.affinity.ell, clf.models_.affinity.ell_t
+    for k, models in enumerate(clf.models_.terms):
+        arrays[f"term_{k}"] = models
+    if clf.unit_ is not None:
+        arrays["shift"], arrays["scale"] = clf.unit_.shift, clf.unit_.scale
+    if hasattr(clf, "feature_names_in_"):
+        arrays["feature_names"] = clf.feature_names_in_.astype(str)
+    if hasattr(clf, "node_ids_"):
+        arrays["node_ids"] = writable(clf.node_ids_)
+    if clf._kept.graph is not None:
+        arrays["null_pairs"] = clf._kept.graph.pairs
+    for k, softmax in clf._kept.softmax.items():
+        parts: dict[str, NDArray[Any] | None] = dict(softmax.reduction.parts)
+        parts |= {name: getattr(softmax, name) for name in _SOFTMAX_ARRAYS}
+        arrays |= {f"softmax_{k}_{name}": part for name, part in parts.items() if part is not None}
+    if isinstance(problem, Instance):
+        arrays |= {_PROBLEM + name: array for name, array in problem.to_arrays().items()}
+    if findings is not None:
+        arrays |= {_FINDINGS + name: array for name, array in findings.to_parts()[1].items()}
+    return arrays
+
+
+def check_arrays(headers: Mapping[str, Header], meta: dict[str, Any]) -> None:
+    """Refuse arrays that do not fit together or to the header, by their headers alone."""
+    models = {
+        f"term_{k}": Expected("f", _MODELS[term["class"]], required=True)
+        for k, term in enumerate(meta["terms"])
+    }
+    m = meta["n_features_in"]
+    sizes = check_layout(headers, _LAYOUT | models, **({} if m is None else {"m": int(m)}))
+    _agree(sizes["n"] > 0 and sizes["K"] > 0, "nodes and classes")
+    for pair in (("ell", "ell_t"), ("shift", "scale")):
+        _agree(len(set(pair) & set(headers)) != 1, " and ".join(pair))
+    if "ell" in headers:
+        _agree(headers["ell"].shape == headers["ell_t"].shape, "affinities")
+    listed = {name for name in _LAYOUT if name.startswith(_PROBLEM)}
+    _agree(not listed & set(headers) or listed <= set(headers), "parts of the labelling problem")
+    required = {_FINDINGS + name for name in ("nodes", "even", "judged", "told", "blind")}
+    there = {name for name in headers if name.startswith(_FINDINGS)}
+    _agree(required <= there if meta.get("findings") else not there, "findings")
+    for pair in (("linked", "blocks"), ("blocks", "chance"), ("positions", "links")):
+        _agree(len({_FINDINGS + name for name in pair} & there) != 1, f"findings of {pair[0]}")
+    classifiers = {str(k) for k, term in enumerate(meta["terms"]) if term["class"] == "Softmax"}
+    if meta["version"] > 1:
+        _agree(classifiers == set(meta["kept"]["softmax"]), "terms and classifiers")
+        _agree((meta["kept"]["graph"] is None) == ("null_pairs" not in headers), "graph and pairs")
+        for k, settings in meta["kept"]["softmax"].items():
+            _agree(f"softmax_{k}_coefficients" in headers, "classifiers and coefficients")
+            for name in ("lagged", "normaliser") if settings["hops"] else ():
+                _agree(f"softmax_{k}_{name}" in headers, "averaged features and degrees")
+            both = {f"softmax_{k}_shift", f"softmax_{k}_scale"} & set(headers)
+            _agree(len(both) != 1, "shift and scale of features")
+
+
+def check_values(arrays: Arrays) -> None:
+    """Refuse numbers that no fit can have left."""
+    proba, given = arrays["proba"], arrays["given"]
+    sums = proba.sum(axis=1, dtype=np.float64)
+    if proba.shape[1] == 1:
+        sums = np.where((sums > 0) & (sums <= 1), 1.0, sums)  # of one class it may be less
+    # NaN is not close to anything.
+    if not ((proba >= 0).all() and (np.abs(sums - 1.0) <= _ROUNDING).all()):
+        raise ValueError("its probabilities are not numbers from 0 to 1 that add up to 1")
+    if len(given) and not (given.min() >= -1 and given.max() < proba.shape[1]):
+        raise ValueError("a given label names no class")
+    if len(np.unique(arrays["classes"])) < proba.shape[1]:
+        raise ValueError("two classes have the same name")
+    if not (arrays["log_prior"] < np.inf).all():
+        raise ValueError("proportions of classes are no numbers")
+    for name, array in arrays.items():
+        finite = name.startswith(("term_", "softmax_", "ell", "null_")) or name in (
+            "shift", "scale",
+        )  # fmt: skip
+        if finite and not np.isfinite(array).all():
+            raise ValueError(f"{name} holds numbers that are not finite")
+    if "scale" in arrays and not (arrays["scale"] > 0).all():
+        raise ValueError("the scale of a feature is not positive")
+    if f"{_FINDINGS}nodes" in arrays:
+        _check_findings(arrays)
+
+
+def check_spreads(term: Term, models: NDArray[Any]) -> None:
+    """Refuse class models whose features would vary by less than nothing, in some direction."""
+    if not isinstance(term, Covariance | Gaussian):
+        return
+    spreads = models if isinstance(term, Covariance) else models[:, 1:]
+    try:
+        if spreads.shape[1] == spreads.shape[2]:
+            np.linalg.cholesky(spreads)
+        elif not (spreads > 0).all():  # variances of single columns
+            raise np.linalg.LinAlgError
+    except np.linalg.LinAlgError:
+        raise ValueError("the covariances of a class are not positive definite") from None
+
+
+def rebuild_problem(meta: dict[str, Any], arrays: Arrays) -> Instance | str | None:
+    """Return the labelling problem, why there is none to certify, or None where it is not there."""
+    if reason := meta.get("not_applicable"):
+        return str(reason)
+    parts = _parts(arrays, _PROBLEM)
+    if not parts:
+        return None
+    problem = Instance.from_arrays(parts)
+    A = problem.adjacency
+    if A.diagonal().any() or (A != A.T).nnz:
+        raise ValueError("its links are not the same in both directions, or go to the node itself")
+    return problem
+
+
+def describe_kept(kept: Kept) -> dict[str, Any]:
+    """Return what is kept for new nodes beside arrays."""
+    graph = kept.graph
+    return {
+        "scale": kept.scale,
+        "graph": graph and {name: getattr(graph, name) for name in GRAPH_SETTINGS},
+        "softmax": {
+            str(k): {name: getattr(softmax, name) for name in SOFTMAX_SETTINGS}
+            for k, softmax in kept.softmax.items()
+        },
+    }
+
+
+def rebuild_kept(meta: dict[str, Any], arrays: Arrays) -> Kept:
+    """Return what is kept for new nodes; nothing of it was in the first version."""
+    if meta["version"] == 1:
+        return Kept()
+    described = meta["kept"]
+    graph = None
+    if described["graph"] is not None:
+        graph = FittedGraph(**described["graph"], pairs=arrays["null_pairs"])
+        if not (graph.unit > 0 and graph.total >= 0):
+            raise ValueError("the weights of its links are none")
+    softmax = {}
+    for k, settings in described["softmax"].items():
+        parts = _parts(arrays, f"softmax_{k}_")
+        own: dict[str, Any] = {name: parts.pop(name, None) for name in _SOFTMAX_ARRAYS}
+        softmax[int(k)] = FittedSoftmax(Reduction.of_parts(parts), **own, **settings)
+    return Kept(graph, softmax, described["scale"])
+
+
+def rebuild_findings(meta: dict[str, Any], arrays: Arrays) -> Findings | None:
+    """Return what a report shows, if it is there."""
+    if meta.get("findings") is None:
+        return None
+    return Findings.from_parts(meta["findings"], _parts(arrays, _FINDINGS))
+
+
+def _check_findings(arrays: Arrays) -> None:
+    n, K = arrays["proba"].shape
+    parts = _parts(arrays, _FINDINGS)
+    for name, array in parts.items():
+        if not np.isfinite(array).all():
+            raise ValueError(f"{_FINDINGS}{name} holds numbers that are not finite")
+    for name, end in (("nodes", n), ("judged", n), ("links", n), ("told", K)):
+        found = parts.get(name, np.empty(0))
+        if found.size and not (found.min() >= 0 and found.max() < end):
+            raise ValueError(f"{_FINDINGS}{name} names something that is not there")
+    if not len(parts["nodes"]) or (np.diff(parts["nodes"]) <= 0).any():
+        raise ValueError(f"{_FINDINGS}nodes are not in their order")
+    if parts["blind"].min(initial=0.0) < 0 or parts["blind"].max(initial=0.0) > 1 + _ROUNDING:
+        raise ValueError(f"{_FINDINGS}blind holds no probabilities")
+
+
+def _parts(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays whose names begin so, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+def _agree(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(f"{what} do not fit together")

@@ -1,0 +1,134 @@
+"""What a fit will need: memory and time, told before it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nodeproof.errors import InputError
+from nodeproof.problem import Problem
+from nodeproof.runtime import threads
+from nodeproof.runtime.memory import available_memory, size_text
+from nodeproof.solvers.starts import choose_starts
+
+__all__ = ["Needs", "check_rows", "needs_of"]
+
+# Nanoseconds a link, a sweep: where all rows fit into the cache and where none do; and for each
+# entry of a row.
+_LINK_NEAR, _LINK_FAR, _ENTRY = 4.0, 12.0, 8.0
+_CACHE = 2**25
+
+# Sweeps until rows have settled: some, or many where nothing is known at the start.
+_SWEEPS = 10
+
+# Bytes a second that a disk delivers, where links must be read anew for every sweep.
+_DISK = 1e9
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a fit needs beyond the data that it was given.
+
+    Attributes
+    ----------
+    memory : int
+        Bytes at most.
+    available : int
+        Bytes there are.
+    seconds : float
+        Roughly how long it takes, compilation and the choice of settings aside.
+    """
+
+    memory: int
+    available: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"needs about {size_text(self.memory)} of memory beside the data "
+            f"({size_text(self.available)} are free) and roughly {_duration(self.seconds)}"
+        )
+
+    def check(self) -> None:
+        """Refuse a fit that cannot fit into the memory."""
+        if self.memory > self.available:
+            raise InputError(
+                f"this fit needs about {size_text(self.memory)} of memory beside the data, and "
+                f"{size_text(self.available)} are free: take fewer classes, a machine with more, "
+                "or a cluster (engine='dask')"
+            )
+
+
+def check_rows(n_nodes: int, n_classes: int) -> None:
+    """Refuse a fit whose rows alone cannot fit into the memory, before anything is chosen."""
+    Needs(_row_bytes(n_nodes, n_classes), available_memory(), 0.0).check()
+
+
+def needs_of(
+    problem: Problem, n_init: int | str = "auto", *, hard: bool = False, spread: bool = False
+) -> Needs:
+    """Return what block CADO needs for a problem.
+
+    Parameters
+    ----------
+    n_init : int or "auto"
+        Number of starts.
+    hard : bool
+        Whether the temperature is 0.
+    spread : bool
+        Whether a cluster does the sweeps.
+    """
+    n, K = problem.n_nodes, problem.n_classes
+    rows = _row_bytes(n, K)
+    starts = choose_starts(problem, n_init)
+    # A copy of hard rows for the result; of rows on a cluster, what to begin with after a loss.
+    copies = 1 + hard + spread
+    waiting = sum(term.rounds is not None for term in problem.terms) if problem.calibrated else 0
+    if waiting:
+        copies += 4 + 2 * waiting
+    memory = max(rows * copies, *(_start_bytes(problem, start) for start in starts))
+    # Those of the best start so far; class numbers, degrees; costs that are charged.
+    memory += rows * (len(starts) > 1) + 20 * n + 2**22
+    sweep, available = _sweep_seconds(problem), available_memory()
+    folder = None if problem.graph is None else problem.graph.folder
+    if folder is not None:
+        size = folder.indices.nbytes + folder.weights.nbytes
+        if size + memory > available:
+            sweep = max(sweep, size / _DISK)
+    return Needs(int(memory), available, float(sweep * _SWEEPS * np.sqrt(len(starts))))
+
+
+def _row_bytes(n_nodes: int, n_classes: int) -> int:
+    return 4 * n_nodes * n_classes
+
+
+def _start_bytes(problem: Problem, start: str) -> int:
+    """Return what it takes to find the rows to start from."""
+    n, K = problem.n_nodes, problem.n_classes
+    if start in ("spectral", "opposed"):
+        return 20 * n * (K + 5)  # five blocks of vectors, some more than classes
+    labels = problem.labels
+    if start == "features" and (labels is None or not (labels >= 0).any()):
+        X = next(vars(term)["X"] for term in problem.terms if term.source == "features")
+        return 8 * (X.size if isinstance(X, np.ndarray) else 2 * X.nnz) + 2 * _row_bytes(n, K)
+    return _row_bytes(n, K)
+
+
+def _sweep_seconds(problem: Problem) -> float:
+    n, K = problem.n_nodes, problem.n_classes
+    entries = 0 if problem.graph is None else problem.graph.n_entries
+    near = min(1.0, _CACHE / _row_bytes(n, K))
+    link = near * _LINK_NEAR + (1.0 - near) * _LINK_FAR
+    per_class = max(1.0, K / 10)
+    return (entries * link * per_class + n * K * _ENTRY) * 1e-9 / threads.default_threads()
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 1:
+        return "a second"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

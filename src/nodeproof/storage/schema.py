@@ -1,0 +1,158 @@
+"""JSON from files that may hold anything."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nodeproof.storage.npz import Header
+
+__all__ = ["Expected", "check_layout", "parse_object"]
+
+
+def parse_object(data: bytes, most: int) -> dict[str, Any]:
+    """Return the JSON object in UTF-8 that these bytes are.
+
+    Parameters
+    ----------
+    data : bytes
+        The text.
+    most : int
+        Longer ones are refused.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else, too long or too deep, or names an entry twice.
+
+    Examples
+    --------
+    >>> parse_object(b'{"n": 3}', most=100)
+    {'n': 3}
+    """
+    if len(data) > most:
+        raise ValueError(f"its header has {len(data):,} bytes")
+    try:
+        found = json.loads(data.decode(), object_pairs_hook=_once)
+    except RecursionError:
+        raise ValueError("its header is nested too deeply") from None
+    except UnicodeDecodeError:
+        raise ValueError("its header is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"its header is not JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise ValueError("its header is no JSON object")
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("its header names an entry twice")
+    return found
+
+
+# ------------------------------------------------------------------------------
+# What arrays a file must hold: their kinds, and shapes that agree with each other.
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What an array must look like.
+
+    Attributes
+    ----------
+    kinds : str
+        Kinds of numpy types that it may have: "f", "iu", …
+    shapes : str
+        Shapes that it may have, such as ``"n K"`` or, one or the other, ``"n | 0"``. A side is a
+        number, a letter that stands for the same number everywhere, perhaps with a number added
+        (``"n+1"``), or ``"*"`` for any.
+    required : bool
+        Whether it must be there.
+    """
+
+    kinds: str
+    shapes: str
+    required: bool = False
+
+
+def check_layout(
+    headers: Mapping[str, Header], layout: Mapping[str, Expected], **sizes: int
+) -> dict[str, int]:
+    """Return what the letters in shapes stand for; refuse arrays that do not fit together.
+
+    Parameters
+    ----------
+    headers : mapping of str to Header
+        Of the arrays there are.
+    layout : mapping of str to Expected
+        By name, or by a regular expression that names must match as a whole; ``{0}`` in shapes is
+        its first group. Earlier entries settle letters for later ones.
+    **sizes : int
+        Letters that are settled already.
+
+    Raises
+    ------
+    ValueError
+        That names the array, and what was expected of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> headers = {"rows": Header((5, 2), np.dtype(float), 128)}
+    >>> check_layout(headers, {"rows": Expected("f", "n K")})
+    {'n': 5, 'K': 2}
+    """
+    unknown = set(headers)
+    for pattern, expected in layout.items():
+        matches = {name: re.fullmatch(pattern, name) for name in headers}
+        found = {name: match for name, match in matches.items() if match}
+        if expected.required and not found:
+            raise ValueError(f"it has no array {pattern}")
+        for name, match in found.items():
+            unknown.discard(name)
+            _check(name, headers[name], expected, expected.shapes.format(*match.groups()), sizes)
+    if unknown:
+        raise ValueError(f"it holds an array {min(unknown)[:60]!r} that has no place in it")
+    return sizes
+
+
+def _check(
+    name: str, header: Header, expected: Expected, shapes: str, sizes: dict[str, int]
+) -> None:
+    if header.dtype.kind not in expected.kinds:
+        raise ValueError(f"{name} holds {header.dtype}")
+    for sides in shapes.split("|"):
+        settled = _settle(sides.split(), header.shape, sizes)
+        if settled is not None:
+            sizes.update(settled)
+            return
+    known = ", ".join(f"{letter} = {size}" for letter, size in sizes.items() if letter in shapes)
+    wanted = " or ".join(f"({', '.join(sides.split())})" for sides in shapes.split("|"))
+    raise ValueError(
+        f"{name} has the shape {header.shape}, not {wanted}" + (f" with {known}" if known else "")
+    )
+
+
+def _settle(
+    sides: list[str], shape: tuple[int, ...], sizes: dict[str, int]
+) -> dict[str, int] | None:
+    """Return the letters that this shape settles, or None where it does not fit."""
+    if len(sides) != len(shape):
+        return None
+    settled: dict[str, int] = {}
+    for side, size in zip(sides, shape, strict=True):
+        letter, _, more = side.partition("+")
+        rest = size - int(more or 0)
+        if side == "*":
+            continue
+        wanted = int(side) if side.isdigit() else settled.get(letter, sizes.get(letter))
+        if wanted is None:
+            settled[letter] = wanted = rest
+        if wanted != rest or rest < 0:
+            return None
+    return settled

@@ -1,0 +1,183 @@
+"""Which line is a header, and which column holds what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Container, Sequence
+
+from nodeproof.errors import InputError
+from nodeproof.tables.files import TableFile
+from nodeproof.tables.text import is_number
+
+__all__ = [
+    "LABELS",
+    "NODES",
+    "Column",
+    "features_have_header",
+    "find_column",
+    "find_index",
+    "is_index_name",
+    "is_name",
+    "labels_have_header",
+    "list_names",
+    "note_on_index",
+    "position",
+]
+
+Column = str | int | None
+
+# What pandas and R call the column with the numbers or names of rows, in text and in Parquet.
+_FIRST_INDEX = re.compile(r"(Unnamed: [0-9]+)?")
+_LAST_INDEX = re.compile(r"__index_level_[0-9]+__")
+NODES = ("node", "id", "node_id", "nodeid")
+LABELS = ("label", "labels", "class", "y", "category")
+
+
+def is_name(asked: Column) -> bool:
+    """Tell whether a column is asked for by its name rather than by its position."""
+    return isinstance(asked, str) and not asked.isdecimal()
+
+
+def position(file: TableFile, asked: Column, default: int) -> int:
+    """Return the position asked for, or the default where there is none (yet)."""
+    if asked is None or is_name(asked) or not 0 <= int(asked) < len(file.names):
+        return default
+    return int(asked)
+
+
+def features_have_header(first: Sequence[str], node: int, is_known: Callable[[str], bool]) -> bool:
+    """Tell whether the first row of a features file names its columns.
+
+    It does if none of its features is a number (and they are not all empty), or if its id is a
+    well-known name ("node", "id", or that of an index of pandas) that no link knows.
+
+    Parameters
+    ----------
+    first : sequence of str
+        The fields of the first row.
+    node : int
+        Where the id is, as far as is known.
+    is_known : callable
+        Tells whether an id occurs in the edges file.
+
+    Examples
+    --------
+    >>> features_have_header(["paper", "x", "y"], 0, lambda node: False)
+    True
+    >>> features_have_header(["paper", "1.5", ""], 0, lambda node: False)
+    False
+    """
+    features = [cell for i, cell in enumerate(first) if i != node]
+    named = first[node].lower() in NODES or is_index_name(first[node])
+    if named and not is_known(first[node]):
+        return True
+    return any(features) and not any(is_number(cell) for cell in features)
+
+
+def labels_have_header(
+    head: Sequence[Sequence[str]],
+    node: int,
+    label: int,
+    is_known: Callable[[str], bool],
+    unknown: Container[str],
+) -> bool:
+    """Tell whether the first row of a labels file names its columns.
+
+    It does if its id occurs in no link, its label occurs in no other row and neither is a
+    number nor an unknown label; two well-known names ("node" and "label", …) are enough.
+
+    Parameters
+    ----------
+    head : sequence of rows
+        The fields of the first rows.
+    node, label : int
+        Where the id and the label are, as far as is known.
+    is_known : callable
+        Tells whether an id occurs in the edges file.
+    unknown : container of str
+        What stands for an unknown label.
+
+    Examples
+    --------
+    >>> labels_have_header([["paper", "topic"], ["p1", "art"]], 0, 1, lambda node: False, ())
+    True
+    >>> labels_have_header([["p2", "art"], ["p1", "art"]], 0, 1, lambda node: False, ())
+    False
+    """
+    first = head[0]
+    named = first[node].lower() in NODES or is_index_name(first[node])
+    if named and first[label].lower() in LABELS:
+        return not is_known(first[node])
+    if is_number(first[node]) or is_number(first[label]) or first[label] in unknown:
+        return False
+    # Where files were joined, the header may come again.
+    others = {row[label] for row in head[1:] if row != first}
+    return not is_known(first[node]) and first[label] not in others
+
+
+def is_index_name(name: str) -> bool:
+    """Tell whether a first column of this name is the index of pandas, or the row names of R.
+
+    Examples
+    --------
+    >>> is_index_name(""), is_index_name("Unnamed: 0"), is_index_name("node")
+    (True, True, False)
+    """
+    return bool(_FIRST_INDEX.fullmatch(name))
+
+
+def find_index(file: TableFile) -> int | None:
+    """Return the position of a column that numbers or names the rows, by its name, or None."""
+    if is_index_name(file.names[0]):
+        return 0
+    return next((i for i, name in enumerate(file.names) if _LAST_INDEX.fullmatch(name)), None)
+
+
+def note_on_index(file: TableFile, index: int) -> str:
+    """Return the note that a column only numbers the rows."""
+    which = "first column" if index == 0 else f"column {file.names[index]!r}"
+    return f"the {which} of {file.path.name} numbers its rows, as pandas and R do: not used"
+
+
+def find_column(
+    file: TableFile, asked: Column, known: Sequence[str] = (), taken: Collection[int] = ()
+) -> int:
+    """Return the position of a column: the one asked for, a well-known one or the first free.
+
+    Parameters
+    ----------
+    file : TableFile
+        Whose columns.
+    asked : str, int or None
+        A name, or a position from 0 as a number or as digits.
+    known : sequence of str
+        The names to look for if nothing was asked for.
+    taken : collection of int
+        Positions that hold something else.
+    """
+    listed = f"its columns are {list_names(file.names)}"
+    if asked is not None:
+        found = [i for i, name in enumerate(file.names) if name == asked]
+        if not found and not is_name(asked) and 0 <= int(asked) < len(file.names):
+            found = [int(asked)]
+        if len(found) != 1:
+            problem = "more than one" if found else "no"
+            raise InputError(f"{file.path} has {problem} column {asked!r}; {listed}")
+        if found[0] in taken:
+            raise InputError(f"{file.path}: column {asked!r} is asked for twice; {listed}")
+        return found[0]
+    free = [i for i in range(len(file.names)) if i not in taken]
+    if not free:
+        raise InputError(f"{file.path} has too few columns; {listed}")
+    chosen = next((i for i in free if file.names[i].lower() in known), free[0])
+    if sum(file.names[i] == file.names[chosen] for i in free) > 1:
+        raise InputError(
+            f"{file.path} has more than one column {file.names[chosen]!r}; {listed}: choose by "
+            "their positions"
+        )
+    return chosen
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Return the names of columns, or the first of many, for messages."""
+    return ", ".join(repr(name[:40]) for name in names[:10]) + (", …" if len(names) > 10 else "")

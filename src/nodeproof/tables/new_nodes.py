@@ -1,0 +1,261 @@
+"""Read new nodes for a fitted model: their features, and their links to its nodes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from nodeproof.errors import InputError, count_of
+from nodeproof.inputs.new_links import links_from_pairs
+from nodeproof.tables.columns import Column
+from nodeproof.tables.edges import Links, read_links
+from nodeproof.tables.features import FeatureRows, read_features, some
+from nodeproof.tables.files import TableFile, file_kind
+from nodeproof.tables.keys import Keys, check_lookalikes, one_node_set
+from nodeproof.tables.names import as_texts
+from nodeproof.tables.reading import open_table
+
+__all__ = ["NewNodes", "read_new_nodes"]
+
+PathLike = str | os.PathLike[str]
+
+_UNNAMED = re.compile(r"column [0-9]+")
+
+
+@dataclass(frozen=True)
+class NewNodes:
+    """What a user's files say of n_new nodes that a model does not know.
+
+    Attributes
+    ----------
+    ids : ndarray of shape (n_new,)
+        Node ids, sorted.
+    X : ndarray of shape (n_new, m), or None
+        Features, in the order of the model's.
+    links : scipy.sparse.csr_array of shape (n_new, n), or None
+        Links to the fitted nodes; None without a file of them.
+    notes : list of str
+        What the user should know, one line each.
+    """
+
+    ids: NDArray[Any]
+    X: NDArray[Any] | None
+    links: sp.csr_array | None
+    notes: list[str] = field(default_factory=list)
+
+
+def read_new_nodes(
+    fitted: NDArray[Any],
+    features: PathLike | None = None,
+    edges: PathLike | None = None,
+    *,
+    names: list[str] | None = None,
+    unit: float = 1.0,
+    header: bool | None = None,
+    source: Column = None,
+    target: Column = None,
+    weight: Column = None,
+    node: Column = None,
+) -> NewNodes:
+    """Read the features of new nodes, their links, or both.
+
+    Every node that is not among the fitted ones is new. The ends of a link may be in either
+    order; links that do not join a new node to a fitted one are left out with a note, and so are
+    rows of features of fitted nodes.
+
+    Parameters
+    ----------
+    fitted : ndarray of shape (n,)
+        Ids of the fitted nodes: integers or text.
+    features, edges : path, optional
+        Delimited text or Parquet, as in `nodeproof.io.read_tables`.
+    names : list of m str, optional
+        The columns that the model was fitted to; without any, the features are not looked at.
+    unit : float
+        Weight of links that come without one: 1, or the mean of the links fitted to where those
+        have weights.
+    header, source, target, weight, node
+        As in `nodeproof.io.read_tables`.
+    """
+    links = None
+    if edges is not None:
+        links = _read_links(_open(edges), header, source, target, weight, unit)
+    rows = None
+    if features is not None:
+        known = _no_node_is_known if links is None else links.keys.has
+        rows = read_features(_open(features), known, header, node, names or ())
+    parts: list[Links | FeatureRows] = [part for part in (links, rows) if part is not None]
+    if not parts:
+        raise InputError("there are no new nodes: give --features FILE, --edges FILE, or both")
+    notes = [note for part in parts for note in part.notes]
+    model = Keys.of_texts(Path("the model"), as_texts(fitted), lambda row: "the model")
+    check_lookalikes([model, *(part.keys for part in parts)])
+    ids, nodes = one_node_set([part.keys for part in parts])
+    position = _positions(ids, fitted)
+    fresh = position < 0
+    if not fresh.any():
+        raise InputError(
+            f"there are no new nodes: the model knows all of {some(ids)}; its predictions are in "
+            "the predictions.csv of the fit"
+        )
+    # Where each id stands among the new ones.
+    place = np.cumsum(fresh) - 1
+    matrix = None
+    if links is not None:
+        matrix = _link_matrix(links, nodes[0], position, place, fitted, unit, notes)
+        alone = int((np.diff(matrix.indptr) == 0).sum())
+        if alone:
+            notes.append(f"{count_of(alone, 'new node')} without a link to a fitted node")
+    X = None
+    if rows is not None and names is not None:
+        why = None if links is None else partial(links.why_missing, nodes[0])
+        X = _place_features(rows, nodes[-1], ids, fresh, place, names, notes, why)
+    return NewNodes(ids[fresh], X, matrix, notes)
+
+
+def _open(path: PathLike) -> TableFile:
+    file = Path(path)
+    if file.is_dir():
+        raise InputError(f"{file} is a folder; give a file")
+    if file_kind(file) == "npz":
+        raise InputError(f"{file} has no ids of nodes: new nodes need a table, such as .csv")
+    return open_table(file)
+
+
+def _read_links(
+    file: TableFile,
+    header: bool | None,
+    source: Column,
+    target: Column,
+    weight: Column,
+    unit: float,
+) -> Links:
+    """Read the links, and say so where the model was fitted to weights and they have none."""
+    weighted = unit != 1.0
+    links = read_links(file, header, source, target, weight, suggest_weight=weighted)
+    if weighted and links.weight is None:
+        hint = f"those of {file.path.name} have no weights, so each counts as the mean, {unit:g}"
+        if len(file.names) > 2:
+            hint = "if a column has the weights, use --weight"
+        links.notes.append(f"the model was fitted to weighted links; {hint}")
+    return links
+
+
+def _no_node_is_known(nodes: Sequence[str]) -> bool:
+    return False
+
+
+def _positions(ids: NDArray[Any], fitted: NDArray[Any]) -> NDArray[np.int64]:
+    """Return where each id stands among the fitted ones, −1 where it does not."""
+    if ids.dtype.kind != "i" or fitted.dtype.kind != "i":
+        ids, fitted = ids.astype(np.str_), fitted.astype(np.str_)
+    order = np.argsort(fitted, kind="stable")
+    at = np.searchsorted(fitted, ids, sorter=order)
+    found = order[np.minimum(at, len(fitted) - 1)]
+    return np.where(fitted[found] == ids, found, -1)
+
+
+def _link_matrix(
+    links: Links,
+    nodes: NDArray[Any],
+    position: NDArray[np.int64],
+    place: NDArray[np.int64],
+    fitted: NDArray[Any],
+    unit: float,
+    notes: list[str],
+) -> sp.csr_array:
+    """Return the links of new nodes to fitted ones, shape (n_new, n), with notes on the others."""
+    first, second = np.split(nodes, 2)
+    is_fitted = position >= 0
+    swapped = is_fitted[first] & ~is_fitted[second]
+    new, old = np.where(swapped, second, first), np.where(swapped, first, second)
+    joins = ~is_fitted[new] & is_fitted[old]
+    name = links.keys.path.name
+    if not joins.any():
+        raise InputError(
+            f"no link of {links.keys.path} joins a new node to a fitted one; the fitted nodes have "
+            f"names like {some(fitted)}: do both name nodes the same way?"
+        )
+    among_new = int((~is_fitted[first] & ~is_fitted[second]).sum())
+    among_fitted = int((is_fitted[first] & is_fitted[second]).sum())
+    if among_new:
+        notes.append(f"{count_of(among_new, 'link')} between new nodes in {name} not used")
+    if among_fitted:
+        notes.append(f"{count_of(among_fitted, 'link')} between fitted nodes in {name} not used")
+    pairs = np.sort(first[joins].astype(np.int64) * len(position) + second[joins])
+    if repeats := int(np.count_nonzero(pairs[1:] == pairs[:-1])):
+        largest = "" if links.weight is None else " with its largest weight"
+        notes.append(f"{count_of(repeats, 'repeated link')} in {name}; each counts once{largest}")
+    return links_from_pairs(
+        place[new[joins]],
+        position[old[joins]],
+        None if links.weight is None else links.weight[joins],
+        n_new=int(place[-1]) + 1,
+        n_fitted=len(fitted),
+        unit=unit,
+    )
+
+
+def _place_features(
+    rows: FeatureRows,
+    nodes: NDArray[Any],
+    ids: NDArray[Any],
+    fresh: NDArray[np.bool_],
+    place: NDArray[np.int64],
+    names: list[str],
+    notes: list[str],
+    why_missing: Callable[[NDArray[np.bool_]], str] | None,
+) -> NDArray[Any]:
+    """Return the features of the new nodes in the order of the model's columns, (n_new, m)."""
+    columns = _match_columns(rows, names, notes)
+    about_new = fresh[nodes]
+    if not about_new.all():
+        others = count_of(int((~about_new).sum()), "row")
+        notes.append(f"{others} of {rows.keys.path.name} about fitted nodes not used")
+    missing = fresh.copy()
+    missing[nodes] = False
+    if missing.any():
+        why = "" if why_missing is None else why_missing(missing)
+        raise InputError(
+            f"{count_of(int(missing.sum()), 'new node')} without a row in {rows.keys.path}: "
+            f"{some(ids[missing])}; features cannot be guessed: add the rows, or remove these "
+            f"nodes from the links{why}"
+        )
+    X = np.empty((int(fresh.sum()), len(columns)))
+    X[place[nodes[about_new]]] = rows.X[about_new][:, columns]
+    return X
+
+
+def _match_columns(rows: FeatureRows, names: list[str], notes: list[str]) -> list[int]:
+    """Return where each of the model's columns stands: by name, or by position without names."""
+    path, found = rows.keys.path, rows.names
+    if found == names:
+        return list(range(len(names)))
+    nameless = all(map(_UNNAMED.fullmatch, names)) or all(map(_UNNAMED.fullmatch, found))
+    if nameless:
+        if len(found) != len(names):
+            raise InputError(
+                f"{path} has {count_of(len(found), 'feature')}, but the model was fitted to "
+                f"{len(names)}"
+            )
+        notes.append(f"the features of {path.name} are taken in the order of their columns")
+        return list(range(len(names)))
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise InputError(
+            f"{path} lacks {count_of(len(missing), 'feature')} that the model was fitted to: "
+            f"{some(np.array(missing))}; its columns are {some(np.array(found))}"
+        )
+    twice = [name for name in names if found.count(name) > 1]
+    if twice:
+        raise InputError(f"{path} has more than one column {twice[0]!r}; keep one of them")
+    return [found.index(name) for name in names]

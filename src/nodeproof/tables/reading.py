@@ -1,0 +1,306 @@
+"""Read edges, features and labels from a user's files into one node set."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from nodeproof.errors import InputError, count_of
+from nodeproof.inputs.values import Unknown
+from nodeproof.tables.columns import Column
+from nodeproof.tables.edges import Links, build_graph, read_links
+from nodeproof.tables.features import FeatureRows, read_features, some
+from nodeproof.tables.files import ParquetFile, TableFile, file_kind
+from nodeproof.tables.graph_npz import (
+    GraphArchive,
+    read_feature_archive,
+    read_graph_archive,
+    read_label_archive,
+)
+from nodeproof.tables.keys import Keys, check_lookalikes, one_node_set
+from nodeproof.tables.labels import LabelRows, drop_label_columns, read_labels
+from nodeproof.tables.text import TextFile
+
+__all__ = ["Tables", "open_table", "read_tables", "refuse_idle"]
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, repr=False)
+class Tables:
+    """What a user's files say, for one set of n nodes.
+
+    Attributes
+    ----------
+    ids : ndarray of shape (n,)
+        Node ids, sorted: int64 if every id in every file is an integer, otherwise text.
+    graph : scipy.sparse.csr_array of shape (n, n)
+        Symmetric, without self loops; row i is the node ``ids[i]``.
+    X : ndarray or scipy.sparse.csr_array of shape (n, m), or None
+        Features.
+    feature_names : list of m str or None
+        Their names.
+    y : ndarray of shape (n,) or None
+        Labels as text, empty where unknown.
+    notes : list of str
+        What the user should know, one line each.
+    """
+
+    ids: NDArray[Any]
+    graph: sp.csr_array
+    X: NDArray[Any] | sp.csr_array | None = None
+    feature_names: list[str] | None = None
+    y: NDArray[np.str_] | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        features = "None" if self.X is None else str(self.X.shape[1])
+        labels = "None" if self.y is None else str(int((self.y != "").sum()))
+        return (
+            f"Tables(n={len(self.ids)}, edges={self.graph.nnz // 2}, n_features={features}, "
+            f"labels={labels}, notes={len(self.notes)})"
+        )
+
+
+def read_tables(
+    edges: PathLike | GraphArchive,
+    features: PathLike | None = None,
+    labels: PathLike | None = None,
+    *,
+    header: bool | None = None,
+    source: Column = None,
+    target: Column = None,
+    weight: Column = None,
+    node: Column = None,
+    label: Column = None,
+    unknown: Collection[str] | None = None,
+    strict: bool = False,
+) -> Tables:
+    r"""Read edges, and perhaps features and labels, for the union of their nodes.
+
+    Files are delimited text (``.csv``, ``.tsv``, ``.txt``, ``.edges``, each also with
+    ``.gz``), ``.parquet`` or ``.npz``; see `TextFile` and `read_graph_archive` for what they
+    may hold. The order of lines does not change the result.
+
+    Parameters
+    ----------
+    edges : path or GraphArchive
+        One link a line: two ids and perhaps a weight. An ``.npz``, or a graph that was read
+        already, may hold features and labels too; those of the other files come before them.
+    features : path, optional
+        One node a line: its id and m numbers. Every node needs a row.
+    labels : path, optional
+        One node a line: its id and its label. Nodes without one have no label.
+    header : bool, optional
+        Whether the first line of every text file names its columns. None: find out, see
+        `edges_have_header`, `features_have_header` and `labels_have_header`; a column asked for
+        by name says so as well.
+    source, target, weight : str or int, optional
+        Columns of the edges file, by name or by position from 0 (digits are a position unless
+        a column has that name). Default: columns with well-known names ("source", "target",
+        "weight", …), otherwise the first two; without a header a third column of numbers is
+        the weight.
+    node : str or int, optional
+        Column of the ids in the features and labels files. Default: "node" or "id", otherwise
+        the first.
+    label : str or int, optional
+        Column of the labels. Default: "label" or "class", otherwise the first beside the ids.
+    unknown : collection of str, optional
+        What stands for an unknown label; an empty one always does. Default:
+        `nodeproof.inputs.values.UNKNOWN`, in whichever case, with a note on those that may be
+        classes.
+    strict : bool
+        Whether a node that no link mentions is an error rather than a note.
+
+    Returns
+    -------
+    Tables
+
+    Raises
+    ------
+    InputError
+        If anything is wrong; the message names the file and, where there is one, the line.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from nodeproof.io import read_tables
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     edges, labels = Path(folder, "edges.csv"), Path(folder, "labels.csv")
+    ...     _ = edges.write_text("ann,bob\nbob,eve\n")
+    ...     _ = labels.write_text("node,label\nann,red\neve,?\njoe,blue\n")
+    ...     tables = read_tables(edges, labels=labels)
+    >>> tables
+    Tables(n=4, edges=2, n_features=None, labels=2, notes=1)
+    >>> tables.ids.tolist(), tables.y.tolist()
+    (['ann', 'bob', 'eve', 'joe'], ['red', '', '', 'blue'])
+    >>> tables.notes
+    ['1 node in labels.csv but in no link: isolated']
+    """
+    refuse_idle(features, labels, node, label)
+    links = (
+        edges
+        if isinstance(edges, GraphArchive)
+        else _read_edges(Path(edges), header, source, target, weight)
+    )
+    label_rows = _label_rows(labels, links, header, node, label, Unknown.of(unknown))
+    column = None if label_rows is None else label_rows.column
+    feature_rows = _feature_rows(features, links, header, node, column)
+    rows = [part for part in (feature_rows, label_rows) if part is not None]
+    notes = [note for part in (links, *rows) for note in part.notes]
+
+    files = [links.keys, *(part.keys for part in rows)]
+    notes += check_lookalikes(files)
+    ids, nodes = one_node_set(files)
+    if isinstance(links, GraphArchive):
+        graph = links.graph
+        _refuse_strangers(files, nodes, ids)
+        alone = int((np.diff(graph.indptr) == 0).sum())
+        if alone and strict:
+            raise InputError(f"{count_of(alone, 'node')} in {links.keys.path} without a link")
+        if alone:
+            notes.append(f"{count_of(alone, 'node')} without a link: isolated")
+    else:
+        graph, graph_notes = build_graph(links, nodes[0], len(ids))
+        notes += graph_notes + _isolated(files, nodes, ids, strict)
+    tables = Tables(ids, graph, notes=notes)
+    codes = None
+    if label_rows is not None:
+        codes = label_rows.placed(nodes[-1], len(ids))
+        if not (codes >= 0).any():
+            notes.append("no node has a known label")
+        tables = replace(tables, y=np.array([*label_rows.names, ""], dtype=np.str_)[codes])
+    if feature_rows is not None:
+        why = partial(links.why_missing, nodes[0]) if isinstance(links, Links) else None
+        X, names = feature_rows.placed(nodes[1], ids, why), feature_rows.names
+        if label_rows is not None and codes is not None:
+            X, names, more = drop_label_columns(feature_rows, nodes[1], X, label_rows, codes)
+            notes += more
+        tables = replace(tables, X=X, feature_names=names)
+    return tables
+
+
+def refuse_idle(
+    features: PathLike | None, labels: PathLike | None, node: Column, label: Column
+) -> None:
+    """Refuse the choice of a column of a file that is not given."""
+    if label is not None and labels is None:
+        raise InputError(
+            f"the label column {label!r} is that of the labels file: give one (--labels), or leave "
+            "it out"
+        )
+    if node is not None and features is labels is None:
+        raise InputError(
+            f"the node column {node!r} is that of the features and labels files: give one "
+            "(--features, --labels), or leave it out"
+        )
+
+
+def open_table(path: Path) -> TableFile:
+    """Open a delimited text or Parquet file of at least two columns."""
+    file: TableFile = TextFile(path) if file_kind(path) == "text" else ParquetFile(path)
+    if len(file.names) < 2:
+        raise InputError(
+            f"{path} needs at least two columns, found one; columns may be separated by tab, "
+            "comma, semicolon or space"
+        )
+    return file
+
+
+def _read_edges(
+    path: Path, header: bool | None, source: Column, target: Column, weight: Column
+) -> Links | GraphArchive:
+    if file_kind(path) != "npz":
+        return read_links(open_table(path), header, source, target, weight)
+    if not source is target is weight is None:
+        raise InputError(f"{path} has no columns: leave out source, target and weight")
+    return read_graph_archive(path)
+
+
+def _feature_rows(
+    features: PathLike | None,
+    links: Links | GraphArchive,
+    header: bool | None,
+    node: Column,
+    label: str | None,
+) -> FeatureRows | None:
+    embedded = links.X if isinstance(links, GraphArchive) else None
+    if features is None:
+        return None if embedded is None else FeatureRows.of_array(links.keys, embedded)
+    path = Path(features)
+    if embedded is not None:
+        links.notes.append(f"the features in {links.keys.path.name} give way to {path.name}")
+    if file_kind(path) == "npz":
+        X = read_feature_archive(path)
+        return FeatureRows.of_array(Keys.of_positions(path, len(X)), X)
+    return read_features(open_table(path), links.keys.has, header, node, label=label)
+
+
+def _label_rows(
+    labels: PathLike | None,
+    links: Links | GraphArchive,
+    header: bool | None,
+    node: Column,
+    label: Column,
+    unknown: Unknown,
+) -> LabelRows | None:
+    embedded = links.y if isinstance(links, GraphArchive) else None
+    if labels is None:
+        return None if embedded is None else LabelRows.of_array(links.keys, embedded, unknown)
+    path = Path(labels)
+    if embedded is not None:
+        links.notes.append(f"the labels in {links.keys.path.name} give way to {path.name}")
+    if file_kind(path) == "npz":
+        y = read_label_archive(path)
+        return LabelRows.of_array(Keys.of_positions(path, len(y)), y, unknown)
+    return read_labels(open_table(path), links.keys.has, header, node, label, unknown)
+
+
+def _refuse_strangers(files: list[Keys], nodes: list[NDArray[Any]], ids: NDArray[Any]) -> None:
+    """Refuse ids that are no nodes of a graph that lists its nodes, in whichever file."""
+    graph, *others = files
+    stranger = np.ones(len(ids), dtype=bool)
+    stranger[nodes[0]] = False
+    for keys, rows in zip(others, nodes[1:], strict=True):
+        if stranger[rows].any():
+            row = int(np.argmax(stranger[rows]))
+            where = f" in {graph.path}"
+            if graph.by_position:
+                where = f"; the nodes of {graph.path} are 0…{len(graph.distinct) - 1}"
+            raise InputError(f"{keys.place(row)}: there is no node {keys.id_of(row)}{where}")
+
+
+def _isolated(
+    files: list[Keys], nodes: list[NDArray[Any]], ids: NDArray[Any], strict: bool
+) -> list[str]:
+    """Return a note on nodes that no link mentions; with ``strict`` they are an error."""
+    alone = np.ones(len(ids), dtype=bool)
+    alone[nodes[0]] = False
+    if not alone.any():
+        return []
+    last = files[-1], nodes[-1]
+    if len(files) == 2 and alone[last[1]].mean() > 0.5:
+        linked = ids[~alone]
+        raise InputError(
+            f"{int(alone[last[1]].sum())} of {len(last[1])} nodes of {last[0].path} are in no link "
+            f"of {files[0].path}: {some(ids[alone])}; the links have names like {some(linked)}: "
+            "do both files name nodes the same way?"
+        )
+    pairs = zip(files[1:], nodes[1:], strict=True)
+    where = " and ".join(keys.path.name for keys, rows in pairs if alone[rows].any())
+    found = f"{count_of(alone.sum(), 'node')} in {where} but in no link"
+    if strict:
+        raise InputError(
+            f"{found} of {files[0].path}: {some(ids[alone])}; add links, remove these nodes, or "
+            "leave out --strict to allow isolated ones"
+        )
+    return [f"{found}: isolated"]

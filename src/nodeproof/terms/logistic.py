@@ -1,0 +1,310 @@
+"""Multinomial logistic regression on soft targets, and how far to trust its scores."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq, minimize, minimize_scalar
+from scipy.special import log_softmax, softmax
+
+from nodeproof.runtime import threads
+
+__all__ = [
+    "assign_folds",
+    "balance",
+    "blind_scores",
+    "crossfit",
+    "estimate_proportions",
+    "fit_logistic",
+    "fit_noise",
+    "fit_scale",
+    "match_confidence",
+    "shares",
+    "with_noise",
+]
+
+Array = NDArray[np.float64]
+
+# Scores are scaled by no less and no more.
+_LEAST_SCALE, _MOST_SCALE = 0.1, 50.0
+
+# Shares of wrong labels, and scales, that are compared; on clean labels the likelihood gains
+# less than a factor of e² by any.
+_NOISES = np.linspace(0.0, 0.6, 21)
+_SCALES = np.geomspace(0.5, 20.0, 16)
+_WORTH_TELLING = 12.0
+
+
+def fit_logistic(
+    Z: NDArray[np.floating],
+    targets: Array,
+    l2: float,
+    weights: Array | None = None,
+    start: Array | None = None,
+    tol: float = 1e-5,
+    max_iter: int = 100,
+) -> Array:
+    """Return the coefficients that minimise the cross-entropy plus ``l2/2 ‖θ‖²``.
+
+    The constant of each class, the last column, is not penalised.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d)
+        Features.
+    targets : ndarray of shape (n, K)
+        Rows on the simplex.
+    l2 : float
+        Penalty.
+    weights : ndarray of shape (n,) or (n, F), optional
+        How much each row counts; one by default. With F columns, F regressions are fitted at
+        once: one product then serves them all.
+    start : ndarray of shape (K, d + 1) or (F, K, d + 1), optional
+        Coefficients to start from.
+
+    Returns
+    -------
+    ndarray of shape (K, d + 1) or (F, K, d + 1)
+    """
+    n, d = Z.shape
+    K = targets.shape[1]
+    if n < d:  # no solution leaves the span of the rows
+        basis, coordinates = np.linalg.qr(Z.T)
+        inside = None if start is None else _in_basis(start, basis)
+        found = fit_logistic(coordinates.T, targets, l2, weights, inside, tol, max_iter)
+        return _from_basis(found, basis)
+    mass = np.ones((n, 1)) if weights is None else weights.reshape(n, -1)
+    F = mass.shape[1]
+    charged = mass[:, :, None] * targets[:, None, :]
+    total = mass.sum(axis=0).mean()
+
+    def objective(flat: Array) -> tuple[float, Array]:
+        theta = flat.reshape(F * K, d + 1)
+        slopes = theta[:, :d].T.astype(Z.dtype)
+
+        def part(lo: int, hi: int) -> Array:
+            scores = (Z[lo:hi] @ slopes).astype(np.float64) + theta[:, d]
+            scores = scores.reshape(hi - lo, F, K)
+            scores -= scores.max(axis=2, keepdims=True)
+            exp = np.exp(scores)
+            norm = exp.sum(axis=2, keepdims=True)
+            residual = (mass[lo:hi, :, None] / norm) * exp - charged[lo:hi]
+            residual = residual.reshape(hi - lo, F * K)
+            out = np.empty(F * K * (d + 1) + 1)
+            gradient = out[:-1].reshape(F * K, d + 1)
+            gradient[:, :d] = residual.T.astype(Z.dtype) @ Z[lo:hi]
+            gradient[:, d] = residual.sum(axis=0)
+            out[-1] = np.vdot(mass[lo:hi], np.log(norm[:, :, 0])) - np.vdot(charged[lo:hi], scores)
+            return out
+
+        out = threads.sum_rows(part, n)
+        gradient = out[:-1].reshape(F * K, d + 1)
+        gradient[:, :d] += l2 * theta[:, :d]
+        value = out[-1] + 0.5 * l2 * float(np.vdot(theta[:, :d], theta[:, :d]))
+        return value / total, out[:-1] / total
+
+    begin = np.zeros((F, K, d + 1)) if start is None else np.broadcast_to(start, (F, K, d + 1))
+    found = minimize(
+        objective,
+        begin.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": max_iter, "gtol": tol, "ftol": 1e-12},
+    )
+    theta = found.x.reshape(F, K, d + 1)
+    return np.asarray(theta[0] if weights is None or weights.ndim == 1 else theta)
+
+
+def _in_basis(theta: Array, basis: NDArray[np.floating]) -> Array:
+    return np.concatenate([theta[..., :-1] @ basis, theta[..., -1:]], axis=-1)
+
+
+def _from_basis(theta: Array, basis: NDArray[np.floating]) -> Array:
+    return np.concatenate([theta[..., :-1] @ basis.T, theta[..., -1:]], axis=-1)
+
+
+def assign_folds(codes: NDArray[np.int64], n_folds: int) -> NDArray[np.int64]:
+    """Return the fold of each labelled node, every class spread evenly over them.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,)
+        Classes 0…K−1.
+    """
+    order = np.random.default_rng(0).permutation(len(codes))
+    order = order[np.argsort(codes[order], kind="stable")]
+    folds = np.empty(len(codes), dtype=np.int64)
+    folds[order] = np.arange(len(codes)) % n_folds
+    return folds
+
+
+def crossfit(
+    Z: NDArray[np.floating],
+    targets: Array,
+    l2: float,
+    folds: NDArray[np.int64],
+    weights: Array | None = None,
+) -> Array:
+    """Return regressions each of which has not seen the targets of a fold, (F, K, d + 1)."""
+    seen = (folds[:, None] != np.arange(int(folds.max()) + 1)).astype(np.float64)
+    if weights is not None:
+        seen *= weights[:, None]
+    # From nothing: a start that has seen all targets would shine through.
+    return fit_logistic(Z, targets, l2, seen, tol=3e-4)
+
+
+def blind_scores(Z: NDArray[np.floating], theta: Array, folds: NDArray[np.int64]) -> Array:
+    """Return the scores of each row by the regression of its fold, shape (n, K).
+
+    Parameters
+    ----------
+    theta : ndarray of shape (F, K, d + 1)
+        One regression a fold.
+    """
+    slopes, constants = theta[:, :, :-1], theta[:, :, -1]
+    scores = np.empty((len(Z), theta.shape[1]))
+    for fold in range(len(theta)):
+        here = folds == fold
+        scores[here] = Z[here] @ slopes[fold].T + constants[fold]
+    return scores
+
+
+def fit_scale(
+    scores: Array,
+    targets: Array,
+    weights: Array | None = None,
+    spread: float = np.inf,
+    noise: float = 0.0,
+) -> float:
+    """Return the factor of the scores at which their softmax is nearest to the targets.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, K)
+        Of rows that the model was not fitted to, or fitted under a penalty that shrinks them.
+    targets : ndarray of shape (n, K)
+        Rows on the simplex.
+    weights : ndarray of shape (n,), optional
+        How much each row counts; one by default.
+    spread : float
+        The logarithm of the factor is believed to be 0, give or take this.
+    noise : float
+        Share of targets that name another class at random.
+    """
+    charged = targets if weights is None else weights[:, None] * targets
+
+    def cross_entropy(log_scale: float) -> float:
+        log_p = log_softmax(np.exp(log_scale) * scores, axis=1)
+        fit = -float(np.vdot(charged, with_noise(log_p, noise)))
+        return fit + 0.5 * (log_scale / spread) ** 2
+
+    bounds = (np.log(_LEAST_SCALE), np.log(_MOST_SCALE))
+    return float(np.exp(minimize_scalar(cross_entropy, bounds=bounds, method="bounded").x))
+
+
+def with_noise(log_proba: Array, noise: float) -> Array:
+    """Return log-probabilities of labels, a share of which name another class at random."""
+    if noise == 0.0:
+        return log_proba
+    elsewhere = noise / (log_proba.shape[1] - 1)
+    return np.asarray(np.log((1.0 - noise - elsewhere) * np.exp(log_proba) + elsewhere))
+
+
+def fit_noise(
+    scores: Array, targets: Array, weights: Array | None = None, spread: float = np.inf
+) -> float:
+    """Return the share of labels that name another class at random, as far as can be told.
+
+    The likeliest, together with the scale of the scores; 0 unless it is likelier by a factor
+    of `_WORTH_TELLING`. Confident scores that are sometimes plainly wrong ask for noise,
+    unsure ones for a smaller scale.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, K)
+        Of rows that the model was not fitted to.
+    targets : ndarray of shape (n, K)
+        Labels, as rows.
+    spread : float
+        The logarithm of the scale is believed to be 0, give or take this.
+    """
+    K = scores.shape[1]
+    if K < 2:
+        return 0.0
+    charged = targets if weights is None else weights[:, None] * targets
+    best = np.full(len(_NOISES), -np.inf)
+    scales = _SCALES if np.isinf(spread) else np.exp(spread * np.linspace(-3.0, 3.0, 13))
+    for scale in scales:
+        unlikely = 0.5 * float(np.log(scale) / spread) ** 2
+        proba = np.exp(log_softmax(scale * scores, axis=1))
+        for k, noise in enumerate(_NOISES):
+            if noise >= (K - 1) / K:
+                break
+            elsewhere = noise / (K - 1)
+            likely = np.log(np.maximum((1.0 - noise - elsewhere) * proba + elsewhere, 1e-300))
+            best[k] = max(best[k], float(np.vdot(charged, likely)) - unlikely)
+    at = int(best.argmax())
+    return float(_NOISES[at]) if best[at] > best[0] + np.log(_WORTH_TELLING) else 0.0
+
+
+def match_confidence(scores: Array, standard: Array) -> float:
+    """Return the factor at which scores are as confident, in the mean, as the standard ones.
+
+    Confidence is the largest probability of a row.
+
+    Parameters
+    ----------
+    scores, standard : ndarray of shape (n, K)
+        Logarithms of probabilities, up to a constant a row.
+    """
+    wanted = float(softmax(standard, axis=1).max(axis=1).mean())
+
+    def excess(log_scale: float) -> float:
+        return float(softmax(np.exp(log_scale) * scores, axis=1).max(axis=1).mean()) - wanted
+
+    low, high = np.log(_LEAST_SCALE), np.log(_MOST_SCALE)
+    if excess(low) >= 0.0:
+        return _LEAST_SCALE
+    if excess(high) <= 0.0:
+        return _MOST_SCALE
+    return float(np.exp(brentq(excess, low, high, xtol=1e-3)))
+
+
+def balance(codes: NDArray[np.int64]) -> Array:
+    """Return weights of labelled rows that give every class the same total, mean one.
+
+    A penalty shrinks scores and they are scaled back. The constants of the classes are scaled
+    with them: what they say of how many labels a class has would be blown up.
+    """
+    counts = np.bincount(codes)
+    return np.asarray(len(codes) / ((counts > 0).sum() * counts[codes]), dtype=np.float64)
+
+
+def shares(rows: Array) -> Array:
+    """Return the share of each class in rows, one row added to all of them, shape (K,)."""
+    K = rows.shape[1]
+    return np.asarray((rows.sum(axis=0) + 1.0 / K) / (rows.sum() + 1.0))
+
+
+def estimate_proportions(
+    scores: Array, learnt: Array, start: Array | None = None, steps: int = 1
+) -> Array:
+    """Return the proportions of the classes among nodes, by a classifier of known proportions.
+
+    By expectation maximisation: each step takes the mean probability at the proportions of the
+    step before. One step goes half of the way and more; where the classifier is not as
+    calibrated as it should be, going on would empty its weakest classes.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, K)
+        Logarithms of calibrated probabilities, up to a constant a row.
+    learnt : ndarray of shape (K,)
+        Proportions among the rows that the classifier was fitted to.
+    start : ndarray of shape (K,), optional
+        Where to begin; there by default.
+    """
+    proportions = learnt if start is None else start
+    for _ in range(steps):
+        proportions = shares(softmax(scores + np.log(proportions / learnt), axis=1))
+    return proportions
