@@ -150,7 +150,7 @@ def read_graph(
         Which split to take where there are several: a number from 0 ("npz"; the first by
         default) or a name ("ogb").
     header, source, target, weight
-        How to read a table, see `nodeproof.io.read_tables`.
+        How to read a table, see `nodeproof.tables.reading.read_tables`.
     label : str, optional
         The node attribute with the labels, of a format that networkx reads.
 
@@ -247,7 +247,7 @@ def read_with_tables(
         The column of the labels file; without one, the node attribute of a graph that networkx
         reads.
     features, labels, source, target, weight, unknown, **options
-        See `nodeproof.io.read_tables`.
+        See `nodeproof.tables.reading.read_tables`.
     """
     kind = recognise(edges)
     if kind == "table":

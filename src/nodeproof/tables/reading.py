@@ -133,7 +133,7 @@ def read_tables(
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from nodeproof.io import read_tables
+    >>> from nodeproof.tables.reading import read_tables
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     edges, labels = Path(folder, "edges.csv"), Path(folder, "labels.csv")
     ...     _ = edges.write_text("ann,bob\nbob,eve\n")
