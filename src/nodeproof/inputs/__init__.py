@@ -1,6 +1,6 @@
 """Check what a user gives to `fit`, once, and turn it into arrays that the rest can trust."""
 
-from nodeproof.inputs.features import Unit, check_features, check_reach, with_short_indices
+from nodeproof.inputs.features import Unit, check_features, check_reach, read_features
 from nodeproof.inputs.labels import (
     EncodedLabels,
     check_validation,
@@ -19,6 +19,6 @@ __all__ = [
     "encode_labels",
     "encode_names",
     "encode_truth",
+    "read_features",
     "warn_of_typos",
-    "with_short_indices",
 ]

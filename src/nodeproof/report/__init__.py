@@ -4,7 +4,7 @@ It is self-contained: pictures are SVG, the script is small, nothing is fetched.
 outside, names above all, is escaped.
 """
 
-from nodeproof.report.findings import Findings
+from nodeproof.findings import Findings
 from nodeproof.report.page import write_report
 
 __all__ = ["Findings", "write_report"]
