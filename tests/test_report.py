@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 import sys
@@ -16,18 +15,22 @@ import scipy.sparse as sp
 
 from cli_helpers import run, write
 from nodeproof import NodeClassifier
+from nodeproof import findings as findings_module
 from nodeproof.auto.held_out import Blind
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.evidence import node_evidence
 from nodeproof.findings import lay_out
-from nodeproof.report import findings as findings_module
-from nodeproof.report.page import render_report
+from nodeproof.report import page as report_page
 from nodeproof.report.sections import judged_nodes
 from nodeproof.report.subject import Subject, reliability_of
 from nodeproof.terms import Gaussian
 
 HOSTILE = '</script><script>alert("x")</script>'
+
+
+def render_report(clf, **options):
+    return report_page.render_report(clf.fitted_, **options)
 
 
 @pytest.fixture(scope="module")
@@ -226,9 +229,8 @@ def test_a_gap_is_said_in_digits_that_mean_something(clf, gap, said):
     ],
 )
 def test_an_estimate_is_no_finer_than_its_interval(clf, estimate, said):
-    other = copy.copy(clf)
-    other.estimated_accuracy_ = estimate
-    assert said in render_report(other)
+    other = replace(clf.fitted_, estimated_accuracy=estimate)
+    assert said in report_page.render_report(other)
 
 
 def test_a_certificate_of_other_nodes_is_refused(clf):
@@ -275,7 +277,7 @@ def test_nodes_of_classes_that_were_not_fitted_count_as_wrong(lettered, data):
     strange = int((truth[hidden] == "zz").sum())
     assert "too sure" in said
     assert f"true class of {strange} nodes of {hidden.sum()} is none of the fitted ones" in said
-    curve = reliability_of(judged_nodes(Subject.of(lettered, None), truth))
+    curve = reliability_of(judged_nodes(Subject.of(lettered.fitted_, None), truth))
     right = (lettered.labels_ == truth)[hidden].mean()
     assert curve.right @ curve.counts / curve.counts.sum() == pytest.approx(right)
     sure = lettered.proba_[hidden].max(axis=1).mean()
