@@ -1,16 +1,33 @@
-"""JSON from files that may hold anything."""
+"""Files that may hold anything: JSON whose values are checked, arrays whose shapes agree."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from nodeproof.storage.npz import Header
 
-__all__ = ["Expected", "check_layout", "parse_object"]
+__all__ = [
+    "Check",
+    "Expected",
+    "any_number",
+    "anything",
+    "check_layout",
+    "dict_of",
+    "either",
+    "entries",
+    "flag",
+    "list_of",
+    "number",
+    "one_of",
+    "or_none",
+    "parse_object",
+    "text",
+    "whole",
+]
 
 
 def parse_object(data: bytes, most: int) -> dict[str, Any]:
@@ -55,7 +72,84 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-# ------------------------------------------------------------------------------
+# Checks of single values. Each tells whether a value is what it should be; none of them raises.
+
+Check = Callable[[Any], bool]
+
+_HUGE = 1e308
+
+
+def number(value: Any) -> bool:
+    """Tell whether a value of JSON is a finite number."""
+    # Integers may have any length; NaN is neither.
+    return type(value) in (int, float) and -_HUGE < value < _HUGE
+
+
+def any_number(value: Any) -> bool:
+    """Tell whether a value of JSON is a number, infinite ones and NaN included."""
+    return type(value) is float or number(value)
+
+
+def whole(value: Any) -> bool:
+    """Tell whether a value of JSON is a whole number ≥ 0 that an index can hold."""
+    return number(value) and value == int(value) and 0 <= value < 2**62
+
+
+def flag(value: Any) -> bool:
+    """Tell whether a value of JSON is true or false, perhaps written as 1 or 0."""
+    return type(value) is bool or (type(value) is int and value in (0, 1))
+
+
+def text(value: Any) -> bool:
+    """Tell whether a value of JSON is text."""
+    return type(value) is str
+
+
+def anything(value: Any) -> bool:
+    """Accept any value."""
+    return True
+
+
+def one_of(*words: str) -> Check:
+    """Return a check for one of these words."""
+    return lambda value: type(value) is str and value in words
+
+
+def either(*checks: Check) -> Check:
+    """Return a check that holds where any of these does."""
+    return lambda value: any(check(value) for check in checks)
+
+
+def or_none(check: Check) -> Check:
+    """Return a check that also accepts null."""
+    return lambda value: value is None or check(value)
+
+
+def list_of(check: Check, most: int | None = None) -> Check:
+    """Return a check for a list whose items pass, with at most so many of them."""
+    return lambda value: (
+        type(value) is list and (most is None or len(value) <= most) and all(map(check, value))
+    )
+
+
+def dict_of(check: Check) -> Check:
+    """Return a check for an object whose values pass, whatever their names."""
+    return lambda value: type(value) is dict and all(map(check, value.values()))
+
+
+def entries(checks: Mapping[str, Check], optional: tuple[str, ...] = ()) -> Check:
+    """Return a check for an object with these entries and no others, some of them optional."""
+
+    def holds(value: Any) -> bool:
+        return (
+            type(value) is dict
+            and set(checks) - set(optional) <= set(value) <= set(checks)
+            and all(checks[name](found) for name, found in value.items())
+        )
+
+    return holds
+
+
 # What arrays a file must hold: their kinds, and shapes that agree with each other.
 
 
