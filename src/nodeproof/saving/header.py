@@ -7,7 +7,6 @@ are not written, and not taken from a file.
 
 from __future__ import annotations
 
-import reprlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from nodeproof.storage.schema import (
     Check,
     any_number,
     anything,
+    check_entries,
     dict_of,
     either,
     entries,
@@ -29,6 +29,7 @@ from nodeproof.storage.schema import (
     one_of,
     or_none,
     parse_object,
+    shown,
     text,
     whole,
 )
@@ -192,7 +193,7 @@ def check_version(data: bytes, path: Any) -> dict[str, Any]:
         raise InputError(f"{path} is not a nodeproof model: its header is of another format")
     version = meta.get("version")
     if type(version) is not int or version < 1:
-        raise ValueError(f"its format version is {_shown(version)}")
+        raise ValueError(f"its format version is {shown(version)}")
     if version > FORMAT_VERSION:
         raise InputError(
             f"{path} was written by nodeproof {str(meta.get('nodeproof'))[:20]} in format "
@@ -204,19 +205,10 @@ def check_version(data: bytes, path: Any) -> dict[str, Any]:
 
 def check_header(meta: dict[str, Any]) -> None:
     """Refuse a header with entries that are missing, unknown or of another kind."""
-    for name, value in meta.items():
-        if name not in _HEADER:
-            raise ValueError(f"its header has an entry {_shown(name)}, which is unknown")
-        if not _HEADER[name][0](value):
-            raise ValueError(f"{name} in its header is {_shown(value)}")
-    for name, (_, since) in _HEADER.items():
-        if meta["version"] >= since and name not in meta:
-            raise ValueError(f"its header has no entry {name}")
-    for name, value in meta["params"].items():
-        if name not in _PARAMS:
-            raise ValueError(f"its header has a setting {_shown(name)}, which is unknown")
-        if not _PARAMS[name](value):
-            raise ValueError(f"the setting {name} in its header is {_shown(value)}")
+    checks = {name: check for name, (check, _) in _HEADER.items()}
+    optional = [name for name, (_, since) in _HEADER.items() if since > meta["version"]]
+    check_entries(meta, checks, optional)
+    check_entries(meta["params"], _PARAMS, optional=_PARAMS, what="the settings in its header")
 
 
 def encode_params(clf: NodeClassifier) -> dict[str, Any]:
@@ -263,8 +255,3 @@ def decode(value: Any) -> Any:
         settings = {name: found for name, found in value.items() if name in known}
         return kind(**{name: _OWN.get(name, found) for name, found in settings.items()})
     return [decode(item) for item in value] if isinstance(value, list) else value
-
-
-def _shown(value: Any) -> str:
-    text = reprlib.repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
