@@ -1,4 +1,4 @@
-"""The command line: options and help here, what a command does in the module of its name.
+"""The command line: options here, what each command does in the module of its name.
 
 `main` is what the program `nodeproof` runs; nothing else imports this room. A command reads files
 by `tables` and `datasets`, calls the library as any user would, and prints; it decides nothing

@@ -1,4 +1,4 @@
-"""The paper's convex program: its objective and sets, and the solvers that bound it from below.
+"""The paper's convex program: its objective, its sets and the solvers that bound it.
 
 `program` is the judge; `admm`, `sdp` and `cano` solve it, `clustering` a graph alone,
 `characteristic` class models under a sum of norms. The solvers are public as

@@ -1,4 +1,4 @@
-"""Check what a user gives to `fit`, once, and turn it into arrays that the rest can trust.
+"""Check what a user gives to `fit`, once, and turn it into arrays to be trusted.
 
 Graphs, features, labels and node names may be numpy, scipy, pandas, NetworkX, PyTorch or igraph
 objects; beyond this room they are arrays and CSR matrices. Take graphs and names from the modules;
