@@ -56,7 +56,7 @@ def test_checks_look_into_lists_and_objects():
         ({"n": 1, "more": 2}, "the state has an entry 'more', which is unknown"),
         ({"n": "1"}, "n in the state is '1'"),
         ({"name": "a"}, "the state has no entry n"),
-        ({"n": "long" * 100}, "n in the state is 'longlonglong...nglonglonglong'"),
+        ({"n": "long" * 100}, "n in the state is 'longlonglong...glonglonglong'"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_an_entry_is_told_in_one_line(found, message):

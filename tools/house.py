@@ -107,8 +107,8 @@ def term_checks(modules: dict[str, Module]) -> list[str]:
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Call) and _last_name(node.func) in ("isinstance", "issubclass"):
                 asked = _names(node.args[1]) if len(node.args) > 1 else set()
-            elif isinstance(node, ast.Compare) and "type(" in ast.unparse(node):
-                asked = set().union(*map(_names, node.comparators))
+            elif isinstance(node, ast.Compare) and "type" in _names(node):
+                asked = _names(node)
             elif isinstance(node, ast.MatchClass):
                 asked = _names(node.cls)
             else:

@@ -8,13 +8,16 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 PACKAGE = "nodeproof"
 ROOT = Path(__file__).resolve().parents[1]
+
+#: `convex` lies between the two rooms of this package, which imports neither
+SPLIT = ("certificate",)
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,14 @@ class Module:
 
     @property
     def room(self) -> str:
-        """The package or module directly under the root package; "" for the root itself."""
-        return self.name.partition(".")[2].partition(".")[0]
+        """The package or module directly under the root package; "" for the root itself.
+
+        Packages in `SPLIT` are not one room: those inside them are.
+        """
+        package = self.path.name == "__init__.py"
+        parts = self.name.split(".")[1:]
+        inner = parts[:1] and parts[0] in SPLIT and len(parts) + package > 2
+        return ".".join(parts[: 2 if inner else 1])
 
     @cached_property
     def n_lines(self) -> int:
@@ -96,15 +105,14 @@ def imported(module: Module, modules: dict[str, Module]) -> set[str]:
     return found & set(modules) - {module.name}
 
 
-def _running(node: ast.AST) -> Iterator[ast.AST]:
+def _running(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield the nodes of a tree but for the bodies of ``if TYPE_CHECKING``."""
-    yield node
-    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-        children: Iterable[ast.AST] = node.orelse
-    else:
-        children = ast.iter_child_nodes(node)
-    for child in children:
-        yield from _running(child)
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        typing_only = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        waiting.extend(node.orelse if typing_only else ast.iter_child_nodes(node))
 
 
 def room_imports(modules: dict[str, Module]) -> dict[str, set[str]]:
