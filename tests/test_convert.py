@@ -21,8 +21,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nodeproof.csr import from_edges
 from nodeproof.errors import InputError, MissingExtraError
-from nodeproof.inputs.adjacency import from_edges
 from nodeproof.runtime.memory import available_memory, parse_size
 from nodeproof.storage.graph_folder import GraphFolder, write_graph_folder
 from nodeproof.tables import convert as converting

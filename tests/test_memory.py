@@ -17,7 +17,7 @@ from nodeproof.cli import main
 from nodeproof.convex.clustering import cluster_graph
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.paper.baselines import spectral_clustering
 from nodeproof.runtime import memory
 from nodeproof.runtime.memory import check_free

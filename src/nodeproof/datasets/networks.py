@@ -17,7 +17,7 @@ from nodeproof.csr import csr_of_entries
 from nodeproof.datasets.dataset import Dataset, assemble
 from nodeproof.datasets.parts import as_labels, sorted_names
 from nodeproof.errors import InputError, MissingExtraError
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.runtime.memory import check_free
 from nodeproof.storage.npz import reading
 from nodeproof.tables.columns import LABELS

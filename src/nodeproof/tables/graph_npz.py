@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nodeproof.csr import check_csr, csr_of_entries
 from nodeproof.errors import InputError, count_of
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.runtime.memory import available_memory, size_text
 from nodeproof.storage.npz import Archive, open_npz
 from nodeproof.tables.keys import Keys

@@ -26,7 +26,8 @@ from nodeproof.tables.graph_npz import (
     read_label_archive,
 )
 from nodeproof.tables.keys import Keys, check_lookalikes, one_node_set
-from nodeproof.tables.labels import LabelRows, drop_label_columns, read_labels
+from nodeproof.tables.labels import LabelRows, read_labels
+from nodeproof.tables.leakage import drop_label_columns
 from nodeproof.tables.text import TextFile
 
 __all__ = ["Tables", "open_table", "read_tables", "refuse_idle"]
