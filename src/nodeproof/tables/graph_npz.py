@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from nodeproof.csr import check_csr, csr_of_entries
 from nodeproof.errors import InputError, count_of
 from nodeproof.inputs.graph_objects import check_adjacency
-from nodeproof.runtime.memory import available_memory, size_text
+from nodeproof.runtime.memory import check_free
 from nodeproof.storage.npz import Archive, open_npz
 from nodeproof.tables.keys import Keys
 
@@ -38,8 +38,8 @@ __all__ = [
 
 Arrays = Mapping[str, NDArray[Any]]
 
-# What a node takes at least, without any link, until it is in a fit.
-_BYTES_A_NODE = 32
+# What a node without links takes at least, until it is in a fit.
+_NODE_BYTES = 32.0
 
 
 def is_matrix(arrays: Arrays) -> bool:
@@ -93,13 +93,9 @@ def csr_of_parts(
 
 
 def check_node_count(path: Path, n_nodes: int) -> None:
-    """Refuse more nodes than the memory can hold, before any of it is taken."""
-    free = available_memory()
-    if n_nodes * _BYTES_A_NODE > free:
-        raise InputError(
-            f"{path}: a graph of {n_nodes:,} nodes takes at least "
-            f"{size_text(n_nodes * _BYTES_A_NODE)} of memory, and {size_text(free)} are free"
-        )
+    """Refuse more nodes than free memory can hold, before any of it is taken."""
+    remedy = "are all of them meant? Else use a larger machine"
+    check_free(_NODE_BYTES * n_nodes, f"{path}: a graph of {n_nodes:,} nodes", remedy)
 
 
 def _vector(arrays: Arrays, key: str) -> NDArray[Any]:

@@ -20,7 +20,7 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
-from nodeproof.runtime.memory import available_memory
+from nodeproof.runtime.memory import available_memory, check_free
 from nodeproof.storage.atomic import check_regular
 from nodeproof.storage.npz import reading
 from nodeproof.tables.files import bad_number, finite_matrix, is_packed, open_bytes, unnamed
@@ -296,17 +296,15 @@ def _load(path: Path) -> bytes:
 
 def _unpack(path: Path) -> bytes:
     """Return what a packed file holds, unless memory cannot."""
-    room = available_memory() // 2  # the pieces, then all of them in one
-    pieces = []
+    free = available_memory()
+    remedy = "convert it with `nodeproof convert`, which needs little"
+    pieces, size = [], 0
     with open_bytes(path) as file:
         while piece := file.read(_PIECE):
-            room -= len(piece)
-            if room < 0:
-                raise InputError(
-                    f"{path} is larger, unpacked, than the memory that is free; convert it with "
-                    "`nodeproof convert`, which needs little"
-                )
             pieces.append(piece)
+            size += len(piece)
+            # Twice: the pieces, then all of them in one.
+            check_free(2 * size, f"{path}, unpacked,", remedy, free=free)
     return b"".join(pieces)
 
 
