@@ -147,12 +147,12 @@ def largest_of_each(
 
 
 def csr_of_entries(matrix: Any) -> sp.csr_array:
-    """Return a sparse matrix as a CSR array that keeps entries of the same place apart.
+    """Return a matrix as a CSR array that keeps entries of the same place apart.
 
     scipy would add up those of a COO matrix.
     """
     csr = sp.csr_array(matrix)
-    if matrix.format != "coo" or csr.nnz == matrix.nnz:
+    if not sp.issparse(matrix) or matrix.format != "coo" or csr.nnz == matrix.nnz:
         return csr
     order = np.lexsort((matrix.col, matrix.row))
     indptr = np.concatenate([[0], np.cumsum(np.bincount(matrix.row, minlength=csr.shape[0]))])

@@ -303,7 +303,7 @@ def write_graph_folder(path: str | os.PathLike[str], graph: Any, ids: Any = None
     ----------
     path : path
         The folder; there must be none yet, or an empty one. Its parent must exist.
-    graph : scipy sparse matrix or array of shape (n, n)
+    graph : scipy.sparse or dense array of shape (n, n)
         The links; a link in either direction counts. Weights are kept in float32.
     ids : array-like of shape (n,), optional
         The names of the nodes, integers or text, all different. Default: 0…n−1.

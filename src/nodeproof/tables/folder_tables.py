@@ -84,7 +84,7 @@ def read_folder_labels(
     path : pathlib.Path
         The table.
     header, node, label, unknown
-        As in `nodeproof.io.read_tables`.
+        As in `nodeproof.tables.reading.read_tables`.
     """
     rows = read_labels(
         open_table(path), _known_to(folder), header, node, label, Unknown.of(unknown)

@@ -77,14 +77,14 @@ def read_new_nodes(
     fitted : ndarray of shape (n,)
         Ids of the fitted nodes: integers or text.
     features, edges : path, optional
-        Delimited text or Parquet, as in `nodeproof.io.read_tables`.
+        Delimited text or Parquet, as in `nodeproof.tables.reading.read_tables`.
     names : list of m str, optional
         The columns that the model was fitted to; without any, the features are not looked at.
     unit : float
         Weight of links that come without one: 1, or the mean of the links fitted to where those
         have weights.
     header, source, target, weight, node
-        As in `nodeproof.io.read_tables`.
+        As in `nodeproof.tables.reading.read_tables`.
     """
     links = None
     if edges is not None:
