@@ -21,6 +21,7 @@ from nodeproof.tables.duck import first_row, quoted, quoted_file, readable
 __all__ = [
     "Keys",
     "check_lookalikes",
+    "empty_id",
     "lookalikes_in_file",
     "one_node_set",
     "refuse_long",
@@ -61,7 +62,7 @@ class Keys:
         keys = cls(path, encoded.dictionary, encoded.indices.to_numpy(), place)
         empty = keys.code("")
         if empty >= 0:
-            raise InputError(f"{keys.where(empty)}: the node id is empty")
+            raise empty_id(keys.where(empty))
         refuse_long(keys.distinct, "node id", keys.where)
         return keys
 
@@ -117,6 +118,11 @@ class Keys:
     def texts(self) -> Any:
         """Return the distinct ids as a large_string Arrow array."""
         return pa.array(self.distinct).cast(pa.large_string())
+
+
+def empty_id(place: str) -> InputError:
+    """Return the error for a row without a node id."""
+    return InputError(f"{place}: the node id is empty")
 
 
 def one_node_set(files: Sequence[Keys]) -> tuple[NDArray[Any], list[NDArray[Any]]]:

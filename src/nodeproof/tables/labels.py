@@ -23,10 +23,11 @@ from nodeproof.tables.columns import (
     is_index_name,
     is_name,
     labels_have_header,
+    note_on_known_names,
+    notes_on_skipped,
     position,
+    refuse_header_below,
 )
-from nodeproof.tables.edge_columns import note_on_known_names, refuse_header_below
-from nodeproof.tables.edges import notes_on_text
 from nodeproof.tables.features import Known, find_node, note_on_others
 from nodeproof.tables.files import TableFile, unnamed
 from nodeproof.tables.keys import Keys, refuse_long
@@ -179,7 +180,7 @@ def read_labels(
         keys,
         texts,
         unknown,
-        notes + notes_on_text(file),
+        notes + notes_on_skipped(file),
         None if column == unnamed(label_column) else column,
     )
 
@@ -211,7 +212,7 @@ def _guess_label_header(
     label_at = position(file, label, 0 if id_at else 1)
     if not labels_have_header(file.head, id_at, label_at, lambda found: known([found]), unknown):
         named = first[id_at].lower() in NODES and first[label_at].lower() in LABELS
-        return False, [note_on_known_names(file.path.name, first[:5])] if named else []
+        return False, [note_on_known_names(file, first[:5])] if named else []
     if first[id_at].lower() in NODES or (id_at == 0 and is_index_name(first[0])):
         return True, []
     return True, [

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from nodeproof.errors import InputError, count_of
 from nodeproof.inputs.values import Unknown
+from nodeproof.storage.atomic import check_regular
 from nodeproof.tables.arrays import read_feature_archive, read_label_archive
-from nodeproof.tables.columns import Column
+from nodeproof.tables.columns import Column, refuse_one_column
 from nodeproof.tables.edges import Links, build_graph, read_links
 from nodeproof.tables.features import FeatureRows, read_features, some
 from nodeproof.tables.files import ParquetFile, TableFile, file_kind
@@ -230,13 +231,10 @@ def open_table(path: Path) -> TableFile:
     """Open a delimited text or Parquet file of at least two columns."""
     kind = file_kind(path)
     if kind == "npz":
+        check_regular(path)
         raise InputError(f"{path} is a NumPy archive, not a table")
     file: TableFile = TextFile(path) if kind == "text" else ParquetFile(path)
-    if len(file.names) < 2:
-        raise InputError(
-            f"{path} needs at least two columns, found one; columns may be separated by tab, "
-            "comma, semicolon or space"
-        )
+    refuse_one_column(file)
     return file
 
 
