@@ -87,7 +87,10 @@ def test_a_folder_is_verified(capsys, links, tmp_path):
         (["links.csv", "out", "--jobs", "0"], "--jobs"),
         (["links.csv", "out", "--nodes", "none.csv"], "none.csv does not exist"),
         (["broken.parquet", "out"], "cannot read broken.parquet"),
-        (["nulls.parquet", "out"], "nulls.parquet: 2 rows without an id in column 'target'"),
+        (
+            ["nulls.parquet", "out"],
+            "nulls.parquet, 2 rows of column 'target': the node id",
+        ),
         (["--verify", "."], "is no graph folder"),
         (["--verify", "links.csv"], "is no graph folder"),
     ],

@@ -11,7 +11,7 @@ import pytest
 from interop_helpers import KINDS, assert_same, fit, kinds, planted, reference
 from nodeproof import NodeClassifier
 from nodeproof.errors import InputError
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.interop import from_pyg, to_pyg
 
 torch = pytest.importorskip("torch", reason="torch is not installed")

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from interop_helpers import KINDS, assert_same, fit, kinds, names, planted, reference
 from nodeproof import NodeClassifier
 from nodeproof.errors import InputError, MissingExtraError
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.interop import from_tables, to_table
 from nodeproof.terms import Covariance, Labels
 
