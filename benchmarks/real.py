@@ -18,7 +18,7 @@ from typing import Any
 from unicodedata import normalize
 
 from nodeproof.errors import InputError
-from nodeproof.paper.experiments.runner import Journal
+from nodeproof.storage.journal import Journal
 from peers import PEERS
 from peers.cells import Cell, run_cell
 from peers.report import Result, markdown, paired, summarise, write_report

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nodeproof.errors import MissingExtraError
-from nodeproof.paper.experiments.cells import Cell
+from nodeproof.paper.experiments.cells import Cell, run
 from nodeproof.paper.experiments.claims import Verdict, check
 from nodeproof.paper.experiments.figures import draw
 from nodeproof.paper.experiments.panels import PANELS, select
 from nodeproof.paper.experiments.results import Results
-from nodeproof.paper.experiments.runner import run
 from nodeproof.paper.experiments.summary import write_summary
 
 __all__ = ["Reproduction", "reproduce"]

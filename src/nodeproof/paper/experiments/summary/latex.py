@@ -10,7 +10,7 @@ import numpy as np
 
 from nodeproof.paper.experiments.methods import METHODS
 from nodeproof.paper.experiments.panels import Axis, Curve, Panel
-from nodeproof.paper.experiments.promises import QUESTIONS, Question
+from nodeproof.paper.experiments.recovery import QUESTIONS, Question
 from nodeproof.paper.experiments.results import Results, Series
 
 __all__ = ["tables", "tex"]
