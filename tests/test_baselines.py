@@ -155,7 +155,7 @@ def test_baselines_are_found_on_first_use():
         (lambda d: baselines.ir_map(None, d.X, d.y[:9], n_classes=3), "one entry per node"),
         (lambda d: baselines.ir_map(None, d.X, d.y + 0.5, n_classes=3), "integers 0…2"),
         (lambda d: baselines.ir_map(None, d.X, d.y + 1, n_classes=3), "integers 0…2"),
-        (lambda d: baselines.ir_map(None, d.X[0], n_classes=3), "one row a node"),
+        (lambda d: baselines.ir_map(None, d.X[0], n_classes=3), "one row per node"),
         (lambda d: baselines.ir_map(None, d.graph, n_classes=3), "dense array"),
         (lambda d: baselines.ir_map(None, np.full((9, 2), np.nan), n_classes=3), "NaN at row 0"),
         (lambda d: baselines.spectral_clustering(d.graph, 301), "more than the 300 nodes"),
