@@ -164,7 +164,7 @@ def test_saving_replaces_an_older_file_only_when_complete(data, saved):
     before = saved.read_bytes()
     clf = fit(data)
     clf.terms = [object()]
-    with pytest.raises(InputError, match="own terms and solvers only"):
+    with pytest.raises(InputError, match="holds terms, and nodeproof's own solvers only"):
         clf.save(saved)
     assert saved.read_bytes() == before
     assert [path.name for path in saved.parent.iterdir()] == ["model.npz"]

@@ -52,7 +52,7 @@ from nodeproof.inputs.node_names import keep_names, names_of_rows
 from nodeproof.inputs.tensors import plain
 from nodeproof.inputs.unpacking import unpack
 from nodeproof.outcome_warnings import naming_our_search, warn_of_missing_links, warn_of_outcome
-from nodeproof.prediction import Kept, check_parts, judge_new_nodes
+from nodeproof.prediction import PredictionState, check_parts, judge_new_nodes
 from nodeproof.problem import Problem
 from nodeproof.query import most_telling, most_uncertain
 from nodeproof.report.cards import classifier_card
@@ -735,7 +735,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         self.terms_ = problem.terms
         self._given = labels.codes
         self.fitted_on_graph_ = problem.graph is not None
-        self._kept = Kept.of_fit(problem, result.models, proba, tuned.scale if tuned else 1.0)
+        self._kept = PredictionState.of_fit(
+            problem, result.models, proba, tuned.scale if tuned else 1.0
+        )
         warn_of_outcome(self, result)
 
 

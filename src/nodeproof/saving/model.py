@@ -17,10 +17,11 @@ reports (choices, sources, history, status). Beside it lie plain arrays:
 ``null_pairs``      (K,) float64             `FittedGraph.pairs`, if there was a graph
 ==================  =======================  ===================================================
 
-A term `Softmax` at position k has more, named ``softmax_k_…``: ``coefficients`` (K, r + 1); the
-parts of its `Reduction`, as far as there are any: ``shift`` and ``scale`` (m,), ``directions``
-(m, r); and if it averages over hops, ``lagged`` (n, r), ``normaliser`` (n,) and, of features,
-``alone`` (K, r + 1).
+What a term keeps for new nodes lies beside that (`Term.kept_arrays`). A `Softmax` at position k
+has, named ``softmax_k_…``: ``coefficients`` (K, r + 1); the parts of its `Reduction`, as far as
+there are any: ``shift`` and ``scale`` (m,), ``directions`` (m, r); and if it averages over hops,
+``lagged`` (n, r), ``normaliser`` (n,) and, of features, ``alone`` (K, r + 1). Arrays of other
+terms are named ``term_k_…``.
 
 A model that can be certified also has its labelling problem, the arrays of
 `Instance.to_arrays` as ``problem_…``; or the header says why there is none.
@@ -28,9 +29,9 @@ A model that can be certified also has its labelling problem, the arrays of
 What a report shows beside all that lies there as ``findings_…``, the arrays of
 `Findings.to_parts`.
 
-What a file may hold is listed in `model_header` (entries of the JSON) and in `model_arrays`
-(arrays with their shapes). A file that holds anything else is refused, by its directory and its
-headers before its arrays are read.
+What a file may hold is listed in `saving.header` (entries of the JSON), in `saving.arrays`
+(arrays with their shapes) and by each term. A file that holds anything else is refused, by its
+directory and its headers before its arrays are read.
 
 Version 1 had neither `Softmax` nor anything about links of new nodes, version 2 no labelling
 problem, version 3 no findings; all are still read.
@@ -51,11 +52,11 @@ from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.errors import InputError
 from nodeproof.evidence import find_suspects
 from nodeproof.inputs import Unit
+from nodeproof.prediction import is_calibrated
 from nodeproof.problem import Models
 from nodeproof.saving.arrays import (
     Arrays,
     check_arrays,
-    check_spreads,
     check_values,
     describe_kept,
     rebuild_findings,
@@ -102,7 +103,7 @@ def save_model(clf: NodeClassifier, path: str | PathLike[str], certifiable: bool
         "n_features_in": getattr(clf, "n_features_in_", None),
         "reported": {name: getattr(clf, name) for name in REPORTED},
         "estimated_accuracy": clf.estimated_accuracy_,
-        "kept": describe_kept(clf._kept),
+        "kept": describe_kept(clf._kept, clf.terms_),
         "not_applicable": problem if isinstance(problem, str) else None,
         "findings": None if findings is None else findings.to_parts()[0],
     }
@@ -145,7 +146,7 @@ def _rebuild(cls: type[C], meta: dict[str, Any], arrays: Arrays) -> C:
     terms = tuple(decode(spec) for spec in meta["terms"])
     models = tuple(arrays[f"term_{k}"] for k in range(len(terms)))
     for term, model in zip(terms, models, strict=True):
-        check_spreads(term, model)
+        term.check_models(model)
     affinity = Affinity(arrays["ell"], arrays["ell_t"]) if "ell" in arrays else None
     clf.classes_, clf.proba_ = classes, proba
     clf.labels_ = classes[proba.argmax(axis=1)]
@@ -167,7 +168,7 @@ def _rebuild(cls: type[C], meta: dict[str, Any], arrays: Arrays) -> C:
         setattr(clf, name, meta["reported"][name])
     accuracy = meta.get("estimated_accuracy")
     clf.estimated_accuracy_ = None if accuracy is None else tuple(accuracy)
-    clf._kept = rebuild_kept(meta, arrays)
+    clf._kept = rebuild_kept(meta, arrays, terms, models, is_calibrated(clf))
     clf._findings, clf._certificate, clf._held_back = rebuild_findings(meta, arrays), None, None
     return clf
 
