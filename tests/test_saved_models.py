@@ -280,7 +280,7 @@ DAMAGE = {
     "no version": lambda meta, arrays: meta.pop("version"),
     "no parameters": lambda meta, arrays: meta.pop("params"),
     "unknown parameter": lambda meta, arrays: meta["params"].update(nonsense=1),
-    "unknown part": lambda meta, arrays: meta.update(terms=[{"class": "os.system"}] * 2),
+    "unknown solver": lambda meta, arrays: meta["params"].update(solver={"class": "os.system"}),
     "a class too many": lambda meta, arrays: arrays.update(classes=np.arange(4)),
     "no probabilities": lambda meta, arrays: arrays.pop("proba"),
     "flat probabilities": lambda meta, arrays: arrays.update(proba=np.ones(5)),

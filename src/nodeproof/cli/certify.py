@@ -18,6 +18,7 @@ from nodeproof.cli.results import write_csv
 from nodeproof.cli.terminal import as_text, check_places, find_model, print_document
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.storage.atomic import atomic_folder, atomic_path, check_writable
+from nodeproof.terms.registry import import_term
 
 __all__ = ["draw_certificate", "run_certify"]
 
@@ -31,10 +32,13 @@ def run_certify(
     tolerance: float | None,
     verify: bool,
     about: Path | None,
+    terms: tuple[str, ...],
     safe_csv: bool,
     as_json: bool,
 ) -> None:
     """Certify the model in a folder, or verify the certificate that lies there."""
+    for place in terms:
+        import_term(place)
     folder = model if model.is_dir() else model.parent
     if verify:
         file = folder / "certificate.npz" if model.is_dir() else model

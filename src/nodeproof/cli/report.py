@@ -10,14 +10,19 @@ from nodeproof.certificate import Certificate
 from nodeproof.certificate.labelling.verify import why_not_about
 from nodeproof.cli.console import note, screen
 from nodeproof.cli.terminal import check_file, print_document
+from nodeproof.terms.registry import import_term
 
 __all__ = ["run_report"]
 
 
-def run_report(file: Path, *, out: Path | None, title: str, as_json: bool) -> None:
+def run_report(
+    file: Path, *, out: Path | None, title: str, terms: tuple[str, ...], as_json: bool
+) -> None:
     """Write the report on the model in a folder."""
     out = file.with_name("report.html") if out is None else out
     check_file(out, file)
+    for place in terms:
+        import_term(place)
     clf = NodeClassifier.load(file)
     proof = _certificate_of(clf, file.with_name("certificate.npz"))
     clf.report(out, certificate=proof, title=title)
