@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.metrics import adjusted_rand_score
 
 from cli_helpers import run, write
@@ -60,6 +61,28 @@ def test_it_is_fitted_without_labels(data, kind, weights, linked):
     assert clf.proba_.shape == (120, 3)
     if linked:
         assert adjusted_rand_score(clf.labels_, data.y_true) > 0.8
+
+
+def test_labels_name_its_classes_even_if_no_term_is_about_them(data):
+    X = features_for(Visits(), data)
+    clf = NodeClassifier(terms=[Visits()], random_state=0).fit(X, data.y, graph=data.graph)
+    assert clf.score(y=data.y_true) > 0.9
+
+
+def test_features_that_it_cannot_take_are_refused_in_one_line(data):
+    X = sp.csr_array(features_for(Visits(), data))
+    with pytest.raises(InputError, match="Visits needs dense features, but X is sparse"):
+        NodeClassifier(terms=[Visits(), Labels()]).fit(X, data.y)
+    with pytest.raises(InputError, match="Visits needs features: X is missing"):
+        NodeClassifier(terms=[Visits(), Labels()]).fit(y=data.y, graph=data.graph)
+
+
+def test_it_must_say_what_it_draws_on(data):
+    class Sourceless(Visits):
+        source = "hearsay"
+
+    with pytest.raises(InputError, match=r"Sourceless\(\) must say what it draws on"):
+        NodeClassifier(terms=[Sourceless()]).fit(features_for(Visits(), data), data.y)
 
 
 def test_it_is_fitted_where_the_number_of_classes_is_found(data):

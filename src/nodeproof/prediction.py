@@ -139,7 +139,7 @@ def judge_new_nodes(clf: NodeClassifier, X: Any, graph: Any, names: Names = None
     links = check_links(
         [] if graph is None else graph, n_new, n_fitted, unit, new=names, fitted=fitted
     )
-    scores = clf.models_.log_prior - _feature_costs(clf, X, links / unit)
+    scores = clf.models_.log_prior - _term_costs(clf, X, links / unit)
     if clf.models_.affinity is not None and links.nnz:
         assert kept.graph is not None
         scores += kept.graph.evidence(links, clf.proba_, clf.models_.affinity)
@@ -170,7 +170,7 @@ def needs_features(clf: NodeClassifier) -> bool:
     return any(term.needs_features for term in clf.terms_)
 
 
-def _feature_costs(clf: NodeClassifier, X: Any, links: sp.csr_array) -> Array:
+def _term_costs(clf: NodeClassifier, X: Any, links: sp.csr_array) -> Array:
     """Return what the terms charge new nodes in each class, shape (n_new, K)."""
     n_new, K = links.shape[0], len(clf.classes_)
     total = np.zeros((n_new, K))
@@ -204,7 +204,7 @@ def _term_weights(clf: NodeClassifier) -> dict[str, float] | None:
     weights, *_ = choose_weights(clf.weights, clf.threshold, clf.solver, None, {})
     if isinstance(weights, str):
         return None
-    return {"features": weights[1], "labels": weights[2]}
+    return dict(zip(("graph", "features", "labels"), weights, strict=True))
 
 
 def _probabilities(scores: Array, temperature: float, scale: float) -> Array:

@@ -112,6 +112,8 @@ def _given_terms(terms: Any, nodes: NodeData, choices: Choices) -> list[Term]:
     for term in terms:
         if not isinstance(term, Term):
             raise InputError(f"terms must be 'auto' or a list of terms, got {term!r} in it")
+        if getattr(term, "source", None) not in ("graph", "features", "labels"):
+            raise InputError(f"{term!r} must say what it draws on: source = 'features' or 'labels'")
     if nodes.X is not None and all(term.source != "features" for term in terms):
         raise InputError(f"X is given, but none of the terms uses features: {list(terms)}")
     choices["terms"] = {"value": [repr(term) for term in terms], "why": "given"}

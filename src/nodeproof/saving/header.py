@@ -67,7 +67,6 @@ _MOST_TERMS = 64
 #: what belongs to the machine or the session, and what a loaded model has instead
 _OWN = {"engine": None, "checkpoint": None, "n_jobs": None, "verbose": False}
 
-
 _COUNT = or_none(whole)
 _SOLVER = {"max_iter": whole, "tol": number, "n_jobs": anything, "random_state": _COUNT}
 
@@ -252,7 +251,8 @@ def _check_kept(meta: dict[str, Any]) -> None:
 
 def term_classes(meta: dict[str, Any]) -> list[type[Term]]:
     """Return the class of each term of a header that has been checked."""
-    return [find_term(spec["class"]) or Term for spec in meta["terms"]]
+    found = (find_term(spec["class"]) for spec in meta["terms"])
+    return [term for term in found if term is not None]
 
 
 def encode_params(clf: NodeClassifier) -> dict[str, Any]:

@@ -95,6 +95,9 @@ class Term(ABC):
     #: whether costs are no work to speak of: not worth a second thread
     light: ClassVar[bool] = False
 
+    #: whether features may be sparse
+    takes_sparse: ClassVar[bool] = False
+
     #: whether sums over the nodes are how much of each label each class holds
     counts_labels: ClassVar[bool] = False
 
@@ -128,11 +131,17 @@ class Term(ABC):
         Raises
         ------
         InputError
-            If the features or labels that the term is about are missing.
+            If the features or labels that the term is about are missing, or sparse features are
+            given to a term that does not take them.
         """
         name = type(self).__name__
         if self.needs_features and nodes.X is None:
             raise InputError(f"{name} needs features: X is missing")
+        if self.needs_features and not (self.takes_sparse or isinstance(nodes.X, np.ndarray)):
+            raise InputError(
+                f"{name} needs dense features, but X is sparse: reduce it first, for example with "
+                "TruncatedSVD"
+            )
         if self.source == "labels" and nodes.y is None:
             raise InputError(f"{name} needs labels: y is missing")
         bound = copy.copy(self)

@@ -98,11 +98,7 @@ class Covariance(SummableTerm):
     def bind(self, nodes: NodeData) -> Self:
         """Return a copy that holds the features."""
         bound = self.copy_for(nodes)
-        if not isinstance(nodes.X, np.ndarray):
-            raise InputError(
-                "Covariance needs dense features, but X is sparse: reduce it first, for example "
-                "with TruncatedSVD"
-            )
+        assert isinstance(nodes.X, np.ndarray)
         if self.lo is not None and self.lo <= 0:
             raise InputError(f"Covariance needs lo > 0, because it inverts R; got lo={self.lo}")
         m = nodes.X.shape[1]
@@ -162,7 +158,7 @@ class Covariance(SummableTerm):
         return MomentLoss(self.models_set, self._moments(W), sizes)
 
     def sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
-        """Return ``Σ_v W_vi`` and the upper triangle of ``Σ_v W_vi x_v x_vᵀ``, a row a class."""
+        """Return ``Σ_v W_vi`` and the upper triangle of ``Σ_v W_vi x_v x_vᵀ``, rows per class."""
         total = np.zeros((W.shape[1], 1 + len(self.upper[0])))
         for a, b in self._stretches(lo, hi):
             weights = W[a - lo : b - lo].T.astype(np.float64)
@@ -193,7 +189,7 @@ class Covariance(SummableTerm):
     def _folded_precisions(self, models: Array) -> tuple[Array, Array]:
         """Return the inverses, as rows that products are multiplied by, and what is added.
 
-        They are kept for the ranges of rows that follow.
+        They are kept for the ranges of nodes that follow.
         """
         kept = vars(self).get("_precisions")
         if kept is not None and kept[0] is models:
@@ -261,7 +257,7 @@ class Covariance(SummableTerm):
         return np.column_stack([x, np.ones(hi - lo)]) if self.intercept else x
 
     def _stretches(self, lo: int, hi: int) -> Iterator[tuple[int, int]]:
-        """Cut a range of rows so that their products stay near the processor."""
+        """Cut a range of nodes so that their products stay near the processor."""
         step = max(1, _MOST_PRODUCTS // len(self.upper[0]))
         for a in range(lo, hi, step):
             yield a, min(a + step, hi)
@@ -300,7 +296,7 @@ def check_positive_definite(covariances: Array) -> None:
 
 
 def repeated_share(X: NDArray[Any]) -> Array:
-    """Return the share of rows that have the commonest value of each column, shape (m,).
+    """Return the share of nodes that have the commonest value of each column, shape (m,).
 
     The first row with a value does not count, so that values that never repeat give 0.
 

@@ -59,7 +59,7 @@ class Gaussian(SummableTerm):
 
     Notes
     -----
-    Sparse features are taken a stretch of rows at a time, each made dense.
+    Sparse features are made dense for a range of nodes at a time.
 
     Examples
     --------
@@ -77,6 +77,7 @@ class Gaussian(SummableTerm):
     """
 
     source: ClassVar[str] = "features"
+    takes_sparse: ClassVar[bool] = True
     models_shape: ClassVar[str] = "K 2 m | K m+1 m"
 
     def __init__(
@@ -193,7 +194,7 @@ class Gaussian(SummableTerm):
         return self.covariance != "shared"
 
     def sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
-        """Return ``Σ_v W_vi`` of 1, x − m, and its squares or products, a row a class."""
+        """Return ``Σ_v W_vi`` of 1, x − m, and its squares or products, one row per class."""
         moments = self._part_squares(W, lo, hi).reshape(W.shape[1], -1)
         return np.concatenate([self._part_sums(W, lo, hi), moments], axis=1)
 

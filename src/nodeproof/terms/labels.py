@@ -175,7 +175,7 @@ class Labels(SummableTerm):
 
     def _counts(self, W: NDArray[Any]) -> Array:
         """Return ``Σ_{v: y_v = j} W_vi``, shape (classes, K labels)."""
-        if not isinstance(W, np.ndarray):  # rows that are made when they are asked for
+        if not isinstance(W, np.ndarray):  # memberships that are made when they are asked for
             return threads.sum_rows(lambda lo, hi: self.sums(W[lo:hi], lo, hi), self.n_nodes)
         return label_mass(W, self.labelled, self.y[self.labelled], self.n_classes)
 
@@ -192,7 +192,7 @@ def label_mass(
     Parameters
     ----------
     W : ndarray of shape (any, K)
-        Rows; that of node v is ``W[v − offset]``.
+        Memberships; those of node v are ``W[v − offset]``.
     nodes, labels : ndarray of shape (labelled,)
         Labelled nodes in increasing order, and their labels.
     """

@@ -66,6 +66,7 @@ class Multinomial(Term):
     """
 
     source: ClassVar[str] = "features"
+    takes_sparse: ClassVar[bool] = True
     models_shape: ClassVar[str] = "K m"
 
     def __init__(self, smoothing: float = 1.0, trust: float = 1.0) -> None:

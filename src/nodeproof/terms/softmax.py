@@ -46,13 +46,13 @@ class Softmax(Term):
     """A regularised multinomial logistic regression on features smoothed over the graph.
 
     Fitted to the labelled nodes, then again to nodes that are confidently assigned, each time
-    the rows have settled. Calibrated, a node costs ``−log p(class | features)``: the classifier
-    knows the proportions of the classes already, so that no prior is added.
+    the memberships have settled. Calibrated, a node costs ``−log p(class | features)``: the
+    classifier knows the proportions of the classes already, so that no prior is added.
 
     A labelled node is judged by a classifier that has not seen its label (cross-fitting);
     otherwise every label would confirm itself. Those scores also tell how sharp the classifier
     may be: a penalty shrinks scores, and they are scaled back by what the labels that were not
-    seen bear out, or, in a re-fit, the rows it was fitted to.
+    seen bear out, or, in a re-fit, the nodes it was fitted to.
 
     A node without links has nothing to average over: its features are as noisy as they were
     given. Its scores are damped, by how much less sure the classifier is right about the
@@ -68,9 +68,9 @@ class Softmax(Term):
     l2 : float
         Penalty on the coefficients; features have length one.
     rounds : int
-        How often to re-fit to confident rows.
+        How often to re-fit to confidently assigned nodes.
     confidence : float
-        A row is confident where its largest entry is at least this.
+        A node is confidently assigned where its largest membership is at least this.
     sharpness : float, optional
         Scale of the scores; by default estimated.
     folds : int
@@ -82,6 +82,7 @@ class Softmax(Term):
     """
 
     source: ClassVar[str] = "features"
+    takes_sparse: ClassVar[bool] = True
     discriminative: ClassVar[bool] = True
     models_shape: ClassVar[str] = "K *"
     kept_as: ClassVar[str] = "softmax"
@@ -260,7 +261,7 @@ class Softmax(Term):
 
     @cached_property
     def proportions(self) -> Array:
-        """Of the classes among all nodes, shape (K,): labels may be given evenly, or not."""
+        """Of the classes among all nodes, shape (K,): labels may be balanced, or not."""
         scores = self._scores(self.first_sharpness * self.first)
         return estimate_proportions(scores, self._equal(), shares(self._targets()))
 
@@ -310,8 +311,8 @@ class Softmax(Term):
         """Return what nodes are judged by, shape (K, 2(d + 1) + labelled).
 
         These are the coefficients, those for nodes without links, and the unseen scores of
-        labelled nodes. Rows without a label count where they are confident, together as much as
-        the labels do.
+        labelled nodes. Nodes without a label count where they are confidently assigned, together
+        as much as the labels do.
         """
         theta, learnt = self.first_sharpness * self.first, self._equal()
         confident = (W.max(axis=1) >= self.confidence) & (self.y < 0)
@@ -330,7 +331,7 @@ class Softmax(Term):
     def _fit_again(
         self, W: NDArray[Any], others: NDArray[np.int64], first: Array
     ) -> tuple[Array, Array]:
-        """Return coefficients fitted to labels and other rows, and the class shares in them."""
+        """Return coefficients fitted to labels and other nodes, and the class shares in them."""
         rows = np.concatenate([self.labelled, others])
         weights = np.full(len(rows), len(self.labelled) / len(others))
         weights[: len(self.labelled)] = balance(self.y[self.labelled])

@@ -41,7 +41,7 @@ class SummableTerm(Term):
 
     @abstractmethod
     def sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
-        """Return the sums over the nodes lo…hi, whose rows these are, that estimates need."""
+        """Return the sums over the nodes lo…hi, of these memberships, that estimates need."""
 
     @abstractmethod
     def estimate_from(self, sums: Array) -> Array:
