@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from nodeproof import kernels
 from nodeproof.affinity import Affinity
-from nodeproof.convex.characteristic import biased_centroids, group_equal
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.runtime import threads
 from nodeproof.sum_of_norms import SumOfNorms
+from nodeproof.sum_of_norms.centroids import fit_centroids, group_equal
 from nodeproof.terms.base import Term
 from nodeproof.terms.labels import Labels
 
@@ -271,10 +271,10 @@ class Problem:
             Models to keep of those terms that wait for the rows to settle. With a sum of norms,
             where to begin; what comes back is no worse.
         tol : float
-            Of :func:`nodeproof.convex.characteristic.biased_centroids`.
+            Relative gap to which a sum of norms is solved.
         """
         if self.son:
-            return biased_centroids(self, W, kept, tol).models
+            return fit_centroids(self.terms, self.term_weights, self.son, W, kept, tol).models
         if not self.calibrated:
             return tuple(term.refit(W) for term in self.terms)
         return tuple(

@@ -1,6 +1,6 @@
 """Atomic sets, each with its linear minimisation oracle, its norm and its projection."""
 
-from nodeproof.atoms.base import AtomicSet, Calls, Counted
+from nodeproof.atoms.base import AtomicSet, Calls, Counted, Decomposition
 from nodeproof.atoms.classic import RankOne, SignedBasis, SymmetricPositive, SymmetricSigned
 from nodeproof.atoms.joint import JointAtoms
 
@@ -8,6 +8,7 @@ __all__ = [
     "AtomicSet",
     "Calls",
     "Counted",
+    "Decomposition",
     "JointAtoms",
     "RankOne",
     "SignedBasis",
