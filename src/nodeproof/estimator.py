@@ -33,6 +33,7 @@ from nodeproof.certificate import Certificate, Stage
 from nodeproof.certificate.labelling.certify import certify_instance, labelling_problem
 from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.convex.results import ConvexResult
+from nodeproof.distributed import as_engine
 from nodeproof.errors import InputError
 from nodeproof.evidence import find_suspects, source_shares
 from nodeproof.graph import Graph
@@ -117,7 +118,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         Stop when rows change by less, on average over the nodes.
     engine : None, "dask" or distributed.Client
         Where sweeps are done: on this machine, on the Dask cluster that was connected to last, or
-        on this one. The result does not depend on it.
+        on the given one. The result does not depend on it.
     n_jobs : int, optional
         Threads; by default every core, or as many as OMP_NUM_THREADS says. The result does not
         depend on it.
@@ -364,7 +365,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             if isinstance(solver, BlockCADO):
                 # Settings are chosen by small fits, here; the one that counts is made there.
                 if self.engine is not None:
-                    solver = replace(solver, engine=self.engine)
+                    solver = replace(solver, engine=as_engine(self.engine))
                 self._announce(problem, solver)
                 if isinstance(checkpoint, str | PathLike):
                     checkpoint = Checkpoint(checkpoint)

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from nodeproof.distributed import as_engine
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.inputs.labels import EncodedLabels
 from nodeproof.runtime.threads import check_jobs
 from nodeproof.solvers.base import LARGEST, MOST_STARTS, check_at_least, check_count
-from nodeproof.solvers.memberships import check_engine
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
@@ -27,7 +27,7 @@ _FEW_CLASSES = 50
 def check_settings(clf: NodeClassifier) -> None:
     """Raise an error that names the first setting of a classifier that cannot be used."""
     check_at_least("son", clf.son, 0.0, LARGEST)
-    check_engine(clf.engine)
+    as_engine(clf.engine)
     check_count("max_iter", clf.max_iter)
     if clf.n_init != "auto":
         check_count("n_init", clf.n_init, MOST_STARTS)
