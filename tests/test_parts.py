@@ -284,10 +284,8 @@ def test_callbacks_can_look_at_rows_and_stop(data, words, few_batches):
         return callback
 
     BlockCADO(random_state=0, n_init=1).solve(problem, callback=watch("here"))
-    engine = FakeClient(2)
-    BlockCADO(random_state=0, n_init=1, engine=DaskEngine(engine)).solve(
-        problem, callback=watch("there")
-    )
+    engine = DaskEngine(FakeClient(2))
+    BlockCADO(random_state=0, n_init=1, engine=engine).solve(problem, callback=watch("there"))
     assert len(seen["here"]) == 3
     assert seen["there"] == seen["here"]
 
@@ -475,7 +473,7 @@ def test_after_all_workers_are_lost_a_fit_ends_within_half_a_minute(data, words,
     rows.sums()
     for worker in list(client.workers):
         client.lose(worker)
-    with pytest.raises(InputError, match="has no workers, and none came within 20 seconds"):
+    with pytest.raises(InputError, match="has no workers, and none joined within 20 seconds"):
         rows.sums()
     assert waited == [20]
 
