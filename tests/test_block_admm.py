@@ -6,11 +6,12 @@ import pytest
 from convex_helpers import best_labelling, labelled, small_problem
 from nodeproof import Problem
 from nodeproof.convex.admm import Blocks
-from nodeproof.convex.program import Polytope, Program, off_diagonal
+from nodeproof.convex.program import Polytope, Program
 from nodeproof.convex.results import tighten
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.solvers import BlockADMM, Status
+from nodeproof.solvers.semidefinite import off_diagonal
 
 pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 

@@ -19,7 +19,7 @@ from nodeproof.datasets import read_graph
 from nodeproof.errors import InputError
 from nodeproof.solvers import BlockCADO
 from nodeproof.solvers.checkpoint import Checkpoint
-from nodeproof.solvers.splitting import positive_part
+from nodeproof.solvers.semidefinite import positive_part
 from nodeproof.storage.graph_folder import write_graph_folder
 from nodeproof.tables.reading import read_tables
 from nodeproof.terms import Covariance, Gaussian, Labels, Softmax

@@ -10,21 +10,19 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from nodeproof import Problem
+from nodeproof.atoms import Decomposition
 from nodeproof.convex.program import (
-    Decomposition,
     Program,
     check_memory,
     dual_value,
-    least_eigenvalue,
     lift_negative,
-    off_diagonal,
     polytope_bound,
-    with_diagonal,
 )
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.problem import Models
-from nodeproof.sum_of_norms import Pairs, sum_of_norms
+from nodeproof.solvers.semidefinite import least_eigenvalue, off_diagonal, with_diagonal
+from nodeproof.sum_of_norms.pairs import forces, sum_of_norms
 from nodeproof.terms import Covariance, Labels, NodeData
 
 pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
@@ -123,12 +121,10 @@ def test_the_sum_of_norms_is_that_of_all_pairs():
 )
 @settings(max_examples=60, deadline=None)
 def test_flows_by_any_multipliers_bound_the_sum_of_norms(w, theta, rho, most):
-    pairs = Pairs(4, 2)
-    pairs.w = w
     theta = np.round(theta, 6)  # squares of smaller ones may underflow in the norms
     bounded = most * sum_of_norms(theta)
     rounding = 1e-13 * most * np.abs(theta).sum()
-    assert np.vdot(theta, pairs.forces(rho, most)) <= bounded + rounding
+    assert np.vdot(theta, forces(w, rho, most)) <= bounded + rounding
 
 
 # Feasible points. ------------------------------------------------------------------------

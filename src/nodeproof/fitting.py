@@ -30,6 +30,7 @@ from nodeproof.auto.settings import (
 )
 from nodeproof.auto.tuning import Tuned
 from nodeproof.convex.results import ConvexResult
+from nodeproof.distributed import as_engine
 from nodeproof.errors import InputError
 from nodeproof.evidence import source_shares
 from nodeproof.fitted import Fitted, FittedData
@@ -259,7 +260,7 @@ class _Fit:
         """Say what the fit needs, refuse what does not fit, and set where it is worked on."""
         # Settings are chosen by small fits, here; the one that counts is made there.
         if self.settings.engine is not None:
-            self.solver = replace(self.solver, engine=self.settings.engine)
+            self.solver = replace(self.solver, engine=as_engine(self.settings.engine))
         solver, verbose = self.solver, self.settings.verbose
         hard, spread = solver.temperature == 0, solver.engine is not None
         needs = needs_of(problem, solver.n_init, hard=hard, spread=spread)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from nodeproof.distributed import as_engine
 from nodeproof.errors import InputError
 from nodeproof.runtime.threads import check_jobs
 from nodeproof.solvers.base import LARGEST, MOST_STARTS, check_at_least, check_count
-from nodeproof.solvers.memberships import check_engine
 
 __all__ = ["Settings"]
 
@@ -42,7 +42,7 @@ class Settings:
         What depends on the data is checked when they are fitted.
         """
         check_at_least("son", self.son, 0.0, LARGEST)
-        check_engine(self.engine)
+        as_engine(self.engine)
         check_count("max_iter", self.max_iter)
         if self.n_init != "auto":
             check_count("n_init", self.n_init, MOST_STARTS)

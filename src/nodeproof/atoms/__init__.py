@@ -5,7 +5,7 @@ contract tests. The sets listed here are public; `cogent` belongs to `JointAtoms
 May import `sets` and what is below it.
 """
 
-from nodeproof.atoms.base import AtomicSet, Calls, Counted
+from nodeproof.atoms.base import AtomicSet, Calls, Counted, Decomposition
 from nodeproof.atoms.classic import RankOne, SignedBasis, SymmetricPositive, SymmetricSigned
 from nodeproof.atoms.joint import JointAtoms
 
@@ -13,6 +13,7 @@ __all__ = [
     "AtomicSet",
     "Calls",
     "Counted",
+    "Decomposition",
     "JointAtoms",
     "RankOne",
     "SignedBasis",

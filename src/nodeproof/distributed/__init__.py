@@ -1,5 +1,10 @@
-"""Memberships on a Dask cluster: parts of the graph, each swept where it lies.
+"""Distributed fits: the memberships of a problem on the workers of a Dask cluster.
 
-Used by `BlockCADO` where an engine is given, and gives the same bits as one machine does. Nothing
-here is public. May import `solvers`, `problem`, `graph` and what is below them.
+`DaskEngine` is what solvers are given; `layout` says which worker holds what, `worker` what a
+worker does with its part, and `memberships` drives the workers. It may import `solvers` and what
+is below; the package `distributed` is imported on first use.
 """
+
+from nodeproof.distributed.engine import DaskEngine, as_engine
+
+__all__ = ["DaskEngine", "as_engine"]

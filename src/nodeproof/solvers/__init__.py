@@ -16,8 +16,7 @@ from nodeproof.solvers.cado import CADO
 if TYPE_CHECKING:
     from nodeproof.convex.admm import BlockADMM
     from nodeproof.convex.cano import CANO
-    from nodeproof.convex.lifted import LabellingResult
-    from nodeproof.convex.results import ConvexResult
+    from nodeproof.convex.results import ConvexResult, LabellingResult
     from nodeproof.convex.sdp import ExactSDP
 
 __all__ = [
@@ -38,7 +37,7 @@ _CONVEX = {
     "CANO": "cano",
     "ConvexResult": "results",
     "ExactSDP": "sdp",
-    "LabellingResult": "lifted",
+    "LabellingResult": "results",
 }
 
 

@@ -16,7 +16,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nodeproof.convex.program import Decomposition, Program
+from nodeproof.atoms import Decomposition
+from nodeproof.convex.program import Program
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.problem import Problem

@@ -1,4 +1,4 @@
-"""The sum of norms ``Σ_{u<v} ‖θ_u − θ_v‖``: its value, and the pairs it is split into."""
+"""The sum of norms over pairs of nodes: its value, its gradients, and steps on the differences."""
 
 from __future__ import annotations
 
@@ -11,9 +11,26 @@ from scipy.spatial.distance import cdist, pdist
 
 from nodeproof.runtime import threads
 
-__all__ = ["Pairs", "SumOfNorms", "sum_of_norms"]
+__all__ = [
+    "SumOfNorms",
+    "differences",
+    "forces",
+    "lengths",
+    "shorten",
+    "shrink",
+    "sum_of_norms",
+]
 
 Array = NDArray[np.float64]
+
+#: Lengths below this count as zero.
+TINY = 1e-300
+
+# Distances held in memory at a time.
+_MOST_PAIRS = 2**22
+
+# Distances shorter than this share of the models' size are rounding.
+_ROUNDING = 1e-14
 
 
 def sum_of_norms(points: Array) -> float:
@@ -29,56 +46,55 @@ def sum_of_norms(points: Array) -> float:
     return float(pdist(points).sum()) if points.size else 0.0
 
 
-class Pairs:
-    """Copies ``p_uv`` of the differences ``θ_u − θ_v``, with multipliers, for an ADMM.
+def differences(points: Array) -> Array:
+    """Return ``θ_u − θ_v`` for points of shape (n, d), shape (n, n, d)."""
+    return np.asarray(points[:, None] - points[None])
 
-    The differences are pulled to zero by a group soft threshold; what is left to the caller is
-    the step over θ, where the complete graph's Laplacian ``nI − J`` has a closed-form inverse.
 
-    Attributes
+def lengths(vectors: Array) -> Array:
+    """Return the Euclidean norms along the last axis."""
+    return np.asarray(np.linalg.norm(vectors, axis=-1))
+
+
+def shrink(vectors: Array, threshold: float) -> Array:
+    """Return vectors shortened by a threshold: the proximal step of ``threshold·‖·‖``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nodeproof.sum_of_norms.pairs import shrink
+    >>> shrink(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0)
+    array([[2.4, 3.2],
+           [0. , 0. ]])
+    """
+    longest = np.maximum(lengths(vectors), max(threshold, TINY))[..., None]
+    return np.asarray(vectors * np.maximum(0.0, 1.0 - threshold / longest))
+
+
+def shorten(flows: Array, limit: float, margin: float = 1e-12) -> Array:
+    """Return flows of which none is longer than a limit.
+
+    The margin keeps them just below it, so that rounding cannot make one too long. Any flows
+    ``g_uv = −g_vu`` within the limit bound the sum of norms from below:
+    ``limit·Σ_{u<v} ‖θ_u − θ_v‖ ≥ Σ_v ⟨θ_v, Σ_u g_vu⟩``.
+    """
+    longest = np.maximum(lengths(flows), max(limit, TINY))[..., None]
+    return np.asarray(flows * (limit * (1.0 - margin) / longest))
+
+
+def forces(w: Array, rho: float, limit: float) -> Array:
+    """Return ``Σ_u g_vu``, shape (n, d), for the flows that an ADMM's multipliers give.
+
+    Parameters
     ----------
     w : ndarray of shape (n, n, d)
-        Scaled multipliers, antisymmetric in the nodes.
+        Scaled multipliers of the differences.
+    rho : float
+        Their penalty.
+    limit : float
+        The weight of the sum of norms.
     """
-
-    def __init__(self, n_nodes: int, dim: int) -> None:
-        self.w = np.zeros((n_nodes, n_nodes, dim))
-
-    def pull(self, theta: Array, threshold: float, relaxation: float) -> Array:
-        """Shrink the differences; return what they ask of each node, ``Σ_u y_vu``, (n, d)."""
-        apart = theta[:, None] - theta[None]
-        p = apart - self.w
-        norms = np.linalg.norm(p, axis=2, keepdims=True)
-        p *= np.maximum(0.0, 1.0 - threshold / np.maximum(norms, threshold))
-        self.w += relaxation * p + (1.0 - relaxation) * apart
-        return np.asarray(self.w.sum(axis=1))
-
-    def settle(self, theta: Array) -> None:
-        """Bring the multipliers up to date with the step over θ that follows a pull."""
-        self.w -= theta[:, None] - theta[None]
-
-    def forces(self, rho: float, most: float) -> Array:
-        """Return ``Σ_u g_vu``, (n, d), for flows g by the multipliers, none longer than `most`.
-
-        Any such flows bound the sum of norms from below:
-        ``most·Σ_{u<v} ‖θ_u − θ_v‖ ≥ Σ_v ⟨θ_v, Σ_u g_vu⟩``.
-        """
-        g = -0.5 * rho * (self.w - self.w.swapaxes(0, 1))
-        norms = np.linalg.norm(g, axis=2, keepdims=True)
-        # A hair below, so that rounding cannot make one too long.
-        g *= most * (1.0 - 1e-12) / np.maximum(norms, most)
-        return np.asarray(g.sum(axis=1))
-
-
-# ------------------------------------------------------------------------------
-# The sum of norms: how far the models of any two nodes are apart.
-
-
-# Distances that are held at a time.
-_MOST_PAIRS = 2**22
-
-# Beside the models themselves, shorter distances are rounding.
-_ROUNDING = 1e-14
+    return np.asarray(shorten(-0.5 * rho * (w - w.swapaxes(0, 1)), limit).sum(axis=1))
 
 
 class SumOfNorms:

@@ -1,4 +1,4 @@
-"""Rows on the workers of a Dask cluster: what a solver asks for, and what survives a loss."""
+"""Memberships on the workers of a Dask cluster, and how they survive the loss of a worker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nodeproof import kernels
 from nodeproof.affinity import Affinity
 from nodeproof.distributed.layout import can_cut
-from nodeproof.distributed.parts import act, place
+from nodeproof.distributed.worker import act, place
 from nodeproof.errors import InputError
 from nodeproof.graph import RowSums
 from nodeproof.problem import Models, Problem
@@ -23,23 +23,21 @@ from nodeproof.runtime import threads
 from nodeproof.solvers.align import agreement
 
 if TYPE_CHECKING:
-    from nodeproof.distributed.dask import DaskEngine
+    from nodeproof.distributed.engine import DaskWorkspace
 
-__all__ = ["DaskRows", "WorkerLostError"]
+__all__ = ["DaskMemberships", "WorkerLostError"]
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
 
 
-# Rows are fetched as a safeguard at most so often, in seconds; a loss costs the work since.
-_ANCHOR_EVERY = 30.0
+# Seconds between two backups of the memberships; a loss costs the work since the last one.
+_BACKUP_EVERY = 30.0
 
-
-# So often a fit is taken up again after a loss, and so long it waits for a worker, in seconds.
+# Losses of workers that a fit survives.
 _ATTEMPTS = 20
 
-
-# After an error, so long a lost worker may take to be known as such, in seconds.
+# Seconds after an error within which a lost worker is noticed.
 _CERTAINTY = 5.0
 
 
@@ -47,30 +45,30 @@ class WorkerLostError(Exception):
     """A worker that held a part is gone."""
 
 
-class DaskRows:
-    """The rows of one start on the workers; the methods of `LocalRows`, with the same results."""
+class DaskMemberships:
+    """The memberships of one start on the workers; as `LocalMemberships`, with the same results."""
 
-    def __init__(self, engine: DaskEngine, W: NDArray[np.float32]) -> None:
-        self.engine, self.problem = engine, engine.problem
-        # The last rows that were fetched, and what was done since.
-        self._anchor, self._since = W, []  # type: tuple[NDArray[np.float32], list[Any]]
-        self._anchored = time.monotonic()
+    def __init__(self, workspace: DaskWorkspace, W: NDArray[np.float32]) -> None:
+        self.workspace, self.problem = workspace, workspace.problem
+        # The memberships fetched last, and what was done since.
+        self._backup, self._since = W, []  # type: tuple[NDArray[np.float32], list[Any]]
+        self._backed_up = time.monotonic()
         self._states: list[Any] = []
         self._news: list[list[Any]] = []
         self._charged: dict[int, Array] = {}
 
-    # What a solver asks for. ------------------------------------------------------------
+    # What a solver needs. ------------------------------------------------------------
 
     @property
-    def W(self) -> DaskRows:
-        """The rows, for callbacks: ``np.asarray`` fetches them."""
+    def W(self) -> DaskMemberships:
+        """The memberships, for callbacks: ``np.asarray`` fetches them."""
         return self
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.asarray(self.fetch(), dtype=dtype)
 
     def fit_terms(self, kept: tuple[Array, ...] | None, tol: float) -> tuple[Array, ...]:
-        """Return the class models; what cannot be spread is fitted here, to the fetched rows."""
+        """Return the class models; terms that cannot be distributed are fitted on this machine."""
         problem = self.problem
         waits = kept is not None and problem.calibrated
         fitted = []
@@ -84,7 +82,7 @@ class DaskRows:
         return tuple(fitted)
 
     def sums(self, matrix: bool = False) -> RowSums:
-        """Return sums over the rows."""
+        """Return sums over the memberships."""
         return RowSums.split(self._add("sums", matrix), self.problem.n_classes)
 
     def link_mass(self, matrix: bool = False) -> Array:
@@ -94,12 +92,12 @@ class DaskRows:
     def sweep(
         self, models: Models, temperature: float, totals: Array | None = None
     ) -> tuple[float, Array]:
-        """Solve every row once, batch by batch."""
+        """Update the memberships of every node once, batch by batch."""
         if self.problem.son:
-            raise InputError("a sum of norms is not worked on by a cluster: leave engine at None")
+            raise InputError("a cluster does not support a sum of norms: leave engine at None")
         if totals is None:
             totals = self.sums().totals
-        return self._change(DaskRows._sweep, models, temperature, totals)
+        return self._change(DaskMemberships._sweep, models, temperature, totals)
 
     def agreement(self, labels: NDArray[np.int64]) -> Array:
         """Return how much of each label each class holds, shape (K, K)."""
@@ -110,24 +108,24 @@ class DaskRows:
 
     def reorder(self, order: NDArray[np.int64]) -> None:
         """Let column i be what was column order[i]."""
-        self._change(DaskRows._all, "reorder", order)
+        self._change(DaskMemberships._all, "reorder", order)
 
     def energy(self, models: Models, temperature: float) -> float:
-        """Return what rows and terms add to the free energy, without the links."""
+        """Return the free energy without the links."""
         problem = self.problem
         if not all(can_cut(term, problem) for term in problem.terms):
             return problem.row_energy(self.fetch(), models, temperature)
         return float(self._add("energy", models, temperature)[0]) + self.problem.penalty(models)
 
     def fetch(self) -> NDArray[np.float32]:
-        """Return the rows, shape (n, K)."""
+        """Return the memberships, shape (n, K)."""
         parts = self._surely(lambda: self._all("fetch"))
         W = np.empty((self.problem.n_nodes, self.problem.n_classes), dtype=np.float32)
-        layout = self.engine.layout
+        layout = self.workspace.layout
         for p, rows in enumerate(parts):
             for lo, hi, at in layout.held(p, 0, layout.n_nodes):
                 W[lo:hi] = rows[at : at + hi - lo]
-        self._anchor, self._since, self._anchored = W, [], time.monotonic()
+        self._backup, self._since, self._backed_up = W, [], time.monotonic()
         return W
 
     def assumed(self, labels: NDArray[np.int64] | None, look: bool) -> Affinity:
@@ -140,7 +138,7 @@ class DaskRows:
     # How the parts do it. ---------------------------------------------------------------
 
     def _surely(self, work: Callable[[], T]) -> T:
-        """Do some work; after a loss, spread the rows anew, do again what is lost, and repeat."""
+        """Do some work; after a loss, restore the memberships on other workers, and retry."""
         ready = bool(self._states)
         for _ in range(_ATTEMPTS):
             try:
@@ -151,44 +149,44 @@ class DaskRows:
             except InputError:
                 raise
             except Exception as error:
-                # What fails on a healthy cluster fails again: that is for the caller.
+                # An error on a healthy cluster would only occur again: the caller must know.
                 if not self._is_loss(error):
                     raise
                 ready, self._states, self._news = False, [], []
-                self.engine.close()
+                self.workspace.close()
         raise InputError(
-            f"workers of the Dask cluster were lost {_ATTEMPTS} times; the fit is given up"
+            f"workers of the Dask cluster were lost {_ATTEMPTS} times; the fit was abandoned"
         )
 
     def _is_loss(self, error: Exception) -> bool:
         """Tell whether an error is due to a lost worker."""
-        if isinstance(error, _losses()) or self.engine.lost:
+        if isinstance(error, _losses()) or self.workspace.lost:
             return True
-        # The scheduler may hear of a loss later than we do.
+        # The scheduler may notice a loss later than we do.
         deadline = time.monotonic() + _CERTAINTY
         while isinstance(error, OSError) and time.monotonic() < deadline:
             time.sleep(0.1)
-            if self.engine.lost:
+            if self.workspace.lost:
                 return True
         return False
 
     def _begin(self) -> None:
-        """Bring the parts to where the rows were: the last ones fetched, and what came after."""
-        engine = self.engine
-        if not engine.parts:
-            engine.spread()
-        layout = engine.layout
+        """Bring the parts to the current state: the last backup, and what was done since."""
+        workspace = self.workspace
+        if not workspace.parts:
+            workspace.spread()
+        layout = workspace.layout
         self._charged = {}
-        self._states, self._news = [], [[] for _ in engine.homes]
+        self._states, self._news = [], [[] for _ in workspace.homes]
         told = []
-        for p, home in enumerate(engine.homes):
-            rows = [self._anchor[lo:hi] for lo, hi in layout.ranges(p)]
-            sent = engine.client.scatter(
-                np.concatenate([self._anchor[:0], *rows]), workers=[home], hash=False
+        for p, home in enumerate(workspace.homes):
+            rows = [self._backup[lo:hi] for lo, hi in layout.ranges(p)]
+            sent = workspace.client.scatter(
+                np.concatenate([self._backup[:0], *rows]), workers=[home], hash=False
             )
-            done = engine._submit(home, place, engine.parts[p], sent)
+            done = workspace._submit(home, place, workspace.parts[p], sent)
             self._states.append(done)
-            told.append(engine._submit(home, attrgetter("piece"), done))
+            told.append(workspace._submit(home, attrgetter("piece"), done))
         self._tell(dict(enumerate(told)))
         for work, arguments in self._since:
             work(self, *arguments)
@@ -200,23 +198,23 @@ class DaskRows:
                     news.append(piece)
 
     def _order(self, p: int, action: str, *arguments: Any) -> Any:
-        """Let a part do something; return what it will have done."""
-        home = self.engine.homes[p]
-        done = self.engine._submit(home, act, self._states[p], self._news[p], action, *arguments)
+        """Submit an action of a part; return its future."""
+        home = self.workspace.homes[p]
+        done = self.workspace._submit(home, act, self._states[p], self._news[p], action, *arguments)
         self._states[p], self._news[p] = done, []
         return done
 
     def _act(self, parts: Iterable[int], action: str, *arguments: Any) -> list[Any]:
-        """Let parts do something; return their answers, in this order."""
-        engine = self.engine
+        """Let parts perform an action; return their answers, in this order."""
+        workspace = self.workspace
         pieces, answers = {}, []
         for p in parts:
-            home = engine.homes[p]
+            home = workspace.homes[p]
             done = self._order(p, action, *arguments)
-            answers.append(engine._submit(home, attrgetter("answer"), done))
+            answers.append(workspace._submit(home, attrgetter("answer"), done))
             if action == "sweep":
-                pieces[p] = engine._submit(home, attrgetter("piece"), done)
-        found = engine.gather(answers)
+                pieces[p] = workspace._submit(home, attrgetter("piece"), done)
+        found = workspace.gather(answers)
         self._tell(pieces)
         return found
 
@@ -224,7 +222,7 @@ class DaskRows:
         return self._act(range(len(self._states)), action, *arguments)
 
     def _add(self, action: str, *arguments: Any) -> Array:
-        """Return what all parts found for each range, added up in the order of the ranges."""
+        """Return the sum of what all parts found for each range, in the order of the ranges."""
 
         def work() -> Array:
             found = [entry for answer in self._all(action, *arguments) for entry in answer]
@@ -237,8 +235,8 @@ class DaskRows:
         return self._surely(work)
 
     def _charge(self, models: Models) -> None:
-        """Send the parts what terms charge that they cannot work out themselves."""
-        problem, layout = self.problem, self.engine.layout
+        """Send the parts the costs of terms that they cannot compute themselves."""
+        problem, layout = self.problem, self.workspace.layout
         for k, term in enumerate(problem.terms):
             theta = models.terms[k]
             if can_cut(term, problem) or self._charged.get(k) is theta:
@@ -257,7 +255,7 @@ class DaskRows:
 
     def _sweep(self, models: Models, temperature: float, totals: Array) -> tuple[float, Array]:
         self._charge(models)
-        layout = self.engine.layout
+        layout = self.workspace.layout
         for p in range(layout.n_parts):
             self._order(p, "adopt", models)
         totals = np.array(totals)
@@ -269,16 +267,16 @@ class DaskRows:
             answers = self._act(holders, "sweep", first, last, temperature, totals)
             runs = sorted((run for answer in answers for run in answer), key=lambda run: run[0])
             moved, mass, changes = (np.concatenate([run[k] for run in runs]) for k in (1, 2, 3))
-            totals = totals.copy()  # the old ones may still be on their way
+            totals = totals.copy()  # the old ones may still be in transit
             change += kernels.take_cells(len(changes), moved, mass, changes, totals, links)
         return change / layout.n_nodes, links
 
     def _change(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Let the parts change rows, and keep it in mind or fetch them, if that is long ago."""
+        """Let the parts change memberships; record it, or fetch them if the backup is old."""
         found = self._surely(lambda: work(self, *arguments))
-        # Methods that are not bound: a cycle would keep the rows on the workers for longer.
+        # Unbound methods: a reference cycle would keep the memberships on the workers for longer.
         self._since.append((work, arguments))
-        if time.monotonic() - self._anchored > _ANCHOR_EVERY:
+        if time.monotonic() - self._backed_up > _BACKUP_EVERY:
             self.fetch()
         return found
 
@@ -288,7 +286,7 @@ def _term_costs(problem: Problem, models: Models, others: list[int], lo: int, hi
 
 
 def _losses() -> tuple[type[Exception], ...]:
-    """Return what a lost worker makes itself known by."""
+    """Return the errors that a lost worker causes."""
     from distributed import KilledWorker
     from distributed.comm.core import CommClosedError
 
