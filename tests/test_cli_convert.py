@@ -87,7 +87,10 @@ def test_a_folder_is_verified(capsys, links, tmp_path):
         (["links.csv", "out", "--jobs", "0"], "--jobs"),
         (["links.csv", "out", "--nodes", "none.csv"], "none.csv does not exist"),
         (["broken.parquet", "out"], "cannot read broken.parquet"),
-        (["nulls.parquet", "out"], "nulls.parquet: 2 rows without an id in column 'target'"),
+        (
+            ["nulls.parquet", "out"],
+            "nulls.parquet, 2 rows of column 'target': the node id",
+        ),
         (["--verify", "."], "is no graph folder"),
         (["--verify", "links.csv"], "is no graph folder"),
     ],
@@ -130,7 +133,7 @@ def test_without_duckdb_the_extra_is_named(capsys, links, tmp_path, monkeypatch)
 INTERRUPTED = """
 import os, signal, sys, time
 from nodeproof.cli import main
-from nodeproof.io import converting
+from nodeproof.tables import convert as converting
 convert = converting.convert
 def slow(edges, out, progress, **options):
     def stop(stage, done, total):

@@ -16,7 +16,7 @@ from interop_helpers import KINDS, assert_same, fit, kinds, names, planted, refe
 from nodeproof import NodeClassifier
 from nodeproof.cli import main
 from nodeproof.errors import InputError
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.interop import to_igraph, to_networkx
 
 igraph = pytest.importorskip("igraph", reason="igraph is not installed")

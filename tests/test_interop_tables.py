@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from interop_helpers import KINDS, assert_same, fit, kinds, names, planted, reference
 from nodeproof import NodeClassifier
 from nodeproof.errors import InputError, MissingExtraError
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.interop import from_tables, to_table
 from nodeproof.terms import Covariance, Labels
 
@@ -181,7 +181,7 @@ def test_true_and_false_stay_what_they_are(make):
     clf = fit([[0.0], [0.1], [1.0], [1.1]], make([True, None, False, None]))
     assert clf.classes_.tolist() == [False, True]
     assert clf.classes_.dtype == bool
-    assert clf._given.tolist() == [1, -1, 0, -1]
+    assert clf.fitted_.given.tolist() == [1, -1, 0, -1]
 
 
 # Links. ---------------------------------------------------------------------------------

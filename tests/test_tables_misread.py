@@ -128,6 +128,43 @@ def test_another_header_in_the_middle_is_refused(write: Write, read: Any, conten
     assert len(ids) > 4
 
 
+@READERS
+def test_several_named_links_among_numbers_are_links(write: Write, read: Any) -> None:
+    ids, n_links, _ = read(write("e.csv", "1,2\n2,3\nann,bob\neve,joe\n3,4\n"))
+    assert (len(ids), n_links) == (8, 5)
+
+
+WEIGHTED = "source,target,weight\na,b,1\nb,c,"
+
+
+@READERS
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (f"{WEIGHTED}-2\n", "the weight is negative: -2"),
+        (f"{WEIGHTED}1e31\n", r"the weight is 1e\+?31; give weights from 1e-30 to 1e\+30"),
+        (f"{WEIGHTED}much\n", "column 'weight': expected a finite number, got 'much'"),
+        (f'{WEIGHTED}"1,5"\n', "got '1,5'; if this is a decimal comma, write a point instead"),
+        (f"{WEIGHTED}\n", "column 'weight': expected a finite number, got nothing"),
+        ("a,b\nb,\n", "the node id is empty"),
+        ("a\nb\n", "needs at least two columns, found one; columns may be separated by tab"),
+        ("source,source\n1,2\n", "more than one column 'source'; .* choose by their positions"),
+        ("a,b,c,d\n1,2,3,4\n", "say which hold the ends of a link, with --source and --target"),
+    ],
+)
+def test_all_readers_refuse_the_same(write: Write, read: Any, content: str, problem: str) -> None:
+    edges = write("e.csv", content)
+    with pytest.raises(InputError, match=problem) as caught:
+        read(edges)
+    assert str(caught.value).startswith(str(edges))
+
+
+def test_a_guessed_header_of_links_says_nothing_of_the_list_of_nodes(write: Write) -> None:
+    edges, nodes = write("e.csv", "Paket,Teil\na,b\nb,c\nc,a\n"), write("n.csv", "d\ne\n")
+    ids, n_links, _ = on_disk(edges, nodes=nodes)
+    assert (ids, n_links) == (["a", "b", "c", "d", "e"], 3)
+
+
 def test_a_header_of_labels_in_the_middle_is_refused(write: Write) -> None:
     labels = write("l.csv", "a,red\nb,blue\nnode,label\nc,red\n")
     message = refusal(write("e.csv", "a,b\nb,c\n"), labels=labels)

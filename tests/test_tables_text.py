@@ -280,7 +280,7 @@ def test_a_packed_file_that_memory_cannot_hold_is_refused(
 ) -> None:
     edges = write("e.csv.gz", gzip.compress(b"a,b\n" * 1000))
     monkeypatch.setattr("nodeproof.tables.text.available_memory", lambda: 7999)
-    assert refusal(edges).startswith(f"{edges} is larger, unpacked, than the memory")
+    assert refusal(edges).startswith(f"{edges}, unpacked, would take about 8.0 kB of memory")
     monkeypatch.setattr("nodeproof.tables.text.available_memory", lambda: 8000)
     assert links_of(read_tables(edges))
 

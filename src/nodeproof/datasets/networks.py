@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from nodeproof.csr import csr_of_entries
 from nodeproof.datasets.dataset import Dataset, assemble
-from nodeproof.datasets.parts import as_labels, sorted_names
+from nodeproof.datasets.parts import check_node_count, sorted_names
 from nodeproof.errors import InputError, MissingExtraError
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.runtime.memory import check_free
 from nodeproof.storage.npz import reading
+from nodeproof.tables.arrays import as_labels
 from nodeproof.tables.columns import LABELS
 from nodeproof.tables.edge_columns import KINDS, note_on_kinds
 from nodeproof.tables.files import is_packed, open_bytes, open_text
-from nodeproof.tables.graph_npz import check_node_count
 
 __all__ = ["karate_club", "read_matrix_market", "read_network"]
 

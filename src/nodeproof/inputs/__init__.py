@@ -5,7 +5,7 @@ objects; beyond this room they are arrays and CSR matrices. Take graphs and name
 labels and features are listed here. May import `storage`, `csr` and what is below them.
 """
 
-from nodeproof.inputs.features import Unit, check_features, check_reach, with_short_indices
+from nodeproof.inputs.features import Unit, check_features, check_reach, read_features
 from nodeproof.inputs.labels import (
     EncodedLabels,
     check_validation,
@@ -24,6 +24,6 @@ __all__ = [
     "encode_labels",
     "encode_names",
     "encode_truth",
+    "read_features",
     "warn_of_typos",
-    "with_short_indices",
 ]

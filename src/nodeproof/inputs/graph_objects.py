@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from nodeproof.csr import csr_of_entries, from_edges, warn_directed
+from nodeproof.csr import check_symmetric, csr_of_entries, from_edges, warn_directed
 from nodeproof.errors import InputError
 from nodeproof.inputs.pyg_data import is_pyg_data, read_links, refuse_other_kinds
 from nodeproof.inputs.tensors import as_array, plain, without_hidden
@@ -20,6 +20,7 @@ from nodeproof.runtime.memory import check_free
 
 __all__ = [
     "NamedGraph",
+    "check_adjacency",
     "column_names",
     "connectivities",
     "is_anndata",
@@ -59,8 +60,45 @@ class NamedGraph:
     names: NDArray[Any]
 
 
+def check_adjacency(graph: Any, n_nodes: int | None = None) -> sp.csr_array:
+    """Return the graph as a symmetric CSR array without self loops or duplicates.
+
+    A link that is given more than once counts once, with its largest weight, with a warning. An
+    array that is already in this form is returned without a copy.
+
+    Parameters
+    ----------
+    graph : object
+        A scipy sparse matrix or array, a dense square array, a networkx or igraph graph, a
+        PyTorch Geometric ``Data``, an AnnData, a torch tensor, an integer ``edge_index`` of
+        shape (2, E), or a table with the columns ``source``, ``target`` and perhaps ``weight``
+        that hold row positions.
+    n_nodes : int, optional
+        Number of nodes, where features or labels say so already.
+
+    Returns
+    -------
+    scipy.sparse.csr_array of shape (n, n)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nodeproof.inputs.graph_objects import check_adjacency
+    >>> check_adjacency(np.array([[0, 1, 2], [1, 2, 3]]), n_nodes=5).sum(axis=0).tolist()
+    [1.0, 2.0, 2.0, 1.0, 0.0]
+    """
+    matrix = to_csr(graph, n_nodes)
+    rows, columns = matrix.shape
+    if n_nodes is not None and rows == columns != n_nodes:
+        raise InputError(
+            f"the graph has {rows} nodes but features or labels have {n_nodes} rows; "
+            "they must be listed for the same nodes, in the same order"
+        )
+    return check_symmetric(matrix)
+
+
 def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
-    """Return the graph as a CSR array, as it stands; see :mod:`nodeproof.inputs.adjacency`."""
+    """Return the graph as a CSR array, unchecked."""
     graph = plain(graph.matrix if isinstance(graph, NamedGraph) else graph)
     if sp.issparse(graph):
         if graph.ndim != 2:

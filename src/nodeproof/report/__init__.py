@@ -5,7 +5,7 @@ outside, names above all, is escaped. `NodeClassifier.report` writes it. May imp
 what is below it; not the estimator, whose fit it is given.
 """
 
-from nodeproof.report.findings import Findings
+from nodeproof.findings import Findings
 from nodeproof.report.page import write_report
 
 __all__ = ["Findings", "write_report"]

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from rich.filesize import decimal
 
 from nodeproof.errors import InputError
 from nodeproof.runtime import threads
 from nodeproof.runtime.logs import logger
-from nodeproof.runtime.memory import size_text
 
 __all__ = ["Untouched", "digest", "digest_nested"]
 
@@ -125,7 +125,7 @@ def digest_nested(value: Any) -> str:
     found = walk.describe(value)
     seconds = time.perf_counter() - began
     if seconds > _LONG:
-        logger.info("hashed %s of data in %.1f s", size_text(walk.n_bytes), seconds)
+        logger.info("hashed %s of data in %.1f s", decimal(walk.n_bytes), seconds)
     return sha256(found.encode()).hexdigest()
 
 

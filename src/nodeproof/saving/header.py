@@ -7,6 +7,7 @@ are not written, and not taken from a file.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from nodeproof.storage.schema import (
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, Softmax
 
 if TYPE_CHECKING:
-    from nodeproof.estimator import NodeClassifier
+    from nodeproof.settings import Settings
 
 __all__ = [
     "FORMAT",
@@ -48,9 +49,9 @@ __all__ = [
     "check_header",
     "check_version",
     "decode",
-    "decode_params",
+    "decode_settings",
     "encode",
-    "encode_params",
+    "encode_settings",
 ]
 
 FORMAT = "nodeproof-model"
@@ -59,7 +60,8 @@ FORMAT_VERSION = 4
 #: bytes of a header
 LARGEST = 1 << 24
 
-REPORTED = ("choices_", "sources_", "history_", "status_", "n_iter_", "objective_")
+#: attributes of `Fitted` that the header holds; their names in it end with an underscore
+REPORTED = ("choices", "sources", "history", "status", "n_iter", "objective")
 
 _MOST_TERMS = 64
 
@@ -211,12 +213,10 @@ def check_header(meta: dict[str, Any]) -> None:
     check_entries(meta["params"], _PARAMS, optional=_PARAMS, what="the settings in its header")
 
 
-def encode_params(clf: NodeClassifier) -> dict[str, Any]:
-    """Return the settings of a classifier as JSON can hold them."""
-    return {
-        name: _OWN[name] if name in _OWN else encode(value)
-        for name, value in clf.get_params(deep=False).items()
-    }
+def encode_settings(settings: Settings) -> dict[str, Any]:
+    """Return settings as JSON can hold them."""
+    named = {setting.name: getattr(settings, setting.name) for setting in fields(settings)}
+    return {name: _OWN[name] if name in _OWN else encode(value) for name, value in named.items()}
 
 
 def encode(value: Any) -> Any:
@@ -243,7 +243,7 @@ def encode(value: Any) -> Any:
     )
 
 
-def decode_params(params: dict[str, Any]) -> dict[str, Any]:
+def decode_settings(params: dict[str, Any]) -> dict[str, Any]:
     """Return settings of a classifier from those of a header that has been checked."""
     return {name: _OWN[name] if name in _OWN else decode(value) for name, value in params.items()}
 

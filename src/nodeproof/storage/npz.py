@@ -24,7 +24,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
-from nodeproof.runtime.memory import available_memory, size_text
+from nodeproof.runtime.memory import check_free
 from nodeproof.storage.atomic import check_regular
 
 __all__ = [
@@ -124,17 +124,20 @@ class Archive(Mapping[str, NDArray[Any]]):
     def headers(self) -> dict[str, Header]:
         """Return the headers of all arrays; refuse them where they do not fit into the memory."""
         found = {name: self.header(name) for name in self.files}
-        _check_memory(sum(header.nbytes for header in found.values()))
+        self._check_memory(sum(header.nbytes for header in found.values()), "reading it")
         return found
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         header = self.header(name)
-        _check_memory(header.nbytes)
+        self._check_memory(header.nbytes, f"the array {_shown(name)}")
         with self._zip.open(self._members[name]) as file:
             array = npy.read_array(file, allow_pickle=False, max_header_size=_HEADER)
         if header.dtype.kind == "U":
             _check_text(name, array)
         return np.asarray(array)
+
+    def _check_memory(self, n_bytes: int, what: str) -> None:
+        check_free(n_bytes, f"cannot read {self.path}: {what}", "use a larger machine")
 
 
 @contextmanager
@@ -246,14 +249,6 @@ def _check_text(name: str, array: NDArray[Any]) -> None:
         codes = plain.view(np.dtype(np.uint32).newbyteorder(plain.dtype.byteorder))
         if codes.max() > _LAST_LETTER or ((codes >= 0xD800) & (codes <= 0xDFFF)).any():
             raise ValueError(f"the array {_shown(name)} holds letters that are not Unicode")
-
-
-def _check_memory(needed: int) -> None:
-    free = available_memory()
-    if needed > free:
-        raise ValueError(
-            f"it would take {size_text(needed)} of memory, and {size_text(free)} are free"
-        )
 
 
 def _shape(shape: tuple[int, ...]) -> str:

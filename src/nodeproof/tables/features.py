@@ -21,9 +21,9 @@ from nodeproof.tables.columns import (
     is_name,
     list_names,
     note_on_index,
+    notes_on_skipped,
     position,
 )
-from nodeproof.tables.edges import notes_on_text
 from nodeproof.tables.files import BadNumberError, TableFile, unnamed
 from nodeproof.tables.keys import Keys
 
@@ -172,7 +172,7 @@ def read_features(
                 "them, take it out, or give the file to --labels as well"
             )
     labelled = (file.names[aside[0]], labels[0]) if aside else None
-    return FeatureRows(keys, X, names, notes + notes_on_text(file), labelled)
+    return FeatureRows(keys, X, names, notes + notes_on_skipped(file), labelled)
 
 
 def some(ids: NDArray[Any]) -> str:

@@ -17,11 +17,19 @@ from numpy.typing import NDArray
 from nodeproof.errors import InputError, count_of
 from nodeproof.runtime.memory import check_free
 from nodeproof.tables.duck import first_row, quoted, quoted_file, readable
-from nodeproof.tables.names import refuse_long
 
-__all__ = ["Keys", "check_lookalikes", "lookalikes_in_file", "one_node_set"]
+__all__ = [
+    "Keys",
+    "check_lookalikes",
+    "empty_id",
+    "lookalikes_in_file",
+    "one_node_set",
+    "refuse_long",
+]
 
 
+# In a NumPy array, every name takes as much as the longest.
+_LONGEST = 10_000
 # Nineteen digits need not fit 64 bits.
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
@@ -54,7 +62,7 @@ class Keys:
         keys = cls(path, encoded.dictionary, encoded.indices.to_numpy(), place)
         empty = keys.code("")
         if empty >= 0:
-            raise InputError(f"{keys.where(empty)}: the node id is empty")
+            raise empty_id(keys.where(empty))
         refuse_long(keys.distinct, "node id", keys.where)
         return keys
 
@@ -112,6 +120,11 @@ class Keys:
         return pa.array(self.distinct).cast(pa.large_string())
 
 
+def empty_id(place: str) -> InputError:
+    """Return the error for a row without a node id."""
+    return InputError(f"{place}: the node id is empty")
+
+
 def one_node_set(files: Sequence[Keys]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
     """Return every id of any file, sorted, and for each file the node of each row.
 
@@ -155,6 +168,27 @@ def one_node_set(files: Sequence[Keys]) -> tuple[NDArray[Any], list[NDArray[Any]
     starts = np.cumsum([len(keys.distinct) for keys in files])[:-1]
     parts = np.split(small, starts)
     return ids, [part[keys.codes] for part, keys in zip(parts, files, strict=True)]
+
+
+def refuse_long(texts: Any, what: str, place: Callable[[int], str]) -> None:
+    """Refuse texts that are no names, by their length.
+
+    Parameters
+    ----------
+    texts : pyarrow large_string array
+        Names.
+    what : str
+        What they are names of, for the message.
+    place : callable
+        Returns where a text stands, by its position.
+    """
+    lengths = pc.utf8_length(texts)
+    longest = pc.max(lengths).as_py() or 0
+    if longest > _LONGEST:
+        raise InputError(
+            f"{place(pc.index(lengths, longest).as_py())}: a {what} of {longest:,} letters is too "
+            f"long ({_LONGEST:,} at most); shorten it"
+        )
 
 
 def _refuse_names_with_positions(files: Sequence[Keys]) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
 from nodeproof.inputs import check_features
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.solvers.base import check_count
 
 __all__ = ["check_classes", "check_given", "check_links", "check_points"]

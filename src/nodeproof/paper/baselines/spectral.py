@@ -42,7 +42,7 @@ def spectral_clustering(
     Parameters
     ----------
     graph : object
-        Anything that :func:`nodeproof.inputs.adjacency.check_adjacency` reads; weights count.
+        Anything that :func:`nodeproof.inputs.graph_objects.check_adjacency` reads; weights count.
     n_classes : int
         Number of classes K.
     random_state : int, Generator or None

@@ -4,7 +4,8 @@
 which part of Theorem 1 holds there, as printed and as corrected, `exact_recovery` what no method
 can beat, and `counterexample` is where the theorem's first part fails.
 
->>> from nodeproof import Problem, theory
+>>> from nodeproof import Problem
+>>> from nodeproof.paper import theory
 >>> from nodeproof.datasets import make_planted
 >>> from nodeproof.graph import Graph
 >>> data = make_planted(3, cluster_size=60, p=0.95, q=0.05, random_state=0)

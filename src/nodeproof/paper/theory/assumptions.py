@@ -277,7 +277,8 @@ def measure(problem: Problem, labels: ArrayLike, threshold: float | None = None)
 
     Examples
     --------
-    >>> from nodeproof import Problem, theory
+    >>> from nodeproof import Problem
+    >>> from nodeproof.paper import theory
     >>> from nodeproof.datasets import make_planted
     >>> from nodeproof.graph import Graph
     >>> data = make_planted(2, cluster_size=50, p=0.9, q=0.1, random_state=0)

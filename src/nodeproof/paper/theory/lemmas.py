@@ -311,7 +311,7 @@ def counterexample(
 
     Examples
     --------
-    >>> from nodeproof import theory
+    >>> from nodeproof.paper import theory
     >>> theory.counterexample().gain > 0.1
     True
     >>> theory.counterexample(c=0.95).gain > 0

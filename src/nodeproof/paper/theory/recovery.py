@@ -49,7 +49,7 @@ def genie_errors(
 
     Examples
     --------
-    >>> from nodeproof import theory
+    >>> from nodeproof.paper import theory
     >>> errors, _ = theory.genie_errors([300] * 3, 0.1, 0.05, random_state=0)
     >>> bound = theory.exact_recovery([300] * 3, 0.1, 0.05).expected_errors
     >>> 0 < errors < bound
@@ -186,7 +186,7 @@ def exact_recovery(
 
     Examples
     --------
-    >>> from nodeproof import theory
+    >>> from nodeproof.paper import theory
     >>> theory.exact_recovery([300, 300, 300], 0.1, 0.05).possible
     False
     >>> found = theory.exact_recovery([300, 300, 300], 0.2, 0.05)
@@ -227,7 +227,7 @@ def chernoff_hellinger(sizes: ArrayLike, p: ArrayLike, q: float | None = None) -
     Examples
     --------
     >>> import numpy as np
-    >>> from nodeproof import theory
+    >>> from nodeproof.paper import theory
     >>> n, a, b = 10_000, 9.0, 4.0
     >>> theory.chernoff_hellinger([n // 2] * 2, a * np.log(n) / n, b * np.log(n) / n).round(6)
     array([[inf, 0.5],

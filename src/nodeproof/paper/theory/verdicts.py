@@ -107,7 +107,7 @@ def theorem(assumptions: Assumptions) -> Theorem:
 
     Examples
     --------
-    >>> from nodeproof import theory
+    >>> from nodeproof.paper import theory
     >>> example = theory.counterexample()
     >>> found = theory.theorem(theory.measure(example.problem, example.labels))
     >>> found.combined.claimed, found.combined.promised
