@@ -6,7 +6,6 @@ same with rows that live elsewhere.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -38,9 +37,9 @@ def open_engine(engine: Any, problem: Problem) -> Any:
     check_engine(engine)
     if engine is None:
         return LocalEngine(problem)
-    # By name: a cluster's engine builds on the solvers, which do without it.
-    distributed = import_module("nodeproof.distributed.dask")
-    return distributed.DaskEngine(problem, None if isinstance(engine, str) else engine)
+    from nodeproof.distributed.dask import DaskEngine
+
+    return DaskEngine(problem, None if isinstance(engine, str) else engine)
 
 
 def check_engine(engine: Any) -> None:
