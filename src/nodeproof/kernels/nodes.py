@@ -1,4 +1,4 @@
-"""Loops over the features of nodes."""
+"""Loops over nodes: over their features and over their labels."""
 
 import numpy as np
 from numba import njit
@@ -83,8 +83,7 @@ def smooth_rows(lo, hi, indptr, indices, weights, scale, Z, out, total):
             total[v, j] += row[j]
 
 
-# ------------------------------------------------------------------------------
-# Loops over labels: those that were given, and rows that are no more than a label.
+# Labels: those that were given, and hard memberships, which are no more than a label.
 
 
 @njit(cache=True, nogil=True)

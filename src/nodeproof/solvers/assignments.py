@@ -1,4 +1,4 @@
-"""Rows at temperature 0: one integer a node."""
+"""Hard memberships, at temperature 0: one integer per node."""
 
 from __future__ import annotations
 

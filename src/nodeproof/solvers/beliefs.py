@@ -1,4 +1,7 @@
-"""Probabilities without echo: belief propagation from where a solver ended."""
+"""Class probabilities by belief propagation from where a solver ended.
+
+A node's own influence, which comes back to it from its neighbours, is not counted twice.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from nodeproof.solvers.base import Result
 from nodeproof.solvers.block import BlockCADO
 from nodeproof.solvers.sweep import Sweeper
 
-__all__ = ["affordable", "marginals", "reported_rows", "without_echo"]
+__all__ = ["affordable", "marginals", "propagated", "reported_rows"]
 
 Rows = NDArray[np.float32]
 
@@ -31,7 +34,7 @@ def affordable(problem: Problem) -> bool:
     return graph is not None and graph.n_entries * problem.n_classes <= _MOST_MESSAGES
 
 
-def without_echo(problem: Problem, result: Result, solver: BlockCADO) -> Rows | None:
+def propagated(problem: Problem, result: Result, solver: BlockCADO) -> Rows | None:
     """Return the rows by belief propagation; None where it does not apply or settle.
 
     It does where the graph has a say, all parts are likelihoods and the temperature is 1.
@@ -43,7 +46,7 @@ def without_echo(problem: Problem, result: Result, solver: BlockCADO) -> Rows | 
 
 
 def reported_rows(problem: Problem, result: Result, solver: BlockCADO) -> tuple[Rows | None, float]:
-    """Return class probabilities without echo, and the weight of the start that was kept.
+    """Return class probabilities, and the weight of the start that was kept.
 
     Rows of starts that ended elsewhere count as far as these are credible. The rows are None
     where belief propagation does not apply or settle, and there are no such starts.
@@ -54,13 +57,13 @@ def reported_rows(problem: Problem, result: Result, solver: BlockCADO) -> tuple[
     weight : float
         1 where all starts agree.
     """
-    rows = without_echo(problem, result, solver)
+    rows = propagated(problem, result, solver)
     if not result.rivals:
         return rows, 1.0
     best = result.W if rows is None else rows
     total, pooled = 1.0, best.astype(np.float64)
     for rival in result.rivals:
-        other = without_echo(problem, rival, solver)
+        other = propagated(problem, rival, solver)
         other = rival.W if other is None else other
         if not are_named(problem):
             other = matched(other, best)
@@ -79,8 +82,8 @@ def marginals(
 ) -> Rows | None:
     """Return each node's class probabilities by belief propagation, the models as they are.
 
-    Rows that minimise the free energy are too sure of themselves: a node hears from its
-    neighbours what it has told them. Here each neighbour tells what it believes *without* that
+    Memberships that minimise the free energy are overconfident: a node's own influence comes
+    back to it from its neighbours. Here the message of a neighbour is its belief *without* that
     node (exact on trees); pairs without a link count as in the free energy.
 
     Parameters

@@ -1,4 +1,4 @@
-"""States of a solve, saved now and then so that it can go on where it was cut off."""
+"""States of a solve, saved now and then so that it can resume where it was cut off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""When rows have settled, and whether they have learnt anything."""
+"""One sweep over all memberships in fixed batches, and whether they have settled.
+
+Each node is solved given the others; those of a batch do not see each other move.
+"""
 
 from __future__ import annotations
 
@@ -79,9 +82,6 @@ def says_nothing(W: NDArray[Any], models: Models, labels: NDArray[np.int64] | No
         np.maximum(off, np.abs(rows[:, i] - share), out=off)
     return bool(off.mean() < _NOTHING)
 
-
-# ------------------------------------------------------------------------------
-# One sweep over all rows in fixed batches, each row solved given the others.
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
