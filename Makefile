@@ -84,11 +84,10 @@ house: venv
 layers: venv
 	$(BIN)/python tools/layers.py
 
-# Sizes and more by BENCH='--links 1e6,1e7,1e8'; what is finished in build/bench is not redone.
+# Sizes and more by BENCH='--links 1e6,1e7,1e8'; finished measurements in build/bench are kept.
 bench: venv
 	$(BIN)/python benchmarks/planted.py
-	@mkdir -p build
-	$(BIN)/nodeproof bench --out build/bench $(BENCH)
+	$(BIN)/python benchmarks/scale.py $(BENCH)
 
 # Options by BENCH='--quick'; benchmarks/README.md says where graphs and torch's CPU build are from.
 bench-peers: $(PEERS)/.installed

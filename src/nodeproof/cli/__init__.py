@@ -283,39 +283,6 @@ def reproduce(
     )
 
 
-@cli.command()
-@click.option("--links", default="1e4,1e5,1e6,1e7", show_default=True, metavar="N,N,…",
-              help="Sizes of the graphs.")  # fmt: skip
-@click.option("--repeats", type=click.IntRange(min=1), default=3, show_default=True,
-              help="The best of so many fits counts.")  # fmt: skip
-@click.option("--peers/--no-peers", default=True, show_default=True,
-              help="Measure other methods, too.")  # fmt: skip
-@click.option("--peers-up-to", type=click.FloatRange(min=1), default=1e6, show_default=True,
-              metavar="N", help="Most links that other methods are given.")  # fmt: skip
-@click.option("--out-of-core-from", "disk_from", type=click.FloatRange(min=1), default=2e8,
-              show_default=True, metavar="N",
-              help="From so many links on, fit graph and labels from disk.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), default=Path("bench"), show_default=True,
-              help="Folder; what is finished there is not redone.")  # fmt: skip
-@click.option("--jobs", type=click.IntRange(min=1), help="Threads of a fit; every core by default.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
-              help="Seed of the graphs.")  # fmt: skip
-@click.option("--fresh", is_flag=True, help="Forget what is finished in the folder.")
-@click.option("--keep-data", is_flag=True, help="Leave the graphs in the folder.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
-def bench(out: Path, as_json: bool, **settings: Any) -> None:
-    """Measure time and memory on sparse planted graphs, beside one A @ M and other methods.
-
-    Writes bench.json, bench.csv and, with matplotlib, bench.png. Every measurement has a process
-    of its own and is kept at once; after Ctrl-C or a crash the same command goes on.
-    """
-    from nodeproof.cli.bench import read_sizes, run_bench
-    from nodeproof.cli.terminal import check_folder
-
-    check_folder(out, ("bench.json", "bench.csv", "bench.png"))
-    run_bench(out, as_json, **{**settings, "links": read_sizes(settings["links"])})
-
-
 @cli.group()
 def data() -> None:
     """Public data sets."""

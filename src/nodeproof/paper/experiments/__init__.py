@@ -1,12 +1,11 @@
 """Every experiment of the paper, and some beyond: a registry of panels, run cell by cell."""
 
 from nodeproof.paper.experiments import registry
-from nodeproof.paper.experiments.cells import Cell, run_cell
+from nodeproof.paper.experiments.cells import Cell, run, run_cell
 from nodeproof.paper.experiments.methods import METHODS, SOURCES, Method, Outcome
 from nodeproof.paper.experiments.panels import PANELS, Axis, Curve, Panel, register, select
 from nodeproof.paper.experiments.reproduction import Reproduction, reproduce
 from nodeproof.paper.experiments.results import Results, Series
-from nodeproof.paper.experiments.runner import run
 
 __all__ = [
     "METHODS",

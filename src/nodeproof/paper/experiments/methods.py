@@ -15,8 +15,8 @@ from nodeproof.datasets import Planted
 from nodeproof.estimator import NodeClassifier
 from nodeproof.graph import Graph
 from nodeproof.paper import baselines
-from nodeproof.paper.experiments import promises
-from nodeproof.paper.experiments.promises import Outcome
+from nodeproof.paper.experiments import recovery
+from nodeproof.paper.experiments.recovery import Outcome
 from nodeproof.problem import PAPER_WEIGHTS, Problem
 from nodeproof.solvers import CADO, BlockCADO, Progress, Status
 from nodeproof.terms import Covariance, Labels, NodeData, Term
@@ -203,9 +203,9 @@ METHODS: dict[str, Method] = {
     "ir-ls": Method("IR-LS", partial(_refinement, baselines.ir_ls)),
     "ir-map": Method("IR-MAP, four starts", partial(_refinement, baselines.ir_map, n_starts=4)),
     "bregman": Method("Bregman", partial(_refinement, baselines.bregman_clustering)),
-    "theorem": Method("Theorem 1", promises.ask_theorem, weighted=True),
-    "program": Method("certificate of the convex program", promises.ask_program, weighted=True),
-    "proof": Method("certificate of the labelling", promises.ask_proof, weighted=True),
-    "recovery": Method("block CADO, the theorem's weights", promises.ask_solver, weighted=True),
-    "possible": Method("limits of exact recovery", promises.ask_theory, weighted=True),
+    "theorem": Method("Theorem 1", recovery.ask_theorem, weighted=True),
+    "program": Method("certificate of the convex program", recovery.ask_program, weighted=True),
+    "proof": Method("certificate of the labelling", recovery.ask_proof, weighted=True),
+    "recovery": Method("block CADO, the theorem's weights", recovery.ask_solver, weighted=True),
+    "possible": Method("limits of exact recovery", recovery.ask_theory, weighted=True),
 }

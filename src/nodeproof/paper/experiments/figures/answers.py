@@ -12,7 +12,7 @@ from scipy.ndimage import binary_erosion
 from nodeproof.paper.experiments.figures.axes import Style
 from nodeproof.paper.experiments.figures.page import WIDTH, Page, seeds_of
 from nodeproof.paper.experiments.panels import Curve, Panel
-from nodeproof.paper.experiments.promises import QUESTIONS
+from nodeproof.paper.experiments.recovery import QUESTIONS
 from nodeproof.paper.experiments.results import Results
 
 __all__ = ["draw_answers"]

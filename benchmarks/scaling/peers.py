@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from nodeproof.bench.data import Data, K
+from scaling.data import Data, K
 
 __all__ = ["PEERS", "Found", "Peer"]
 

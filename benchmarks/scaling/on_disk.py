@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from nodeproof.bench.cells import Cell
-from nodeproof.bench.data import DEGREE, INSIDE, LABELLED, K, genie_accuracy, planted
-from nodeproof.bench.loops import pass_over
-from nodeproof.bench.memory import PeakMemory
-from nodeproof.bench.timing import SMALL, Fit, Record, Tell, judge, seconds_of
 from nodeproof.solvers import Progress
+from nodeproof.storage.journal import Record
+from processes import PeakMemory, Tell
+from scaling.cells import Cell
+from scaling.data import DEGREE, INSIDE, LABELLED, K, genie_accuracy, pass_over, planted
+from scaling.measure import SMALL, Fit, judge, seconds_of
 
-__all__ = ["measure_convert", "measure_stream", "measure_write"]
+__all__ = ["MEASURES"]
 
 # In the folder of a size: the links, and the graph made of them.
 _PLANTED, _GRAPH = "planted", "graph"
@@ -28,9 +28,9 @@ _PLANTED, _GRAPH = "planted", "graph"
 _CHUNK = 1 << 23
 
 
-def measure_write(cell: Cell, folder: Path, tell: Tell) -> Record:
+def _write(cell: Cell, folder: Path, tell: Tell) -> Record:
     """Write the links to files; return how long it took."""
-    from nodeproof.datasets.planted_files import write_planted
+    from nodeproof.datasets import write_planted
 
     resumed = (folder / _PLANTED).exists()
     with PeakMemory() as memory:
@@ -48,7 +48,7 @@ def measure_write(cell: Cell, folder: Path, tell: Tell) -> Record:
     }
 
 
-def measure_convert(cell: Cell, folder: Path, tell: Tell) -> Record:
+def _convert(cell: Cell, folder: Path, tell: Tell) -> Record:
     """Convert the links to a graph on disk; return how long it took."""
     from nodeproof.tables.convert import convert
 
@@ -70,7 +70,7 @@ def measure_convert(cell: Cell, folder: Path, tell: Tell) -> Record:
     }
 
 
-def measure_stream(cell: Cell, folder: Path, tell: Tell) -> Record:
+def _stream(cell: Cell, folder: Path, tell: Tell) -> Record:
     """Fit the graph from disk; return the figures, and how fast the disk is."""
     from nodeproof.storage.graph_folder import GraphFolder
 
@@ -127,7 +127,7 @@ def _compile_from_disk() -> float:
 
 
 def _labels(path: Path, n: int) -> NDArray[np.int8]:
-    """Read a table of nodes and labels as one entry a node."""
+    """Read a table of nodes and labels as one entry per node."""
     table = pyarrow.parquet.read_table(path)
     y = np.full(n, -1, dtype=np.int8)
     y[table["node"].to_numpy()] = table["label"].to_numpy()
@@ -160,3 +160,11 @@ def _size(folder: Path) -> int:
 
 def _progress(tell: Tell) -> Callable[[str, int, int], None]:
     return lambda stage, done, total: tell(f"{stage} {done / max(total, 1):.0%}")
+
+
+#: by the kind of the cell
+MEASURES: dict[str, Callable[[Cell, Path, Tell], Record]] = {
+    "write": _write,
+    "convert": _convert,
+    "stream": _stream,
+}

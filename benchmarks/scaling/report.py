@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from nodeproof import __version__
-from nodeproof.bench.cells import Cell, machine, preparations
-from nodeproof.bench.data import DEGREE, INSIDE, LABELLED, K
-from nodeproof.bench.growth import Growth, growth_of
-from nodeproof.bench.peers import PEERS
-from nodeproof.bench.rows import OWN, Row
 from nodeproof.errors import MissingExtraError
 from nodeproof.storage.atomic import atomic_path
+from nodeproof.storage.journal import Record
+from processes import machine
+from scaling.cells import Cell, preparations
+from scaling.data import DEGREE, INSIDE, LABELLED, K
+from scaling.peers import PEERS
+from scaling.rows import OWN, Growth, Row, growth_of
 
 __all__ = ["Report"]
 
@@ -31,7 +32,7 @@ class Report:
     Attributes
     ----------
     rows : list of Row
-        One a method and size; one without size for each peer that is not installed.
+        One per method and size; one without size for each peer that is not installed.
     exponents : dict of Growth
         How the times grow, where they were measured at two sizes at least.
     disk : list of dict
@@ -50,21 +51,9 @@ class Report:
     settings: dict[str, Any]
 
     @classmethod
-    def of(
-        cls,
-        cells: list[Cell],
-        records: Mapping[str, Mapping[str, Any]],
-        failures: Mapping[Cell, str],
-        *,
-        peers: bool,
-    ) -> Report:
+    def of(cls, cells: list[Cell], records: Mapping[str, Record], *, peers: bool) -> Report:
         """Return the report on these cells, from the records by their keys."""
-        rows = []
-        for cell in cells:
-            if cell.key in records:
-                rows.append(_row(cell, records[cell.key]))
-            else:
-                rows.append(_failed(cell, failures.get(cell, "not measured")))
+        rows = [_row(cell, records[cell.key]) for cell in cells]
         if peers:
             lacking = [peer for peer in PEERS.values() if peer.missing]
             rows += [Row(peer.name, peer.sources, None, note=peer.missing) for peer in lacking]
@@ -108,7 +97,7 @@ class Report:
             table.writeheader()
             table.writerows(asdict(row) for row in self.rows)
         try:
-            from nodeproof.bench.picture import draw_bench
+            from scaling.picture import draw_bench
 
             draw_bench(self, out / "bench.png")
             written.append(out / "bench.png")
@@ -117,7 +106,9 @@ class Report:
         return written, notes
 
 
-def _row(cell: Cell, record: Mapping[str, Any]) -> Row:
+def _row(cell: Cell, record: Record) -> Row:
+    if "error" in record:
+        return _failed(cell, record["error"])
     peer = PEERS[cell.name] if cell.kind == "peer" else None
     seconds, sweep = record["seconds"], record.get("sweep")
     product, index_pass, peak = record["product"], record.get("pass"), record["peak"]
@@ -164,18 +155,16 @@ def _ratio(value: float | None, unit: float | None) -> float | None:
     return None if value is None or not unit else value / unit
 
 
-def _disk(
-    cells: list[Cell], records: Mapping[str, Mapping[str, Any]], own: list[Row]
-) -> list[dict[str, Any]]:
+def _disk(cells: list[Cell], records: Mapping[str, Record], own: list[Row]) -> list[dict[str, Any]]:
     """Return what is to be said of graphs on disk, each beside the largest in memory."""
     inside = [row for row in own if not row.on_disk and row.sources == "GL" and row.sweep_per_link]
     largest = max(inside, key=lambda row: row.links or 0, default=None)
     found = []
     for cell in cells:
-        if cell.kind != "stream" or cell.key not in records:
-            continue
         record = records[cell.key]
-        steps = {step.kind: records.get(step.key) for step in preparations(cell)}
+        if cell.kind != "stream" or "error" in record:
+            continue
+        steps = {step.kind: record[step.kind] for step in preparations(cell)}
         per_link = _ratio(record["sweep"], cell.links * 1e-9)
         entry: dict[str, Any] = {
             "links": cell.links,
@@ -192,11 +181,10 @@ def _disk(
             ),
         }
         for kind, step in steps.items():
-            if step is not None:
-                entry[f"{kind}_seconds"] = step["seconds"]
-                entry[f"{kind}_peak_mb"] = _ratio(step["peak"], 1e6)
-                entry[f"{kind}_bytes"] = step["bytes"]
-                entry[f"{kind}_resumed"] = step["resumed"]
+            entry[f"{kind}_seconds"] = step["seconds"]
+            entry[f"{kind}_peak_mb"] = _ratio(step["peak"], 1e6)
+            entry[f"{kind}_bytes"] = step["bytes"]
+            entry[f"{kind}_resumed"] = step["resumed"]
         found.append(entry)
     return found
 

@@ -1,4 +1,28 @@
-"""The genie's errors by Monte Carlo: nodes drawn one by one, everything else known."""
+"""What no method can beat: when classes can be recovered without a single error.
+
+The genie, who knows all other classes, takes a node v of class i for one of class j if the
+likelihood of j is larger. Given v's own label y (or that it has none),
+
+    P[j beats i | y] ≤ min_{0≤s≤1} (π_j P_j(y) / (π_i P_i(y)))^s exp(−C_ij(s)),
+    C_ij(s) = −Σ_k n_k log Σ_{a∈{0,1}} p_ik(a)^{1−s} p_jk(a)^s − log ∫ N_i(x)^{1−s} N_j(x)^s dx,
+
+links to class k and features x being independent given the class; n_i does not count v itself.
+Summed over y with weights P_i(y) this is exp(−E_ij), E_ij the *exponent*. The label is not part of
+C: with labels that are almost always right, a node errs either with a wrong label or with links
+that outweigh the right one, and the best s is another in each case.
+
+Known results: for p = a·log n/n, q = b·log n/n, a fixed number of classes of proportional sizes
+and no side information, exact recovery is possible if all ``E_ij > log n`` and impossible if one
+is below, asymptotically: E/log n tends to the Chernoff–Hellinger divergence D₊ (Abbe and Sandon,
+arXiv 1503.00609), for two equal classes ``(√a − √b)²/2``. With labels of which n^−β are wrong, or
+all but n^−β revealed, it tends to the limits of Saad and Nosratinia (arXiv 1805.08901) for two
+equal classes; for features see Dreveton, Fernandes and Figueiredo (arXiv 2310.19854).
+
+At finite n: the bound on the genie's errors is rigorous. If classes are drawn independently, no
+method is error-free more often than the genie: a node that the genie gets wrong makes another
+labelling more probable than the true one. That methods reach the genie is proven in the limit only,
+so `possible`, which compares exponents with log n, is a rule of thumb.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +51,11 @@ def genie_errors(
     n_draws: int = 2000,
     random_state: int | np.random.Generator | None = None,
 ) -> tuple[float, float]:
-    """Estimate how many nodes the genie gets wrong, and the standard error of that.
+    """Estimate by Monte Carlo how many nodes the genie gets wrong, and the standard error.
 
     It knows the parameters and all other classes, and sees a node's links, its features and its
-    own label. The expected number is a sum over nodes, so they need not be drawn together: that
-    takes no graph, and no more time for more nodes.
+    own label. The expected number is a sum over nodes, so they can be drawn one by one: no graph is
+    needed, and the time does not depend on their number.
 
     Parameters
     ----------
@@ -95,33 +119,6 @@ def _feature_scores(X: Array, covariances: Array) -> Array:
         white = np.linalg.solve(factor, X.T)
         columns.append(-0.5 * (white**2).sum(axis=0) - np.log(np.diag(factor)).sum())
     return np.stack(columns, axis=1)
-
-
-# ------------------------------------------------------------------------------
-# What no method can beat: when classes can be recovered without a single error.
-#
-# A node v of class i is taken for one of class j by the genie, who knows all other classes, if the
-# likelihood of j is larger. Given v's own label y (or that it has none),
-#
-#     P[j beats i | y] ≤ min_{0≤s≤1} (π_j P_j(y) / (π_i P_i(y)))^s exp(−C_ij(s)),
-#     C_ij(s) = −Σ_k n_k log Σ_{a∈{0,1}} p_ik(a)^{1−s} p_jk(a)^s − log ∫ N_i(x)^{1−s} N_j(x)^s dx,
-#
-# links to class k and features x being independent given the class; n_i counts v no more. Summed
-# over y with weights P_i(y) this is exp(−E_ij), E_ij the *exponent*. The label is not put into C:
-# with labels that are almost always right, a node errs either with a wrong label or with links that
-# outweigh the right one, and the best s is another in each case.
-#
-# What is known. For p = a·log n/n, q = b·log n/n, a fixed number of classes of proportional sizes
-# and no side information, exact recovery is possible if all ``E_ij > log n`` and impossible if one
-# is below, asymptotically: E/log n tends to the Chernoff–Hellinger divergence D₊ (Abbe and Sandon,
-# arXiv 1503.00609), for two equal classes ``(√a − √b)²/2``. With labels of which n^−β are wrong, or
-# all but n^−β revealed, it tends to the limits of Saad and Nosratinia (arXiv 1805.08901) for two
-# equal classes; for features see Dreveton, Fernandes and Figueiredo (arXiv 2310.19854).
-#
-# At finite n: the bound on the genie's errors is rigorous. No method is free of errors more often
-# than the genie where classes are drawn independently: a node that the genie gets wrong makes
-# another labelling more probable than the true one. That methods reach the genie is proven in the
-# limit only, so `possible`, which compares exponents with log n, is a rule of thumb.
 
 
 @dataclass(frozen=True)
@@ -346,7 +343,7 @@ def check_covariances(features: ArrayLike, K: int) -> Array:
 
 
 def check_shares(**values: float) -> None:
-    """Raise an error for what is not between 0 and 1."""
+    """Raise an error for values outside [0, 1]."""
     for name, value in values.items():
         if not 0 <= value <= 1:
             raise InputError(f"{name} must lie in 0…1, got {value}")

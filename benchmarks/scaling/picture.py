@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nodeproof.bench.report import Report
-from nodeproof.bench.rows import OWN, Row, power_of_ten
 from nodeproof.paper.experiments.figures import settings
 from nodeproof.paper.experiments.figures.axes import STYLES, Style
 from nodeproof.storage.atomic import atomic_path
+from scaling.rows import OWN, Row, power_of_ten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from scaling.report import Report
 
 __all__ = ["draw_bench"]
 

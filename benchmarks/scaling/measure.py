@@ -1,34 +1,32 @@
-"""Measure one cell; run as a module, in a process that does nothing else.
-
-What is printed by libraries goes to the standard error stream; the standard output has one line
-of JSON for each piece of news, the last of them the record.
-"""
+"""Measure one cell, in a process that does nothing else."""
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import time
 import warnings
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nodeproof.bench.cells import Cell
-from nodeproof.bench.data import Data, K, draw, load, load_truth, planted, told_by_genie
-from nodeproof.bench.loops import pass_over
-from nodeproof.bench.memory import PeakMemory
-from nodeproof.bench.on_disk import measure_convert, measure_stream, measure_write
-from nodeproof.bench.peers import PEERS
-from nodeproof.bench.timing import SMALL, Fit, Record, Tell, judge, seconds_of
-from nodeproof.runtime.threads import serve
+from nodeproof import NodeClassifier
+from nodeproof.solvers import Progress
+from nodeproof.storage.journal import Record
+from processes import PeakMemory, Tell, answer
+from scaling.cells import Cell
+from scaling.data import Data, K, draw, load, load_truth, pass_over, planted, told_by_genie
+from scaling.peers import PEERS
 
-__all__ = ["measure"]
+__all__ = ["SMALL", "Fit", "judge", "measure", "seconds_of"]
 
-# The data in memory, in the folder of their size.
-_DATA = "data"
+#: links of the graph that a first fit compiles for
+SMALL = 10_000
+
+#: folder of the data in memory, in the folder of their size
+DATA = "data"
 
 # A peer that has taken so many seconds is not repeated.
 _PATIENCE = 30.0
@@ -49,12 +47,16 @@ def measure(cell: Cell, folder: Path, tell: Tell) -> Record:
     with warnings.catch_warnings():
         # How a fit ended is in the record.
         warnings.simplefilter("ignore")
-        return _MEASURES[cell.kind](cell, folder, tell)
+        if cell.kind in ("write", "convert", "stream"):
+            from scaling import on_disk
+
+            return on_disk.MEASURES[cell.kind](cell, folder, tell)
+        return {"draw": _draw, "fit": _fit, "peer": _peer}[cell.kind](cell, folder, tell)
 
 
 def _draw(cell: Cell, folder: Path, tell: Tell) -> Record:
     began = time.perf_counter()
-    record = draw(cell.links, cell.seed, folder / _DATA)
+    record = draw(cell.links, cell.seed, folder / DATA)
     return {**record, "seconds": time.perf_counter() - began}
 
 
@@ -62,7 +64,7 @@ def _fit(cell: Cell, folder: Path, tell: Tell) -> Record:
     tell("compiling")
     compiled = _compile(cell.name)
     with PeakMemory() as memory:
-        data = load(folder / _DATA, cell.name)
+        data = load(folder / DATA, cell.name)
         first = Fit(data.graph, data.X, data.y)
     M = np.random.default_rng(0).random((len(data.y), K), dtype=np.float32)
     fits, products, passes = [first], [], []
@@ -73,7 +75,7 @@ def _fit(cell: Cell, folder: Path, tell: Tell) -> Record:
         products += [seconds_of(lambda: data.graph @ M) for _ in range(3)]
         passes += [seconds_of(lambda: pass_over(data.graph.indices)) for _ in range(3)]
     sweeps = [fit.sweep for fit in fits if fit.sweep is not None]
-    truth = load_truth(folder / _DATA)
+    truth = load_truth(folder / DATA)
     return {
         "compiled": compiled,
         "nodes": len(data.y),
@@ -86,7 +88,7 @@ def _fit(cell: Cell, folder: Path, tell: Tell) -> Record:
         "chosen": first.chosen,
         "status": first.status,
         **judge(first.labels, truth, data.y),
-        "genie": told_by_genie(folder / _DATA, cell.name),
+        "genie": told_by_genie(folder / DATA, cell.name),
         "peak": memory.peak,
         "input": data.nbytes,
     }
@@ -98,7 +100,7 @@ def _peer(cell: Cell, folder: Path, tell: Tell) -> Record:
     small = planted(SMALL, cell.seed)
     compiled = seconds_of(lambda: peer.fit(Data(small.graph, small.X.astype(np.float32), small.y)))
     with PeakMemory() as memory:
-        data = load(folder / _DATA, peer.sources)
+        data = load(folder / DATA, peer.sources)
         began = time.perf_counter()
         found = peer.fit(data)
         spent = time.perf_counter() - began
@@ -122,18 +124,8 @@ def _peer(cell: Cell, folder: Path, tell: Tell) -> Record:
         "input": data.nbytes,
     }
     if found.labels is not None:
-        record |= judge(found.labels, load_truth(folder / _DATA), data.y)
+        record |= judge(found.labels, load_truth(folder / DATA), data.y)
     return record
-
-
-_MEASURES: dict[str, Callable[[Cell, Path, Tell], Record]] = {
-    "draw": _draw,
-    "fit": _fit,
-    "peer": _peer,
-    "write": measure_write,
-    "convert": measure_convert,
-    "stream": measure_stream,
-}
 
 
 def _compile(sources: str) -> float:
@@ -144,19 +136,65 @@ def _compile(sources: str) -> float:
     return Fit(small.graph, X, small.y).seconds
 
 
-def _main() -> None:
-    order = json.loads(sys.argv[1])
-    serve(order["parent"])
-    # Nothing else may print between the lines of JSON.
-    with os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1) as news:
-        os.dup2(2, 1)
+class Fit:
+    """One fit as a user would make it, timed as a whole and by its sweeps.
 
-        def tell(text: str) -> None:
-            print(json.dumps({"news": text}), file=news)
+    Attributes
+    ----------
+    seconds : float
+        Of the whole fit.
+    sweep : float or None
+        The median time from one sweep to the next; None where there is only one.
+    n_iter, status : int, str
+        How it ended.
+    starts : int
+        How many starts there were.
+    chosen : list of str
+        What was chosen on the way, for which labels may have been held back.
+    labels : ndarray of shape (n,)
+        What was found.
+    """
 
-        record = measure(Cell(**order["cell"]), Path(order["folder"]), tell)
-        print(json.dumps({"record": record}), file=news)
+    def __init__(self, graph: Any, X: Any, y: Any, callback: Any = None) -> None:
+        ends: list[tuple[int, float]] = []
+        self.starts = 0
+
+        def mark(progress: Progress) -> None:
+            ends.append((progress.run, time.perf_counter()))
+            self.starts = progress.n_runs
+            if callback:
+                callback(progress)
+
+        clf = NodeClassifier(n_classes=K, random_state=0, verbose=mark)
+        began = time.perf_counter()
+        clf.fit(X, y, graph=graph)
+        self.seconds = time.perf_counter() - began
+        gaps = [
+            after - before for (run, before), (next_run, after) in pairwise(ends) if run == next_run
+        ]
+        self.sweep = float(np.median(gaps)) if gaps else None
+        self.n_iter = int(clf.n_iter_)
+        self.status = str(clf.status_)
+        self.chosen = sorted(clf.choices_)
+        self.labels: NDArray[Any] = clf.labels_
+
+
+def judge(labels: NDArray[Any], truth: NDArray[Any], y: NDArray[Any]) -> Record:
+    """Return the accuracy at all nodes and at those without a label."""
+    right = labels == truth
+    return {"accuracy": float(right.mean()), "hidden": float(right[y < 0].mean())}
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """Return how long some work takes."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def _answer(order: dict[str, Any], tell: Tell) -> Record:
+    return measure(Cell(**order["cell"]), Path(order["folder"]), tell)
 
 
 if __name__ == "__main__":
-    _main()
+    answer(_answer)
