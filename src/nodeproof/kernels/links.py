@@ -1,4 +1,4 @@
-"""Loops over the links of a graph, with prefetching; and whether loops are compiled at all."""
+"""Whether the loops are compiled, and have been on this machine before."""
 
 import os
 from collections.abc import Callable
@@ -41,6 +41,10 @@ def intrinsic_like(plain: Callable[..., Any]) -> Callable[[Callable[..., Any]], 
     functions, for debuggers and coverage, and numba's intrinsics cannot be called.
     """
     return lambda typed: plain if _PLAIN else intrinsic(typed)
+
+
+# ------------------------------------------------------------------------------
+# Loops over the links of a graph, and the hint that makes such loops fast.
 
 
 # Rows are read in random order, and waiting for them is most of a sweep. They are asked for so

@@ -1,10 +1,10 @@
-"""Loops that update memberships: the sweeps of block CADO."""
+"""Loops that solve rows of W: the sweeps of block CADO."""
 
 import numpy as np
 from numba import njit
 
 from nodeproof.kernels.gathering import gather
-from nodeproof.kernels.primitives import exp_rows, padded, wait_for_all
+from nodeproof.kernels.primitives import exp_rows, meet, padded
 
 __all__ = ["null_score", "row_moved", "softmax", "sweep_batches", "sweep_rows", "take_cells"]
 
@@ -173,7 +173,7 @@ def sweep_batches(
             )  # fmt: skip
         if n_threads > 1:
             arrivals += n_threads
-            wait_for_all(counter, arrivals)
+            meet(counter, arrivals)
         for v in range(lo, hi):
             for i in range(W.shape[1]):
                 W[v, i] = new[v - first, i]
@@ -181,4 +181,4 @@ def sweep_batches(
             changed[0] += take_cells(cells, moved, mass, change, totals, links)
         if n_threads > 1:
             arrivals += n_threads
-            wait_for_all(counter, arrivals)
+            meet(counter, arrivals)

@@ -1,4 +1,4 @@
-"""Loops over nodes: over their features and over their labels."""
+"""Loops over the features of nodes."""
 
 import numpy as np
 from numba import njit
@@ -83,7 +83,8 @@ def smooth_rows(lo, hi, indptr, indices, weights, scale, Z, out, total):
             total[v, j] += row[j]
 
 
-# Labels: those that were given, and hard memberships, which are no more than a label.
+# ------------------------------------------------------------------------------
+# Loops over labels: those that were given, and rows that are no more than a label.
 
 
 @njit(cache=True, nogil=True)

@@ -1,7 +1,7 @@
-"""What kernels are made of: a barrier for threads, and exponentials of eight numbers at once.
+"""Threads that wait for each other inside a kernel.
 
 Python's ways to wake a thread take a tenth of a millisecond or more, which is as long as a
-batch of a small sweep. At the barrier all threads stay in their kernels and count.
+batch of a small sweep. Here all threads stay in their kernels and count.
 """
 
 import os
@@ -15,7 +15,7 @@ from numba.core import cgutils
 
 from nodeproof.kernels.links import intrinsic_like
 
-__all__ = ["exp_rows", "padded", "wait_for_all"]
+__all__ = ["exp_rows", "meet", "padded"]
 
 
 # So often the counter is looked at before others are let in.
@@ -67,8 +67,8 @@ def _let_others(typingctx):
 
 
 @njit(cache=True, nogil=True)
-def wait_for_all(counter, arrivals):
-    """Arrive at a barrier, and wait until so many `arrivals` have been counted in all."""
+def meet(counter, arrivals):
+    """Come to a meeting, and wait until as many `arrivals` have been counted in all."""
     _count_up(counter)
     looks = 0
     while _look(counter) < arrivals:
@@ -78,6 +78,7 @@ def wait_for_all(counter, arrivals):
     return np.int64(looks)
 
 
+# ------------------------------------------------------------------------------
 # Exponentials of eight numbers at once: LLVM would call a library for each of them.
 
 _LANES = 8

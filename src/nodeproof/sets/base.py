@@ -1,4 +1,4 @@
-"""What a conditional-gradient solver needs to know of a set, and the product of several sets."""
+"""What a conditional-gradient solver needs to know of a set."""
 
 from __future__ import annotations
 
@@ -69,6 +69,10 @@ class ConvexSet(ABC):
         if dim is not None and dim < 1:
             raise InputError(f"{type(self).__name__} needs at least one dimension, got {dim}")
         self.dim = dim
+
+
+# ------------------------------------------------------------------------------
+# Several sets side by side.
 
 
 class Product(ConvexSet):

@@ -1,4 +1,4 @@
-"""Which class is which, by the given labels; and how credible starts with other optima are."""
+"""Which class is which: name what a solver has found by the given labels."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def align_with_labels(result: Result, labels: NDArray[np.int64] | None) -> Resul
     return replace(result, W=np.ascontiguousarray(result.W[:, order]), models=models)
 
 
-# Starts that end elsewhere can be almost as good: what they disagree about is not known.
+# ------------------------------------------------------------------------------
+# Starts that end elsewhere, almost as good: what they disagree about is not known.
 
 Rows = NDArray[np.float32]
 

@@ -1,4 +1,4 @@
-"""Hard memberships, at temperature 0: one integer per node."""
+"""Rows at temperature 0: one integer a node."""
 
 from __future__ import annotations
 

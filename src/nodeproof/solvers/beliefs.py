@@ -1,7 +1,4 @@
-"""Class probabilities by belief propagation from where a solver ended.
-
-A node's own influence, which comes back to it from its neighbours, is not counted twice.
-"""
+"""Probabilities without echo: belief propagation from where a solver ended."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from nodeproof.solvers.base import Result
 from nodeproof.solvers.block import BlockCADO
 from nodeproof.solvers.sweep import Sweeper
 
-__all__ = ["affordable", "marginals", "propagated", "reported_rows"]
+__all__ = ["affordable", "marginals", "reported_rows", "without_echo"]
 
 Rows = NDArray[np.float32]
 
@@ -34,7 +31,7 @@ def affordable(problem: Problem) -> bool:
     return graph is not None and graph.n_entries * problem.n_classes <= _MOST_MESSAGES
 
 
-def propagated(problem: Problem, result: Result, solver: BlockCADO) -> Rows | None:
+def without_echo(problem: Problem, result: Result, solver: BlockCADO) -> Rows | None:
     """Return the rows by belief propagation; None where it does not apply or settle.
 
     It does where the graph has a say, all parts are likelihoods and the temperature is 1.
@@ -46,7 +43,7 @@ def propagated(problem: Problem, result: Result, solver: BlockCADO) -> Rows | No
 
 
 def reported_rows(problem: Problem, result: Result, solver: BlockCADO) -> tuple[Rows | None, float]:
-    """Return class probabilities, and the weight of the start that was kept.
+    """Return class probabilities without echo, and the weight of the start that was kept.
 
     Rows of starts that ended elsewhere count as far as these are credible. The rows are None
     where belief propagation does not apply or settle, and there are no such starts.
@@ -57,13 +54,13 @@ def reported_rows(problem: Problem, result: Result, solver: BlockCADO) -> tuple[
     weight : float
         1 where all starts agree.
     """
-    rows = propagated(problem, result, solver)
+    rows = without_echo(problem, result, solver)
     if not result.rivals:
         return rows, 1.0
     best = result.W if rows is None else rows
     total, pooled = 1.0, best.astype(np.float64)
     for rival in result.rivals:
-        other = propagated(problem, rival, solver)
+        other = without_echo(problem, rival, solver)
         other = rival.W if other is None else other
         if not are_named(problem):
             other = matched(other, best)
@@ -82,8 +79,8 @@ def marginals(
 ) -> Rows | None:
     """Return each node's class probabilities by belief propagation, the models as they are.
 
-    Memberships that minimise the free energy are overconfident: a node's own influence comes
-    back to it from its neighbours. Here the message of a neighbour is its belief *without* that
+    Rows that minimise the free energy are too sure of themselves: a node hears from its
+    neighbours what it has told them. Here each neighbour tells what it believes *without* that
     node (exact on trees); pairs without a link count as in the free energy.
 
     Parameters

@@ -1,4 +1,4 @@
-"""What a fit will need: memory and time, estimated before it starts."""
+"""What a fit will need: memory and time, told before it starts."""
 
 from __future__ import annotations
 

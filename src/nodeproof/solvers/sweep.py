@@ -1,7 +1,4 @@
-"""One sweep over all memberships in fixed batches, and whether they have settled.
-
-Each node is solved given the others; those of a batch do not see each other move.
-"""
+"""When rows have settled, and whether they have learnt anything."""
 
 from __future__ import annotations
 
@@ -82,6 +79,9 @@ def says_nothing(W: NDArray[Any], models: Models, labels: NDArray[np.int64] | No
         np.maximum(off, np.abs(rows[:, i] - share), out=off)
     return bool(off.mean() < _NOTHING)
 
+
+# ------------------------------------------------------------------------------
+# One sweep over all rows in fixed batches, each row solved given the others.
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
