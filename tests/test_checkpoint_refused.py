@@ -20,8 +20,8 @@ from cluster_helpers import same_bits
 from nodeproof import Problem
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.runtime.digests import fingerprint
 from nodeproof.solvers import BlockCADO, checkpoint
+from nodeproof.solvers.checkpoint import fingerprint
 from nodeproof.terms import Covariance, Gaussian, Labels, NodeData, Softmax
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,14 @@ def test_every_room_is_in_the_picture_of_the_layers(modules):
     drawn = layers.OUT.read_text(encoding="utf-8")
     missing = [n for n in rooms if f"nodeproof.{n}" in modules and f">{n}<" not in drawn]
     assert missing == [], "draw the picture again: make layers"
+
+
+def test_every_file_that_newcomers_are_sent_to_is_there():
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w./]+(?:\.py|/))`", page)
+    assert len(named) > 30
+    beside = [ROOT, *(ROOT / "src" / "nodeproof" / room for room in ("", "inputs"))]
+    assert [name for name in named if not any((at / name).exists() for at in beside)] == []
 
 
 def tree(folder: Path, files: dict[str, str]) -> dict[str, sources.Module]:

@@ -1,18 +1,17 @@
 """Measure how easy the source is to find one's way in, and compare it with the targets.
 
-    python tools/house.py [--json] [--root DIR] [--no-fit]
+    python tools/house.py [--json] [--no-fit] [--root DIR]
 
 Counts the modules and the lines of code; traces what a fit calls; and lists what must not come
 back: import cycles, reads of a classifier's private attributes, `isinstance` on concrete terms and
 overlong files. Everything but the trace is read from the syntax tree: nothing is imported. The
-trace runs in a process of its own, with the package from DIR/src.
+trace is that of `calls.py`, in a process of its own, with the package from DIR/src.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import inspect
 import json
 import os
 import subprocess
@@ -20,7 +19,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FrameType
 from typing import Any
 
 from sources import PACKAGE, ROOT, Module, read_modules, room_imports
@@ -186,108 +184,6 @@ def public_names(modules: dict[str, Module]) -> int:
 
 
 # ----------------------------------------------------------------------------------------------
-# What a fit calls
-
-
-class Trace:
-    """Calls of the package's own Python functions in this thread, while the block runs.
-
-    What an import runs is left out, and so are lambdas and comprehensions, which Python versions
-    count differently.
-
-    Attributes
-    ----------
-    modules, functions : set
-        Those called.
-    depth : int
-        The most frames of the package on top of each other.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = str(folder) + os.sep
-        self._open: list[tuple[bool, bool]] = []
-        self._depth = self._importing = 0
-        self.modules: set[str] = set()
-        self.functions: set[tuple[str, str]] = set()
-        self.depth = 0
-
-    def __enter__(self) -> Trace:
-        sys.setprofile(self._watch)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        sys.setprofile(None)
-
-    def _watch(self, frame: FrameType, event: str, argument: Any) -> None:
-        if event == "call":
-            counts = self._counts(frame.f_code)
-            imports = frame.f_code.co_name == "<module>"
-            self._open.append((counts, imports))
-            self._depth += counts
-            self._importing += imports
-            if counts and not self._importing:
-                self.modules.add(frame.f_code.co_filename)
-                self.functions.add((frame.f_code.co_filename, frame.f_code.co_qualname))
-                self.depth = max(self.depth, self._depth)
-        elif event == "return" and self._open:
-            counts, imports = self._open.pop()
-            self._depth -= counts
-            self._importing -= imports
-
-    def _counts(self, code: CodeType) -> bool:
-        own = code.co_filename.startswith(self._folder)
-        # The body of a class or a module is no function.
-        return own and bool(code.co_flags & inspect.CO_NEWLOCALS) and code.co_name[0] != "<"
-
-
-def plain_data() -> tuple[Any, Any, Any]:
-    """Return features, labels and graph of the example in the README."""
-    from nodeproof.datasets import make_planted
-
-    data = make_planted(p=0.08, omega=0.2, label_accuracy=0.8, random_state=0)
-    return data.X, data.y, data.graph
-
-
-def tuned_data() -> tuple[Any, Any, Any]:
-    """Return sparse counts of words and labels, by which a fit tunes its settings."""
-    import numpy as np
-    import scipy.sparse as sp
-
-    from nodeproof.datasets import make_planted
-
-    data = make_planted(p=0.08, omega=0.2, label_accuracy=0.9, label_ratio=0.3, random_state=0)
-    rng = np.random.default_rng(0)
-    rates = rng.gamma(0.2, 1.0, (data.y_true.max() + 1, 200))
-    counts = rng.poisson(0.2 * rates[data.y_true])
-    return sp.csr_array(counts.astype(np.float64)), data.y, data.graph
-
-
-def trace_fits() -> dict[str, list[int]]:
-    """Return modules, functions and depth of each fit, with the package that is imported here."""
-    import nodeproof
-
-    folder = Path(nodeproof.__file__).parent
-    found = {}
-    for name, data in (("plain", plain_data), ("tuned", tuned_data)):
-        X, y, graph = data()
-        # The first fit compiles, or reads what was compiled: that is not counted.
-        nodeproof.NodeClassifier(random_state=0).fit(X, y, graph=graph)
-        with Trace(folder) as trace:
-            nodeproof.NodeClassifier(random_state=0).fit(X, y, graph=graph)
-        found[name] = [len(trace.modules), len(trace.functions), trace.depth]
-    return found
-
-
-def _trace_in_process(root: Path) -> dict[str, list[int]]:
-    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", __file__, "--trace"],
-        env=environment, stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
-    return json.loads(run.stdout)
-
-
-# ----------------------------------------------------------------------------------------------
 # The table
 
 
@@ -315,6 +211,23 @@ ROWS = (
 )  # fmt: skip
 
 
+def count_calls(traced: dict[str, Any]) -> list[int]:
+    """Return how many modules and functions a fit calls, and how deep."""
+    functions = traced["functions"].values()
+    return [len(functions), sum(map(len, functions)), len(traced["deepest"])]
+
+
+def _trace_fits(root: Path) -> dict[str, dict[str, Any]]:
+    """Return what `calls.py` finds with the package of this tree."""
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", str(Path(__file__).with_name("calls.py")), "--json"],
+        env={**os.environ, "PYTHONPATH": str(root / "src")},
+        stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    found: dict[str, dict[str, Any]] = json.loads(run.stdout)
+    return found
+
+
 def measure(root: Path, fit: bool = True) -> dict[str, Any]:
     """Return the figures of a tree, and lists of what must not be there.
 
@@ -326,13 +239,13 @@ def measure(root: Path, fit: bool = True) -> dict[str, Any]:
         Whether fits are traced, which takes some seconds.
     """
     modules = read_modules(root)
-    traced = _trace_in_process(root) if fit else {}
+    traced = _trace_fits(root) if fit else {}
     return {
         "modules": len(modules),
         "code_lines": sum(module.n_code_lines for module in modules.values()),
         "code_lines_paper": sum(m.n_code_lines for m in modules.values() if m.room == "paper"),
-        "plain_fit": traced.get("plain"),
-        "tuned_fit": traced.get("tuned"),
+        "plain_fit": count_calls(traced["plain"]) if fit else None,
+        "tuned_fit": count_calls(traced["tuned"]) if fit else None,
         "private_reads": private_reads(modules),
         "term_checks": term_checks(modules),
         "cycles": find_cycles(room_imports(modules)),
@@ -374,11 +287,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--root", type=Path, default=ROOT, metavar="DIR", help="tree to measure")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--no-fit", action="store_true", help="do not trace fits")
-    parser.add_argument("--trace", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
-    if given.trace:
-        print(json.dumps(trace_fits()))
-        return
     figures = measure(given.root.resolve(), fit=not given.no_fit)
     if given.json:
         print(json.dumps(figures, indent=2, ensure_ascii=False))

@@ -13,7 +13,6 @@ from nodeproof.affinity import Affinity
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
-from nodeproof.runtime.digests import fingerprint
 from nodeproof.solvers.align import are_named, best_first, best_match
 from nodeproof.solvers.base import (
     MOST_STARTS,
@@ -24,7 +23,7 @@ from nodeproof.solvers.base import (
     check_at_least,
     check_count,
 )
-from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session
+from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session, fingerprint
 from nodeproof.solvers.memberships import Engine, LocalWorkspace, Workspace
 from nodeproof.solvers.starts import STARTS, choose_starts, promising_starts
 from nodeproof.solvers.sweep import says_nothing, settled, surpassed

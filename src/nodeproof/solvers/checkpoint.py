@@ -1,4 +1,4 @@
-"""States of a solve, saved now and then so that it can go on where it was cut off."""
+"""States of a solve, saved now and then so that it can resume where it was cut off."""
 
 from __future__ import annotations
 
@@ -20,32 +20,17 @@ from numpy.typing import NDArray
 
 from nodeproof.affinity import Affinity
 from nodeproof.errors import InputError
-from nodeproof.problem import Models
+from nodeproof.problem import Models, Problem
+from nodeproof.runtime.digests import digest_nested
 from nodeproof.runtime.logs import warn_caller
 from nodeproof.solvers.base import Result, Status
 from nodeproof.solvers.starts import STARTS
+from nodeproof.storage import schema
 from nodeproof.storage.atomic import atomic_path
 from nodeproof.storage.locking import lock_folder
 from nodeproof.storage.npz import UNREADABLE, open_npz, write_npz
-from nodeproof.storage.schema import (
-    Check,
-    Expected,
-    any_number,
-    anything,
-    boolean,
-    check_entries,
-    check_layout,
-    count,
-    dict_of,
-    entries,
-    list_of,
-    one_of,
-    or_none,
-    parse_object,
-    text,
-)
 
-__all__ = ["Checkpoint", "Saved", "Session"]
+__all__ = ["Checkpoint", "Saved", "Session", "fingerprint"]
 
 _FORMAT = 2
 
@@ -54,40 +39,40 @@ _LARGEST_HEADER = 1 << 28
 
 #: n nodes, K classes; of the descent under way, what it began with, and results before
 _LAYOUT = {
-    "header": Expected("u", "*", required=True),
-    "W": Expected("f", "n K"),
-    r"\w+\.W": Expected("f", "n K"),
-    r"\w+\.log_prior": Expected("f", "K"),
-    r"\w+\.ell(?:_t)?": Expected("f", "1 1 | K K"),
-    r"\w+\.\d+": Expected("f", "K | K * | K * *"),
+    "header": schema.Expected("u", "*", required=True),
+    "W": schema.Expected("f", "n K"),
+    r"\w+\.W": schema.Expected("f", "n K"),
+    r"\w+\.log_prior": schema.Expected("f", "K"),
+    r"\w+\.ell(?:_t)?": schema.Expected("f", "1 1 | K K"),
+    r"\w+\.\d+": schema.Expected("f", "K | K * | K * *"),
 }
 
-_MODELS = entries({"terms": count, "affinity": or_none(any_number)})
-_HISTORY = dict_of(list_of(any_number))
-_RESULT = entries(
-    {"models": _MODELS, "value": any_number, "status": one_of(*Status.__members__),
-     "n_iter": count, "history": _HISTORY}
+_MODELS = schema.entries({"terms": schema.count, "affinity": schema.or_none(schema.any_number)})
+_HISTORY = schema.dict_of(schema.list_of(schema.any_number))
+_RESULT = schema.entries(
+    {"models": _MODELS, "value": schema.any_number, "status": schema.one_of(*Status.__members__),
+     "n_iter": schema.count, "history": _HISTORY}
 )  # fmt: skip
 
-_HEADER: dict[str, Check] = {
-    "format": count,
-    "purpose": text,
-    "finished": boolean,
-    "until_written": boolean,
-    "run_number": count,
-    "starts": list_of(or_none(one_of(*STARTS))),
-    "rng_state": dict_of(anything),
-    "done": list_of(_RESULT),
-    "before": or_none(_RESULT),
+_HEADER: dict[str, schema.Check] = {
+    "format": schema.count,
+    "purpose": schema.text,
+    "finished": schema.boolean,
+    "until_written": schema.boolean,
+    "run_number": schema.count,
+    "starts": schema.list_of(schema.or_none(schema.one_of(*STARTS))),
+    "rng_state": schema.dict_of(schema.anything),
+    "done": schema.list_of(_RESULT),
+    "before": schema.or_none(_RESULT),
 }
 
 #: what there is besides while a descent is under way
-_UNDER_WAY: dict[str, Check] = {
-    "round_number": count,
-    "iteration": count,
+_UNDER_WAY: dict[str, schema.Check] = {
+    "round_number": schema.count,
+    "iteration": schema.count,
     "models": _MODELS,
-    "held": boolean,
-    "begin": or_none(any_number),
+    "held": schema.boolean,
+    "begin": schema.or_none(schema.any_number),
     "history": _HISTORY,
 }
 
@@ -235,9 +220,9 @@ class Checkpoint:
 
     def _read(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         with open_npz(self.path) as read:
-            check_layout(read.headers(), _LAYOUT)
+            schema.check_layout(read.headers(), _LAYOUT)
             arrays = {name: read[name] for name in read}
-        header = parse_object(arrays.pop("header").tobytes(), _LARGEST_HEADER)
+        header = schema.parse_object(arrays.pop("header").tobytes(), _LARGEST_HEADER)
         if header.pop("checksum") != _checksum(header, arrays):
             raise ValueError("its checksum is wrong")
         for name, array in arrays.items():
@@ -276,6 +261,26 @@ class Checkpoint:
             self._lock = None
 
 
+def fingerprint(problem: Problem, start: Any = None) -> str:
+    """Return a digest that tells one problem from another: of all settings and all data.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its links, and what its terms hold; what terms have worked out is left out.
+    start : ndarray of shape (n, K), str or None
+        What it is solved from.
+    """
+    graph = problem.graph
+    parts: list[Any] = [
+        problem.n_nodes, problem.n_classes, problem.weights, problem.threshold, problem.trust,
+        problem.son, start,
+    ]  # fmt: skip
+    if graph is not None:
+        parts += [graph.null_model, graph.indptr, graph.indices, graph.weights]
+    return digest_nested([*parts, *problem.terms])
+
+
 def _checksum(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> int:
     """Return a number that tells a state from what became of it."""
     found = zlib.crc32(json.dumps(header).encode())
@@ -288,7 +293,7 @@ def _checksum(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> int:
 def _check_header(header: dict[str, Any]) -> None:
     """Refuse entries that no solve can have saved."""
     finished = header["finished"] is True
-    check_entries(header, _HEADER if finished else _HEADER | _UNDER_WAY)
+    schema.check_entries(header, _HEADER if finished else _HEADER | _UNDER_WAY)
     if not 1 <= header["run_number"] <= len(header["starts"]):
         raise ValueError(f"run_number in its header is {header['run_number']}")
     if finished and not header["done"]:

@@ -1,4 +1,9 @@
-"""Every experiment of the paper, and some beyond: a registry of panels, run cell by cell."""
+"""Every experiment of the paper, and some beyond: a registry of panels, run cell by cell.
+
+`registry` lists what is run, `cells` runs one setting with one seed, `claims` compares results with
+what the paper says, `figures` and `summary` show them. For `nodeproof reproduce`. May import the
+library and the rest of `paper`.
+"""
 
 from nodeproof.paper.experiments import registry
 from nodeproof.paper.experiments.cells import Cell, run, run_cell

@@ -4,6 +4,8 @@
 which part of Theorem 1 holds there, as printed and as corrected, `exact_recovery` gives limits that
 no method can beat, and `counterexample` is an instance where the theorem's first part fails.
 
+All that is listed here is public. May import `convex`, `problem` and what is below them.
+
 >>> from nodeproof import Problem
 >>> from nodeproof.datasets import make_planted
 >>> from nodeproof.graph import Graph
