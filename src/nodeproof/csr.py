@@ -200,15 +200,15 @@ def check_csr(matrix: Any) -> None:
     # scipy does not look at the rows of a matrix that says it has no entries.
     indptr = matrix.indptr
     if indptr[0] != 0 or (np.diff(indptr) < 0).any() or indptr[-1] > len(matrix.indices):
-        raise ValueError("its indptr does not lead through its rows")
+        raise ValueError("invalid CSR structure: indptr does not fit the rows")
     matrix.check_format(full_check=True)
 
 
 def warn_directed() -> None:
     """Say that links go one way only, and what is made of it."""
     warn_caller(
-        "the graph is directed; it is made symmetric: a link either way counts, weights by their "
-        "maximum"
+        "the graph is directed; it is made symmetric: a link in either direction counts, with the "
+        "larger weight"
     )
 
 

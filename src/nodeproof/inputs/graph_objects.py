@@ -202,8 +202,8 @@ def connectivities(adata: Any, key: str = "connectivities") -> Any:
     if key not in adata.obsp:
         there = ", ".join(map(repr, adata.obsp)) or "nothing"
         raise InputError(
-            f"adata.obsp has no {key!r}, only {there}; compute neighbours first, or name another "
-            "graph by fit(**nodeproof.interop.from_anndata(adata, graph=...))"
+            f"adata.obsp has no {key!r}, only {there}; compute neighbours first, or choose another "
+            "graph with fit(**nodeproof.interop.from_anndata(adata, graph=...))"
         )
     return adata.obsp[key]
 
@@ -247,7 +247,7 @@ def _fault_of(weight: Any) -> str:
     except OverflowError:
         return "too large"
     except (TypeError, ValueError):
-        return "no number"
+        return "not a number"
     return ""
 
 
@@ -261,8 +261,8 @@ def table_columns(
     if source is None or target is None:
         if set(names) == set(getattr(table, "index", ())):
             raise InputError(
-                "the rows and the columns of this matrix have the same names in another order: "
-                "bring them into one, graph.loc[graph.columns]"
+                "the rows and the columns of this matrix have the same names in a different "
+                "order: use graph.loc[graph.columns]"
             )
         raise InputError(
             "an edge table needs the columns source and target (and may have weight), got "
@@ -324,7 +324,7 @@ def column_names(table: Any) -> list[Any]:
     if isinstance(table, Mapping):
         return list(table)
     if hasattr(table, "collect_schema") and not hasattr(table, "__len__"):
-        raise InputError("a LazyFrame has no rows yet: give it after .collect()")
+        raise InputError("a LazyFrame has no rows yet: pass what .collect() returns")
     # pyarrow: `columns` are arrays and `column_names` their names; pandas and polars: names.
     return list(getattr(table, "column_names", None) or table.columns)
 

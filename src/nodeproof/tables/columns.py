@@ -168,7 +168,7 @@ def find_column(
             problem = "more than one" if found else "no"
             raise InputError(f"{table.path} has {problem} column {asked!r}; {listed}")
         if found[0] in taken:
-            raise InputError(f"{table.path}: column {asked!r} is asked for twice; {listed}")
+            raise InputError(f"{table.path}: column {asked!r} is given twice; {listed}")
         return found[0]
     free = [i for i in range(len(table.names)) if i not in taken]
     if not free:
@@ -176,8 +176,8 @@ def find_column(
     chosen = next((i for i in free if table.names[i].lower() in known), free[0])
     if sum(table.names[i] == table.names[chosen] for i in free) > 1:
         raise InputError(
-            f"{table.path} has more than one column {table.names[chosen]!r}; {listed}: choose by "
-            "their positions"
+            f"{table.path} has more than one column {table.names[chosen]!r}; {listed}: choose "
+            "by position"
         )
     return chosen
 
@@ -199,8 +199,8 @@ def refuse_one_column(table: Table) -> None:
 def refuse_header_below(place: str, ends: Sequence[str]) -> InputError:
     """Return the error for a line that names columns, but is not the first."""
     return InputError(
-        f"{place}: {' and '.join(map(repr, ends))} look like names of columns in the middle of the "
-        "file: take the line out; if they are nodes, say whether the first line is a header, with "
+        f"{place}: {' and '.join(map(repr, ends))} look like column names in the middle of the "
+        "file: remove the line; if they are nodes, say whether the first line is a header, with "
         "--header or --no-header"
     )
 
@@ -209,7 +209,7 @@ def note_on_known_names(table: Table, fields: Sequence[str]) -> str:
     """Return the note that names of columns are read as data, since nodes have them, too."""
     return (
         f"the first line of {table.first_file.name} ({', '.join(fields)}) is read as data, since "
-        "there are nodes of such names; if it names the columns, use --header"
+        "there are nodes with these names; if it names the columns, use --header"
     )
 
 
@@ -217,13 +217,13 @@ def notes_on_skipped(table: Table) -> list[str]:
     """Return notes on the lines that were skipped: further headers, and comments."""
     name, notes = table.path.name, []
     if table.repeats:
-        lines = "repeats the names of the columns, and is"
+        lines = "repeats the column names and is"
         if table.repeats > 1:
-            lines = "repeat the names of the columns, and are"
+            lines = "repeat the column names and are"
         notes.append(f"{count_of(table.repeats, 'line')} of {name} {lines} skipped")
     if table.comments:
         notes.append(
-            f"{count_of(table.comments, 'line')} of {name} skipped as a comment; put an id that "
-            "begins with # in quotes"
+            f"{count_of(table.comments, 'comment line')} of {name} skipped; put an id that begins "
+            "with # in quotes"
         )
     return notes

@@ -289,7 +289,7 @@ def _open_nodes(
     if len(listed.names) > 1 and find_index(listed) is not None and not named:
         raise InputError(
             f"{listed.path} has an index and the columns {list_names(listed.names)}: which column "
-            "has the nodes? Name it node"
+            "has the nodes? Name it 'node'"
         )
     return listed, find_column(listed, None, NODES)
 
@@ -299,8 +299,8 @@ def _survey(connection: Any, table: FileTable, column: int, waiting: Waiting | N
     ids = Ids(table, column)
     if ids.kind in _NESTED or table.types[column].endswith("]"):
         raise InputError(
-            f"{table.path}, column {ids.name!r} holds {table.types[column]}; an id is a number or "
-            "a text"
+            f"{table.path}, column {ids.name!r} holds {table.types[column]}; an id must be a "
+            "number or text"
         )
     raw = table.column(column)
     missing, number, whole = f"{raw} IS NULL", raw, "true"

@@ -176,7 +176,7 @@ def _open_text(path: Path, files: tuple[Path, ...]) -> FileTable:
     width = len(head[0])
     for file, (rows, mark) in zip(files[1:], others, strict=True):
         if mark != delimiter or len(rows[0]) != width:
-            raise InputError(f"{file} has other columns than {files[0]}")
+            raise InputError(f"{file} has different columns than {files[0]}")
     names = [unnamed(i) for i in range(width)]
     columns = ", ".join(f"{quoted(name, chr(39))}: 'VARCHAR'" for name in names)
     comments = _count_comments(files)
@@ -205,9 +205,8 @@ def _count_comments(files: tuple[Path, ...]) -> int:
                     inside = inside or (_MARK_INSIDE.search(piece) and path)
     if comments and inside:
         raise InputError(
-            f"{inside}: names have a # in them, and {count_of(comments, 'line')} of the table "
-            "would be skipped as a comment, because they begin with one; put the names in quotes, "
-            "or take the comments out"
+            f"{inside}: names contain #, and the table has {count_of(comments, 'comment line')}, "
+            "so DuckDB would cut the names off; put them in quotes, or remove the comments"
         )
     return comments
 
@@ -217,7 +216,7 @@ def _read_head(path: Path) -> tuple[list[list[str]], str]:
     with reading(path), open_text(path, "utf-8-sig") as file:
         lines = _first_rows(path, file)
     if not lines:
-        raise InputError(f"{path} is empty: it holds no line but blank ones and comments")
+        raise InputError(f"{path} is empty: it has only blank lines and comments")
     delimiter = find_delimiter(lines[0], runs=False)
     try:
         fields = [
@@ -237,7 +236,7 @@ def _first_rows(path: Path, file: IO[str]) -> list[str]:
         line = file.readline(_LONGEST_LINE)
         if len(line) == _LONGEST_LINE:
             raise InputError(
-                f"{path} has a line of more than {_LONGEST_LINE:,} letters; is it a table?"
+                f"{path} has a line of more than {_LONGEST_LINE:,} characters; is it a table?"
             )
         if not line:
             break

@@ -95,8 +95,8 @@ def find_edge_columns(
 def note_on_kinds(name: str, kinds: str) -> str:
     """Return the note that kinds of links are not told apart."""
     return (
-        f"the links of {name} are of kinds, by {kinds!r}, which are not told apart: all count "
-        "alike; for one kind alone, keep its lines only"
+        f"the links of {name} have kinds, in {kinds!r}, that are not distinguished: all count "
+        "the same; to use one kind, keep only its lines"
     )
 
 
@@ -153,7 +153,7 @@ def _notes_on_spare(table: Table, spare: Sequence[int], suggest_weight: bool) ->
     hint = ""
     if suggest_weight and table.kind_of(spare[0]) != "text":
         hint = f"; if it is the weight, use --weight {quote(names[0])}"
-    return [*notes, f"not used of {table.path.name}: {shown}{hint}"]
+    return [*notes, f"unused columns of {table.path.name}: {shown}{hint}"]
 
 
 def _holds_kinds(table: Table, column: int, alone: bool) -> bool:

@@ -275,14 +275,14 @@ def _refuse_bad_weight(table: Table, column: int, rows: EdgeRows) -> None:
 
 def _note_on_header(table: Table, fields: Sequence[str]) -> str:
     return (
-        f"the first line of {table.first_file.name} ({', '.join(fields[:5])}) is read as the names "
-        "of the columns: it has nothing in common with the others; if it is a link, use --no-header"
+        f"the first line of {table.first_file.name} ({', '.join(fields[:5])}) is read as the "
+        "column names: it has nothing in common with the others; if it is a link, use --no-header"
     )
 
 
 def _note_on_first_link(table: Table, ends: Sequence[str]) -> str:
     return (
         f"the first line of {table.first_file.name} is read as a link between "
-        f"{' and '.join(map(repr, ends))}, which occur in no other; if it names the columns, use "
-        "--header"
+        f"{' and '.join(map(repr, ends))}, which occur in no other link; if it names the "
+        "columns, use --header"
     )

@@ -160,7 +160,7 @@ def one_node_set(files: Sequence[Keys]) -> tuple[NDArray[Any], list[NDArray[Any]
         longest = pc.max(pc.utf8_length(distinct)).as_py() or 0
         check_free(
             4.0 * longest * len(distinct),
-            f"{files[0].path}: {len(distinct):,} names of up to {longest:,} letters",
+            f"{files[0].path}: {len(distinct):,} names of up to {longest:,} characters",
             "shorten the longest",
         )
         ids = np.array(distinct.to_pylist(), dtype=np.str_)
@@ -186,8 +186,8 @@ def refuse_long(texts: Any, what: str, place: Callable[[int], str]) -> None:
     longest = pc.max(lengths).as_py() or 0
     if longest > _LONGEST:
         raise InputError(
-            f"{place(pc.index(lengths, longest).as_py())}: a {what} of {longest:,} letters is too "
-            f"long ({_LONGEST:,} at most); shorten it"
+            f"{place(pc.index(lengths, longest).as_py())}: a {what} of {longest:,} characters is "
+            f"too long ({_LONGEST:,} at most); shorten it"
         )
 
 
@@ -312,16 +312,16 @@ def lookalikes_in_file(connection: Any, ids: Path, name: str) -> list[str]:
 def _contradiction(one: Keys, ours: str, other: Keys, theirs: str) -> InputError:
     return InputError(
         f"{one.where(one.code(ours))} has the node {ours!a}, "
-        f"{other.where(other.code(theirs))} has {theirs!a}, which differ by "
-        f"{_reason(ours, theirs)} alone; write both the same way"
+        f"{other.where(other.code(theirs))} has {theirs!a}, which differ only by "
+        f"{_reason(ours, theirs)}; write both the same way"
     )
 
 
 def _note(name: str, count: int, a: str, b: str) -> list[str]:
     # Shown as `ascii` does, since the eye may not see what they differ by.
     return [
-        f"{count_of(count, 'pair')} of nodes of {name} whose names differ by {_reason(a, b)} "
-        f"alone: {a!a} and {b!a}; if they are one, write them the same way"
+        f"{count_of(count, 'pair')} of nodes of {name} whose names differ only by "
+        f"{_reason(a, b)}: {a!a} and {b!a}; if they are the same, write them the same way"
     ]
 
 
@@ -349,5 +349,5 @@ def _reason(a: str, b: str) -> str:
     if _plain(ours) != _plain(theirs):
         return "case"
     if a[-1:].isdecimal() and b[-1:].isdecimal() and a.isascii() and b.isascii():
-        return "a point and zeros" if "." in a + b else "leading zeros"
+        return "a decimal point and zeros" if "." in a + b else "leading zeros"
     return "white space"

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError, count_of
-from nodeproof.inputs.values import Unknown
+from nodeproof.inputs.label_values import Unknown
 from nodeproof.tables.columns import (
     LABELS,
     NODES,
@@ -258,8 +258,8 @@ def name_numbers(path: Path, counts: dict[str, int]) -> tuple[dict[str, str], li
     if len(counts) > _MOST_FRACTIONS or len(counts) > max(2, total // 2):
         raise InputError(
             f"{path}: {len(counts):,} different numbers in {total:,} labels ({shown}) are "
-            "measurements, not classes; cut them into ranges first, or name the column of the "
-            "classes by --label"
+            "measurements, not classes; bin them first, or name the column of the classes with "
+            "--label"
         )
     return same, [
         f"the labels of {path.name} are numbers with fractions, read as the names of "

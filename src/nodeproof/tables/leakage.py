@@ -52,14 +52,14 @@ def drop_label_columns(
         if len(values) and (values == values[0]).all():
             kept.remove(column)
             notes.append(
-                f"the column {name!r} of {rows.keys.path.name} says the labels of "
-                f"{labels.keys.path.name}, and nothing of other nodes: not used as a feature"
+                f"the column {name!r} of {rows.keys.path.name} repeats the labels of "
+                f"{labels.keys.path.name}, and is constant elsewhere: not used as a feature"
             )
         else:
             notes.append(
-                f"the feature {name!r} of {rows.keys.path.name} says the label of each of the "
-                f"{int((codes >= 0).sum())} labelled nodes; if it was made from the labels, take "
-                "it out"
+                f"the feature {name!r} of {rows.keys.path.name} determines the label of each of "
+                f"the {int((codes >= 0).sum())} labelled nodes; if it was made from the labels, "
+                "remove it"
             )
     if not kept:
         raise InputError(f"{rows.keys.path} has no feature beside the labels: leave it out")
@@ -77,10 +77,11 @@ def _note_on_aside(
     if not _agree(rows.keys, texts, nodes, labels, codes):
         raise InputError(
             f"{rows.keys.path}: the column {name!r} has the name of the labels in "
-            f"{labels.keys.path}, but other values; rename it if it is a feature, else take it out"
+            f"{labels.keys.path}, but other values; rename it if it is a feature, otherwise remove "
+            "it"
         )
     return (
-        f"the column {name!r} of {rows.keys.path.name} is that of the labels in "
+        f"the column {name!r} of {rows.keys.path.name} is the label column of "
         f"{labels.keys.path.name}: not used as a feature"
     )
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError, count_of
-from nodeproof.inputs.values import Unknown
+from nodeproof.inputs.label_values import Unknown
 from nodeproof.storage.atomic import check_regular
 from nodeproof.tables.arrays import read_feature_archive, read_label_archive
 from nodeproof.tables.columns import Column, refuse_one_column
@@ -137,7 +137,7 @@ def read_tables(
         Column of the labels. Default: "label" or "class", otherwise the first beside the ids.
     unknown : collection of str, optional
         What stands for an unknown label; an empty one always does. Default:
-        `nodeproof.inputs.values.UNKNOWN`, in whichever case, with a note on those that may be
+        `nodeproof.inputs.label_values.UNKNOWN`, in whichever case, with a note on those that may be
         classes.
     strict : bool
         Whether a node that no link mentions is an error rather than a note.
@@ -217,12 +217,11 @@ def refuse_idle(
     """Refuse the choice of a column of a file that is not given."""
     if label is not None and labels is None:
         raise InputError(
-            f"the label column {label!r} is that of the labels file: give one (--labels), or leave "
-            "it out"
+            f"the label column {label!r} needs a labels file: give one (--labels), or leave it out"
         )
     if node is not None and features is labels is None:
         raise InputError(
-            f"the node column {node!r} is that of the features and labels files: give one "
+            f"the node column {node!r} needs a features or labels file: give one "
             "(--features, --labels), or leave it out"
         )
 
@@ -250,7 +249,7 @@ def _feature_rows(
         return None if embedded is None else FeatureRows.of_array(links.keys, embedded)
     path = Path(features)
     if embedded is not None:
-        links.notes.append(f"the features in {links.keys.path.name} give way to {path.name}")
+        links.notes.append(f"{path.name} replaces the features in {links.keys.path.name}")
     if file_kind(path) == "npz":
         X = read_feature_archive(path)
         return FeatureRows.of_array(Keys.of_positions(path, X.shape[0]), X)
@@ -270,7 +269,7 @@ def _label_rows(
         return None if embedded is None else LabelRows.of_array(links.keys, embedded, unknown)
     path = Path(labels)
     if embedded is not None:
-        links.notes.append(f"the labels in {links.keys.path.name} give way to {path.name}")
+        links.notes.append(f"{path.name} replaces the labels in {links.keys.path.name}")
     if file_kind(path) == "npz":
         y = read_label_archive(path)
         return LabelRows.of_array(Keys.of_positions(path, len(y)), y, unknown)

@@ -72,7 +72,7 @@ class TextFile:
         raw = _load(path)
         data, self.comments = _without_comments(raw)
         if not data:
-            raise InputError(f"{path} is empty: it holds no line but blank ones and comments")
+            raise InputError(f"{path} is empty: it has only blank lines and comments")
         first = next(BytesIO(data))
         self._delimiter = find_delimiter(first.decode("latin-1"), runs=True)
         if first.count(self._delimiter.encode()) >= _MOST_COLUMNS:
