@@ -248,7 +248,7 @@ def test_names_without_an_index_are_refused_with_what_to_do():
 def test_numbers_that_could_be_positions_or_names_are_refused():
     X = pd.DataFrame({"x": [0.0, 1.0, 1.1]}, index=[2, 0, 1])
     links = {"source": [0, 1], "target": [1, 2]}
-    with pytest.raises(InputError, match=r"may be names or positions: use reset_index\(drop=True\)"):
+    with pytest.raises(InputError, match=r"names or positions: use reset_index\(drop=True\)"):
         fit(X, [0, 1, 1], graph=links)
     fit(X.reset_index(drop=True), [0, 1, 1], graph=links)
 

@@ -1,4 +1,10 @@
-"""Check what a user gives to `fit`, once, and turn it into arrays that the rest can trust."""
+"""What a user gives to `fit`, checked once and turned into arrays that the rest can trust.
+
+Objects of other libraries become a graph (`graph_objects`), labels become class numbers
+(`labels`), names of nodes bring all of it into one order (`node_names`, `unpacking`). The names
+below are for everybody; take others from the modules. May import `errors`, `runtime`, `kernels`,
+`csr` and `storage`.
+"""
 
 from nodeproof.inputs.features import Unit, check_features, check_reach, with_short_indices
 from nodeproof.inputs.labels import (

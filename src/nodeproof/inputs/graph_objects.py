@@ -1,4 +1,4 @@
-"""Read a graph out of whatever people hold it in."""
+"""Graphs from objects of other libraries: scipy, networkx, igraph, PyG, AnnData, torch, tables."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SOURCE_NAMES = ("source", "src", "from", "u")
 _TARGET_NAMES = ("target", "dst", "to", "v")
 _WEIGHT_NAMES = ("weight", "w")
 
-# Of so many columns the names are listed in an error.
+# How many column names an error lists.
 _LISTED = 8
 
 
@@ -132,7 +132,7 @@ def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
             "igraph graph, or a table with the columns source and target"
         )
     array = without_hidden(array)
-    # scipy takes neither halves nor the byte order of another machine.
+    # scipy takes neither float16 nor a foreign byte order.
     kind = array.dtype.newbyteorder("=")
     kind = np.dtype(np.float32) if kind == np.float16 else kind
     entries = np.count_nonzero(array)
@@ -141,7 +141,7 @@ def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
 
 
 def _warn_of_square(array: NDArray[Any], links: bool, n_nodes: int | None) -> None:
-    """Say what two rows of two integers are taken for, where they could be something else."""
+    """Warn how a 2×2 array of integers is read, where that is ambiguous."""
     if array[0, 1] == array[1, 0]:
         return  # pairs or their transpose, the links are the same
     (a, b), (c, d) = array.tolist()
@@ -180,15 +180,15 @@ def is_anndata(graph: Any) -> bool:
 
 def is_table(graph: Any) -> bool:
     """Tell whether this is a table of columns: pandas, polars, pyarrow or a dict."""
-    # Asked for the names themselves, a LazyFrame would warn that it must find out.
-    # Sparse matrices that are dictionaries of keys are none of columns.
+    # On the type: reading the names of a LazyFrame would warn. A DOK matrix is a mapping, too,
+    # but not a table.
     return not sp.issparse(graph) and (
         isinstance(graph, Mapping) or hasattr(type(graph), "columns")
     )
 
 
 def is_matrix_table(graph: Any) -> bool:
-    """Tell whether this is a square pandas table with the same names at rows and columns."""
+    """Tell whether this is a square pandas table with the same names for rows and columns."""
     index: Any = getattr(graph, "index", None)
     return (
         hasattr(index, "equals")
@@ -241,7 +241,7 @@ def _from_triples(edges: list[tuple[int, int, Any]], names: Sequence[Any]) -> sp
 
 
 def _fault_of(weight: Any) -> str:
-    """Return why this cannot be a weight, or an empty text."""
+    """Return why this cannot be a weight, or an empty string."""
     try:
         float(weight)
     except OverflowError:

@@ -26,10 +26,10 @@ __all__ = [
     "warn_of_typos",
 ]
 
-# So many names are compared with the others.
+# How many rare names are compared with the others.
 _MOST_TYPOS = 20
 
-# So many labels may well be of a class each.
+# Up to this many labels may each be of a class of their own.
 _FEW_LABELS = 20
 
 
@@ -149,7 +149,7 @@ def _examples(names: NDArray[Any], most: int = 3) -> str:
 def check_validation(
     validation: Any, labels: EncodedLabels, names: NDArray[Any] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Return nodes to choose settings by and their class numbers.
+    """Return the held-out nodes that settings are chosen by, and their class numbers.
 
     Parameters
     ----------
@@ -220,11 +220,11 @@ def _align_pairs(nodes: NDArray[Any], given: Any, names: NDArray[Any] | None) ->
 
 
 def warn_of_typos(labels: EncodedLabels) -> None:
-    """Warn of classes that may be slips.
+    """Warn of classes that may be typos.
 
-    They are those with a name that often means unknown, those that are called alike but for white
-    space, case or Unicode normal form, and those that a single label names, almost as another class
-    is called.
+    They are those with a name that often means unknown, those whose names differ only by white
+    space, case or Unicode normal form, and those with a single label and almost the name of
+    another class.
     """
     _warn_of_doubtful(labels)
     _warn_of_lookalikes(labels)
@@ -233,7 +233,7 @@ def warn_of_typos(labels: EncodedLabels) -> None:
     counts = np.bincount(labels.codes[labels.codes >= 0], minlength=len(labels.classes))
     often = labels.classes[counts > 1].tolist()
     for name in labels.classes[counts == 1].tolist()[:_MOST_TYPOS]:
-        # Names that differ by their number are meant to.
+        # Names that differ only by a number differ on purpose.
         others = [other for other in often if _letters(other) != _letters(name)]
         if meant := get_close_matches(name, others, 1, cutoff=0.85):
             warn_caller(f"the class {name!r} has a single label; did you mean {meant[0]!r}?")
@@ -274,7 +274,7 @@ def _letters(name: str) -> str:
 
 
 def _extend(named: NDArray[Any], n_classes: int | None) -> NDArray[Any]:
-    """Return the names with fresh ones behind them until there are n_classes."""
+    """Return the names, extended by new ones to n_classes."""
     missing = (n_classes or len(named)) - len(named)
     if missing == 0:
         return named

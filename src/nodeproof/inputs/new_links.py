@@ -1,4 +1,4 @@
-"""Links of new nodes to fitted ones: whatever people hold them in, as one checked CSR matrix."""
+"""Links of new nodes to fitted ones, from any container, as one checked CSR matrix."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NEW_NAMES = ("new", "source", "src", "from", "u")
 _FITTED_NAMES = ("fitted", "target", "dst", "to", "v")
 _WEIGHT_NAMES = ("weight", "w")
 
-# Where a node's row begins, and the steps to its probabilities for a few classes.
+# Per new node: its entry of indptr, and intermediate probabilities of a few classes.
 _NODE_BYTES = 100.0
 
 
@@ -64,7 +64,7 @@ def check_links(
     unit : float
         Weight of pairs that come without one: that of a mean link of the fitted graph.
     new, fitted : ndarray of shape (n_new,) and (n_fitted,), optional
-        What the nodes are called, for tables that have names.
+        Names of the nodes, for tables that use them.
 
     Returns
     -------
@@ -193,7 +193,7 @@ def _positions(ends: NDArray[Any], name: str) -> NDArray[np.int64]:
 
 
 def _find(ends: NDArray[Any], names: Names, part: str) -> NDArray[Any]:
-    """Return the positions of nodes that a table calls by name; positions as they are."""
+    """Return the positions of nodes that a table lists by name; positions unchanged."""
     if not isinstance(names, np.ndarray):
         return ends
     if ends.dtype.kind not in "iu":

@@ -27,13 +27,13 @@ __all__ = [
 
 def is_pyg_data(graph: Any) -> bool:
     """Tell whether this is a ``Data``: one graph of one kind of nodes."""
-    # Asked for the number itself, a Data without features would warn that it must guess.
+    # On the type: a Data without features would warn when asked for the number itself.
     counted = hasattr(type(graph), "num_nodes") or hasattr(graph, "num_nodes")
     return counted and hasattr(graph, "edge_index")
 
 
 def refuse_other_kinds(graph: Any) -> None:
-    """Raise an error where this is a ``HeteroData``, or a batch of several graphs."""
+    """Refuse a ``HeteroData``, and a batch of several graphs."""
     if hasattr(graph, "node_types") and hasattr(graph, "edge_types"):
         raise InputError(
             "a HeteroData has several kinds of nodes or links; give one kind as a Data, or all as "
@@ -49,7 +49,7 @@ def refuse_other_kinds(graph: Any) -> None:
 
 
 def count_nodes(data: Any) -> int:
-    """Return the number of nodes: that of rows, where there are any, else as the Data has it."""
+    """Return the number of nodes: the number of rows of features or labels, else ``num_nodes``."""
     for name in ("x", "train_mask", "y"):
         rows = getattr(data, name, None)
         if rows is not None and np.ndim(rows) > 0:
@@ -84,7 +84,7 @@ def _read_matrix(data: Any) -> sp.csr_array:
             "adj_t is a SparseTensor of torch_sparse; set data.edge_index, or pass "
             "graph=data.adj_t.to_scipy(layout='csr')"
         )
-    return csr_of_entries(plain(held))  # the other way round, which does not matter
+    return csr_of_entries(plain(held))  # transposed, which does not matter: it is made symmetric
 
 
 def _read_weights(data: Any, name: str | None) -> NDArray[np.float64] | None:

@@ -1,4 +1,4 @@
-"""What `fit` makes of objects that hold more than a graph."""
+"""Features, labels, graph and names out of what was given to `fit`, in one order."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ __all__ = ["FitInputs", "link_names", "unpack"]
 
 
 class FitInputs(NamedTuple):
-    """What a fit is made from.
+    """Features, labels, graph and names of a fit.
 
     Attributes
     ----------
     X, y, graph : object
         Features, labels and links; each may be None.
     names : ndarray of shape (n,), or None
-        What the nodes are called.
+        Names of the nodes.
     """
 
     X: Any
@@ -154,7 +154,7 @@ def _refuse_doubt(
 
 
 def _check_rows(X: Any, n_labels: int) -> None:
-    """Refuse labels with names for some of the rows of features that have none."""
+    """Refuse labels that name only some nodes, where the rows of X have no names."""
     shape = np.shape(X) if isinstance(X, list | tuple) else getattr(X, "shape", ())
     n = shape[0] if shape else n_labels
     if n != n_labels:
@@ -166,7 +166,7 @@ def _check_rows(X: Any, n_labels: int) -> None:
 
 
 def _name_links(table: Any, rows: Names, labels: Names, no_X: bool, no_y: bool) -> Any:
-    """Return the graph of a table of links between names; of one between positions, itself."""
+    """Return the graph of a table of links between names; a table of positions unchanged."""
     source, target, weight = table_columns(table)
     names = next((part for part in (rows, labels) if isinstance(part, np.ndarray)), None)
     if source.dtype.kind in "iu" and target.dtype.kind in "iu":

@@ -1,4 +1,4 @@
-"""Features and labels as arrays, row i about node i: checked, and found in ``.npz`` files."""
+"""Features and labels as arrays, one row per node: checked, and found in ``.npz`` files."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def list_arrays(names: Iterable[str]) -> str:
 
 
 def _only_array(path: Path, archive: Archive, ndim: int, name: str) -> NDArray[Any]:
-    """Return the only array of so many dimensions."""
+    """Return the only array with this number of dimensions."""
     headers = archive.headers()
     found = [key for key, header in headers.items() if len(header.shape) == ndim]
     if len(found) != 1:

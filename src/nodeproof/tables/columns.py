@@ -1,4 +1,4 @@
-"""Which line is a header, and which column holds what."""
+"""Headers and columns: rules and messages that tables of all kinds share."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ LABELS = ("label", "labels", "class", "y", "category")
 
 
 def is_name(asked: Column) -> bool:
-    """Tell whether a column is asked for by its name rather than by its position."""
+    """Tell whether a column is given by name rather than by position."""
     return isinstance(asked, str) and not asked.isdecimal()
 
 
 def position(table: Table, asked: Column, default: int) -> int:
-    """Return the position asked for, or the default where there is none (yet)."""
+    """Return the position that the user gives, or the default."""
     if asked is None or is_name(asked) or not 0 <= int(asked) < len(table.names):
         return default
     return int(asked)
@@ -114,7 +114,7 @@ def labels_have_header(
         return not is_known(first[node])
     if is_number(first[node]) or is_number(first[label]) or first[label] in unknown:
         return False
-    # Where files were joined, the header may come again.
+    # Where files were joined, the header may be repeated.
     others = {row[label] for row in head[1:] if row != first}
     return not is_known(first[node]) and first[label] not in others
 
@@ -146,7 +146,7 @@ def note_on_index(table: Table, index: int) -> str:
 def find_column(
     table: Table, asked: Column, known: Sequence[str] = (), taken: Collection[int] = ()
 ) -> int:
-    """Return the position of a column: the one asked for, a well-known one or the first free.
+    """Return the position of a column: the given one, a well-known one, or the first free.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def find_column(
     asked : str, int or None
         A name, or a position from 0 as a number or as digits.
     known : sequence of str
-        The names to look for if nothing was asked for.
+        The names to look for if none is given.
     taken : collection of int
         Positions that hold something else.
     """
@@ -183,7 +183,7 @@ def find_column(
 
 
 def list_names(names: Sequence[str]) -> str:
-    """Return the names of columns, or the first of many, for messages."""
+    """Return column names, or the first of many, for messages."""
     return ", ".join(repr(name[:40]) for name in names[:10]) + (", …" if len(names) > 10 else "")
 
 
@@ -206,7 +206,7 @@ def refuse_header_below(place: str, ends: Sequence[str]) -> InputError:
 
 
 def note_on_known_names(table: Table, fields: Sequence[str]) -> str:
-    """Return the note that names of columns are read as data, since nodes have them, too."""
+    """Return the note that column names are read as data, because nodes have these names, too."""
     return (
         f"the first line of {table.first_file.name} ({', '.join(fields)}) is read as data, since "
         "there are nodes with these names; if it names the columns, use --header"

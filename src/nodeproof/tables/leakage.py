@@ -15,7 +15,7 @@ from nodeproof.tables.labels import LabelRows, without_point
 
 __all__ = ["drop_label_columns"]
 
-# Of fewer labels, a feature may say all by chance.
+# With fewer labels, a feature may determine all of them by chance.
 _FEWEST = 10
 
 
@@ -26,7 +26,7 @@ def drop_label_columns(
     labels: LabelRows,
     codes: NDArray[np.int64],
 ) -> tuple[NDArray[Any] | sp.csr_array, list[str], list[str]]:
-    """Return features without columns that are the labels, their names, and notes.
+    """Return features without columns that repeat the labels, their names, and notes.
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ def drop_label_columns(
     """
     notes = []
     if rows.aside is not None:
-        notes.append(_note_on_aside(rows, nodes, labels, codes))
+        notes.append(_note_on_label_column(rows, nodes, labels, codes))
     if sp.issparse(X):
         return X, rows.names, notes
     kept = list(range(X.shape[1]))
-    for column in _telling(X, codes):
+    for column in _determining(X, codes):
         name, values = rows.names[column], X[codes < 0, column]
         if len(values) and (values == values[0]).all():
             kept.remove(column)
@@ -68,10 +68,10 @@ def drop_label_columns(
     return X, [rows.names[column] for column in kept], notes
 
 
-def _note_on_aside(
+def _note_on_label_column(
     rows: FeatureRows, nodes: NDArray[Any], labels: LabelRows, codes: NDArray[np.int64]
 ) -> str:
-    """Return the note on a column with the name of the labels, if it has their values, too."""
+    """Return the note on a column with the name of the labels; refuse it if its values differ."""
     assert rows.aside is not None
     name, texts = rows.aside
     if not _agree(rows.keys, texts, nodes, labels, codes):
@@ -89,7 +89,7 @@ def _note_on_aside(
 def _agree(
     keys: Keys, texts: Any, nodes: NDArray[Any], labels: LabelRows, codes: NDArray[np.int64]
 ) -> bool:
-    """Tell whether a column says of most labelled nodes what the labels say."""
+    """Tell whether a column agrees with the labels of most labelled nodes."""
     try:
         found = LabelRows.of_texts(keys, texts, labels.unknown)
     except InputError:  # measurements
@@ -102,8 +102,8 @@ def _agree(
     return bool(2 * np.count_nonzero(ours == theirs) >= len(ours))
 
 
-def _telling(X: NDArray[Any], codes: NDArray[np.int64]) -> list[int]:
-    """Return the columns with one value for each class, and another for every class."""
+def _determining(X: NDArray[Any], codes: NDArray[np.int64]) -> list[int]:
+    """Return the columns that have one value per class, different for every class."""
     labelled = np.flatnonzero(codes >= 0)
     classes, first = np.unique(codes[labelled], return_index=True)
     if len(labelled) < _FEWEST or len(classes) < 2:
