@@ -348,8 +348,8 @@ WEIGHTED = {"source": [1, 2, 3], "target": [2, 3, 4]}
         ({"source": [1, None], "target": [2, 3]}, "links.parquet, 1 row of column 'source': the"),
         ({"source": [1, 2, 3], "target": ["a", None, ""]}, "2 rows of column 'target': the"),
         ({"source": [1.0, NAN], "target": [2, 3]}, "1 row of column 'source': the node id"),
-        ({"source": [[1], [2]], "target": [2, 3]}, "column 'source' holds BIGINT.*; an id is a"),
-        ({"source": [{"a": 1}], "target": [2]}, "column 'source' holds STRUCT.*; an id is a"),
+        ({"source": [[1], [2]], "target": [2, 3]}, "column 'source' holds BIGINT.*; an id must"),
+        ({"source": [{"a": 1}], "target": [2]}, "column 'source' holds STRUCT.*; an id must be a"),
         ({"source": [1]}, "needs at least two columns"),
         ({"a": [1], "b": [2], "c": [3], "d": [4]}, "say which hold the ends of a link"),
         (WEIGHTED | {"weight": [1.0, -2.5, 3.0]}, r"link \(2, 3\): the weight is negative: -2.5"),
@@ -391,7 +391,7 @@ def test_bad_tables_are_refused_before_anything_is_written(tmp_path, table, mess
         ("links.csv", b"1\n2\n", "needs at least two columns"),
         ("links.csv", b"a,b\n" + b"c" * 140_000 + b",d\n", "cannot read .*links.csv: field larger"),
         ("links.csv", b"#" * 2_000_001 + b"\na,b\n", "links.csv has a line of more than 2,000,000"),
-        ("links.csv.gz", gzip.compress(b"\n" * 2**24), "is empty: it holds no line"),
+        ("links.csv.gz", gzip.compress(b"\n" * 2**24), "is empty: it has only blank"),
     ],
 )
 def test_bad_files_are_refused(tmp_path, name, content, message):

@@ -228,7 +228,7 @@ def test_rows_of_no_entries_are_looked_at_all_the_same(tmp_path):
             read_graph(tmp_path / "graph.npz")
     pair = Instance(sp.csr_array(PAIR), np.ones(2), 1.0, 0.5, np.eye(2)).to_arrays()
     forged = {"indptr": np.array([0, 2, 0]), "indices": pair["indices"][:0]}
-    with pytest.raises(ValueError, match="its indptr does not lead through its rows"):
+    with pytest.raises(ValueError, match="invalid CSR structure: indptr does not fit the rows"):
         Instance.from_arrays({**pair, **forged})
 
 

@@ -106,7 +106,7 @@ def test_a_node_number_out_of_all_proportion():
 
 
 def test_more_classes_than_memory():
-    with refused("take a smaller n_classes"):
+    with refused("use a smaller n_classes"):
         NodeClassifier(n_classes=10**13).fit(np.eye(3))
     with refused("more than the 3 nodes"):
         NodeClassifier(n_classes=1000).fit(np.eye(3))

@@ -51,7 +51,9 @@ def test_letters_that_are_not_unicode_are_refused(tmp_path, kind, letter):
                 assert archive["names"].tolist() == [["a"], ["\U0010ffff"]]
     for name in ("names", "one"):
         with (
-            pytest.raises(InputError, match=f"the array {name} holds letters that are not Unicode"),
+            pytest.raises(
+                InputError, match=f"the array {name} holds characters that are not Unicode"
+            ),
             open_npz(tmp_path / "a.npz") as archive,
         ):
             archive[name]

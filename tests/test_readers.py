@@ -180,7 +180,7 @@ def test_node_attributes_become_labels(tmp_path: Path, suffix: str, key: str) ->
     assert data.y.tolist() == ["blue", "red", "", ""]
     assert data.notes == [
         f"the node attribute {key!r} of a.{suffix} is read as the label",
-        f"not used of a.{suffix}: 'age'",
+        f"unused node attributes of a.{suffix}: 'age'",
     ]
     nx.set_node_attributes(graph, {"bob": 3, "ann": 0, "eve": 3}, key)
     write(graph, tmp_path / f"a.{suffix}")

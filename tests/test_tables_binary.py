@@ -162,7 +162,7 @@ def test_text_beside_an_archive_speaks_of_its_rows(write: Write, tmp_path: Path)
     assert tables.X[:, 0].tolist() == [0, 1, 2, 3]
     assert tables.y is not None
     assert tables.y.tolist() == ["", "", "a", ""]
-    assert "the labels in e.npz give way to l.csv" in tables.notes
+    assert "l.csv replaces the labels in e.npz" in tables.notes
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_a_third_column_of_numbers_in_parquet_may_be_the_weight(tmp_path: Path) 
     columns = {"from": ["a", "b"], "to": ["b", "c"]}
     pq.write_table(pa.table(columns | {"amount": [1.5, 2.0]}), tmp_path / "e.parquet")
     (note,) = read_tables(tmp_path / "e.parquet").notes
-    assert note == "not used of e.parquet: amount; if it is the weight, use --weight amount"
+    assert note == "unused columns of e.parquet: amount; if it is the weight, use --weight amount"
     pq.write_table(pa.table(columns | {"kind": ["x", "y"]}), tmp_path / "e.parquet")
     (note,) = read_tables(tmp_path / "e.parquet").notes
-    assert note.startswith("the links of e.parquet are of kinds, by 'kind'")
+    assert note.startswith("the links of e.parquet have kinds, in 'kind'")

@@ -36,7 +36,7 @@ __all__ = [
 #: weights that a graph may have: those of some thousand links still add up in float32
 LEAST_WEIGHT, LARGEST_WEIGHT = 1e-30, 1e30
 
-# Where a node's row begins, its degree and its share of the null model.
+# Per node: its entry of indptr, its degree and its share of the null model.
 _NODE_BYTES = 24.0
 
 
@@ -46,7 +46,7 @@ def from_edges(
     weight: NDArray[Any] | None,
     n_nodes: int | None,
 ) -> sp.csr_array:
-    """Return the symmetric CSR array of an edge list; warn of edges that are listed again.
+    """Return the symmetric CSR array of an edge list; warn of repeated edges.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def merge_edges(
     weight: NDArray[Any] | None,
     n_nodes: int | None,
 ) -> tuple[sp.csr_array, int]:
-    """Return the symmetric CSR array of an edge list, and how many repeat one of that direction.
+    """Return the symmetric CSR array of an edge list, and its number of repeated edges.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def merge_edges(
 
 
 def _count_repeats(link: NDArray[Any], forward: NDArray[np.bool_]) -> int:
-    """Return how many of the listed links, sorted, come again in the same direction."""
+    """Return how many of the sorted links repeat another of the same direction."""
     listed = (link[forward], link[~forward])
     return sum(int(np.count_nonzero(way[1:] == way[:-1])) for way in listed)
 
@@ -125,7 +125,7 @@ def _count_repeats(link: NDArray[Any], forward: NDArray[np.bool_]) -> int:
 def largest_of_each(
     row: NDArray[Any], column: NDArray[Any], weight: NDArray[Any]
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Sort entries by row and column, those of one place by falling weight.
+    """Sort entries by row and column, those in the same place by decreasing weight.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def largest_of_each(
 
 
 def csr_of_entries(matrix: Any) -> sp.csr_array:
-    """Return a matrix as a CSR array that keeps entries of the same place apart.
+    """Return a matrix as a CSR array that keeps entries in the same place separate.
 
     scipy would add up those of a COO matrix.
     """
@@ -160,7 +160,7 @@ def csr_of_entries(matrix: Any) -> sp.csr_array:
 
 
 def without_repeats(matrix: sp.csr_array, what: str) -> sp.csr_array:
-    """Return a matrix with rows sorted and the largest of the entries of each place.
+    """Return a matrix with sorted rows and only the largest entry of each place.
 
     Parameters
     ----------
@@ -184,13 +184,13 @@ def without_repeats(matrix: sp.csr_array, what: str) -> sp.csr_array:
 
 
 def warn_of_repeats(count: int, what: str, instead: str = "") -> None:
-    """Say that links are given more than once, and what is made of it."""
+    """Warn of links that are given more than once."""
     entries = "1 entry repeats another" if count == 1 else f"{count:,} entries repeat others"
     warn_caller(f"{entries} in {what}: each link counts once, with its largest weight{instead}")
 
 
 def check_csr(matrix: Any) -> None:
-    """Refuse a matrix of a file whose parts do not fit together: loops would read beyond them.
+    """Refuse an invalid CSR structure from a file: loops would read beyond its arrays.
 
     Raises
     ------
@@ -200,15 +200,15 @@ def check_csr(matrix: Any) -> None:
     # scipy does not look at the rows of a matrix that says it has no entries.
     indptr = matrix.indptr
     if indptr[0] != 0 or (np.diff(indptr) < 0).any() or indptr[-1] > len(matrix.indices):
-        raise ValueError("its indptr does not lead through its rows")
+        raise ValueError("invalid CSR structure: indptr does not fit the rows")
     matrix.check_format(full_check=True)
 
 
 def warn_directed() -> None:
-    """Say that links go one way only, and what is made of it."""
+    """Warn that a graph is directed."""
     warn_caller(
-        "the graph is directed; it is made symmetric: a link either way counts, weights by their "
-        "maximum"
+        "the graph is directed; it is made symmetric: a link in either direction counts, with the "
+        "larger weight"
     )
 
 
@@ -266,7 +266,7 @@ def check_symmetric(matrix: sp.csr_array) -> sp.csr_array:
 
 
 def _check_range(matrix: sp.csr_array) -> None:
-    """Refuse weights that sums of rows in float32 could not hold."""
+    """Refuse weights whose sums would not fit float32."""
     outside = matrix.data.min() < LEAST_WEIGHT or matrix.data.max() > LARGEST_WEIGHT
     if outside:
         odd = (matrix.data < LEAST_WEIGHT) | (matrix.data > LARGEST_WEIGHT)
@@ -278,8 +278,8 @@ def _check_range(matrix: sp.csr_array) -> None:
         )
 
 
-class _Seen(NamedTuple):
-    """What one pass over a CSR matrix tells."""
+class _Findings(NamedTuple):
+    """Findings of one pass over a CSR matrix."""
 
     loops: int
     zeros: int
@@ -289,9 +289,9 @@ class _Seen(NamedTuple):
     symmetric: bool
 
 
-def _inspect(matrix: sp.csr_array) -> _Seen:
-    # Seeded by the system, anew for every matrix: nobody can make one that cancels by design.
-    # Nothing but the answer whether it is symmetric depends on them.
+def _inspect(matrix: sp.csr_array) -> _Findings:
+    # Seeded by the system for every matrix, so that none can be made to cancel by design. Only
+    # the answer whether it is symmetric depends on them.
     marks = np.random.default_rng().integers(2**64, size=matrix.shape[0], dtype=np.uint64)
 
     def part(lo: int, hi: int) -> tuple[int, int, int, int, bool, np.uint64]:
@@ -305,9 +305,9 @@ def _inspect(matrix: sp.csr_array) -> _Seen:
     loops, zeros, ones, bad = (sum(int(found[k]) for found in parts) for k in range(4))
     odd = sum(int(found[5]) for found in parts) % 2**64
     ordered = all(found[4] for found in parts)
-    return _Seen(loops, zeros, bad, ones == matrix.nnz, ordered, odd == 0)
+    return _Findings(loops, zeros, bad, ones == matrix.nnz, ordered, odd == 0)
 
 
 def unless_all_one(data: NDArray[Any]) -> NDArray[Any]:
-    """Return the weights for the kernels: none of them where all are one."""
+    """Return the weights for the kernels: an empty array where all are one."""
     return data[:0] if len(data) == 0 or data.min() == data.max() == 1.0 else data

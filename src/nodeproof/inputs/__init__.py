@@ -1,8 +1,9 @@
-"""Check what a user gives to `fit`, once, and turn it into arrays to be trusted.
+"""What a user gives to `fit`, checked once and turned into arrays that the rest can trust.
 
-Graphs, features, labels and node names may be numpy, scipy, pandas, NetworkX, PyTorch or igraph
-objects; beyond this room they are arrays and CSR matrices. Take graphs and names from the modules;
-labels and features are listed here. May import `storage`, `csr` and what is below them.
+Objects of other libraries become a graph (`graph_objects`), labels become class numbers
+(`labels`), names of nodes bring all of it into one order (`node_names`, `unpacking`). The names
+below are for everybody; take others from the modules. May import `errors`, `runtime`, `kernels`,
+`csr` and `storage`.
 """
 
 from nodeproof.inputs.features import Unit, check_features, check_reach, read_features

@@ -1,4 +1,4 @@
-"""Features that are finite, and in a unit that their squares stand."""
+"""Checks of features: finite, numeric, and in a unit whose squares do not overflow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nodeproof.inputs.tensors import plain
 __all__ = ["Unit", "check_columns", "check_features", "check_reach", "read_features"]
 
 
-# So many rows, evenly spaced, tell where the middle of a feature lies.
+# Evenly spaced rows that the median of a feature is taken from.
 _SAMPLE = 10_000
 
 # Squares of larger features, divided by a small variance, would not be floats.
@@ -40,7 +40,7 @@ class Unit:
     @classmethod
     def needed(cls, X: NDArray[Any]) -> Unit | None:
         """Return the unit of extreme features (far from zero, huge or tiny), else None."""
-        # Quarters: the distance between the largest floats is beyond them.
+        # Quarters, because the distance between the largest floats is not a float.
         center = np.median(0.25 * X[:: -(-len(X) // _SAMPLE)], axis=0).astype(np.float64)
         top, bottom = 0.25 * X.max(axis=0).astype(np.float64), 0.25 * X.min(axis=0)
         spread = np.maximum(top - center, center - bottom)
@@ -125,18 +125,14 @@ def _with_short_indices(X: sp.csr_array) -> sp.csr_array:
     return sp.csr_array(parts, shape=X.shape)
 
 
-# ------------------------------------------------------------------------------
-# Whether the columns of a table of features are numbers.
-
-
-# Of so many columns the names are listed in an error.
+# How many column names an error lists.
 _LISTED = 5
 
 
 def check_columns(X: Any) -> None:
-    """Raise an error that names the columns of a pandas, polars or pyarrow table without numbers.
+    """Refuse a pandas, polars or pyarrow table with columns that are not numeric.
 
-    Anything else is left to those who read it.
+    Other containers are checked where they are converted.
     """
     if hasattr(X, "collect_schema") and not hasattr(X, "__len__"):
         raise InputError("a LazyFrame has no rows yet: give X.collect()")

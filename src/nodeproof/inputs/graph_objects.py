@@ -1,4 +1,4 @@
-"""Read a graph out of whatever people hold it in."""
+"""Graphs from objects of other libraries: scipy, networkx, igraph, PyG, AnnData, torch, tables."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SOURCE_NAMES = ("source", "src", "from", "u")
 _TARGET_NAMES = ("target", "dst", "to", "v")
 _WEIGHT_NAMES = ("weight", "w")
 
-# Of so many columns the names are listed in an error.
+# How many column names an error lists.
 _LISTED = 8
 
 
@@ -132,7 +132,7 @@ def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
             "igraph graph, or a table with the columns source and target"
         )
     array = without_hidden(array)
-    # scipy takes neither halves nor the byte order of another machine.
+    # scipy takes neither float16 nor a foreign byte order.
     kind = array.dtype.newbyteorder("=")
     kind = np.dtype(np.float32) if kind == np.float16 else kind
     entries = np.count_nonzero(array)
@@ -141,7 +141,7 @@ def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
 
 
 def _warn_of_square(array: NDArray[Any], links: bool, n_nodes: int | None) -> None:
-    """Say what two rows of two integers are taken for, where they could be something else."""
+    """Warn how a 2×2 array of integers is read, where that is ambiguous."""
     if array[0, 1] == array[1, 0]:
         return  # pairs or their transpose, the links are the same
     (a, b), (c, d) = array.tolist()
@@ -180,15 +180,15 @@ def is_anndata(graph: Any) -> bool:
 
 def is_table(graph: Any) -> bool:
     """Tell whether this is a table of columns: pandas, polars, pyarrow or a dict."""
-    # Asked for the names themselves, a LazyFrame would warn that it must find out.
-    # Sparse matrices that are dictionaries of keys are none of columns.
+    # On the type: reading the names of a LazyFrame would warn. A DOK matrix is a mapping, too,
+    # but not a table.
     return not sp.issparse(graph) and (
         isinstance(graph, Mapping) or hasattr(type(graph), "columns")
     )
 
 
 def is_matrix_table(graph: Any) -> bool:
-    """Tell whether this is a square pandas table with the same names at rows and columns."""
+    """Tell whether this is a square pandas table with the same names for rows and columns."""
     index: Any = getattr(graph, "index", None)
     return (
         hasattr(index, "equals")
@@ -202,8 +202,8 @@ def connectivities(adata: Any, key: str = "connectivities") -> Any:
     if key not in adata.obsp:
         there = ", ".join(map(repr, adata.obsp)) or "nothing"
         raise InputError(
-            f"adata.obsp has no {key!r}, only {there}; compute neighbours first, or name another "
-            "graph by fit(**nodeproof.interop.from_anndata(adata, graph=...))"
+            f"adata.obsp has no {key!r}, only {there}; compute neighbours first, or choose another "
+            "graph with fit(**nodeproof.interop.from_anndata(adata, graph=...))"
         )
     return adata.obsp[key]
 
@@ -241,13 +241,13 @@ def _from_triples(edges: list[tuple[int, int, Any]], names: Sequence[Any]) -> sp
 
 
 def _fault_of(weight: Any) -> str:
-    """Return why this cannot be a weight, or an empty text."""
+    """Return why this cannot be a weight, or an empty string."""
     try:
         float(weight)
     except OverflowError:
         return "too large"
     except (TypeError, ValueError):
-        return "no number"
+        return "not a number"
     return ""
 
 
@@ -261,8 +261,8 @@ def table_columns(
     if source is None or target is None:
         if set(names) == set(getattr(table, "index", ())):
             raise InputError(
-                "the rows and the columns of this matrix have the same names in another order: "
-                "bring them into one, graph.loc[graph.columns]"
+                "the rows and the columns of this matrix have the same names in a different "
+                "order: use graph.loc[graph.columns]"
             )
         raise InputError(
             "an edge table needs the columns source and target (and may have weight), got "
@@ -324,7 +324,7 @@ def column_names(table: Any) -> list[Any]:
     if isinstance(table, Mapping):
         return list(table)
     if hasattr(table, "collect_schema") and not hasattr(table, "__len__"):
-        raise InputError("a LazyFrame has no rows yet: give it after .collect()")
+        raise InputError("a LazyFrame has no rows yet: pass what .collect() returns")
     # pyarrow: `columns` are arrays and `column_names` their names; pandas and polars: names.
     return list(getattr(table, "column_names", None) or table.columns)
 

@@ -1,4 +1,4 @@
-"""Free memory, the one check against it, and sizes as people write them."""
+"""Free memory, the one check against it, and sizes as text."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _left_of_groups(root: Path = Path("/")) -> Iterator[int]:
     """
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         return
     for line in lines:
         _, controllers, group = line.split(":", 2)

@@ -1,6 +1,6 @@
-"""Files that are whole or not there: atomic writing, locks, ``.npz``, schemas, graphs.
+"""Files that are complete or not there: atomic writes, locks, ``.npz``, schemas, graphs on disk.
 
-`schema` is the one validator of what files say: for saved models, checkpoints, certificates and
-half-done conversions. For whoever reads or writes files; take functions from the modules.
-May import `csr`, `kernels`, `runtime` and `errors`.
+For every room that reads or writes files: take functions from the modules themselves
+(`atomic`, `npz`, `schema`, `graph_folder`, …). Checks bytes, sizes and structure, and knows
+nothing about models or tables. May import `errors`, `runtime`, `kernels` and `csr`.
 """

@@ -19,7 +19,7 @@ _INTEGER = r"^(0|-?[1-9][0-9]{0,18})$"
 
 
 def as_integers(names: Any) -> Any:
-    """Return names as an int64 Arrow array: null where a name is no integer.
+    """Return names as an int64 Arrow array: null where a name is not an integer.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def as_integers(names: Any) -> Any:
         return pc.if_else(whole, array, None).cast(pa.int64())
     texts = as_texts(array)
     digits = pc.utf8_ltrim(texts, "-")
-    # Nineteen digits need not fit 64 bits; as many digits are compared as numbers are.
+    # Nineteen digits need not fit 64 bits; texts of equal length compare as numbers do.
     fits = pc.or_(pc.less(pc.utf8_length(digits), 19), pc.less_equal(digits, str(2**63 - 1)))
     fits = pc.or_(fits, pc.equal(texts, str(-(2**63))))
     whole = pc.and_(pc.match_substring_regex(texts, _INTEGER), fits)
@@ -79,7 +79,7 @@ def _as_arrow(names: Any) -> Any:
         values = names if isinstance(names, list) else np.asarray(names)
         try:
             array = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # several types in one
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # of several types
             array = pa.array([None if name is None else str(name) for name in values])
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()

@@ -1,6 +1,7 @@
-"""Tables of edges, features and labels: text, Parquet or DuckDB, by one set of rules.
+"""Tables of edges, features and labels in files: text, Parquet, or on disk through DuckDB.
 
-`reading` is where the command line and `datasets` enter; `edge_rules` decides about headers and
-columns, whoever reads the table; `convert` writes graphs too large for memory to a folder. Nothing
-here is public. May import `inputs`, `storage` and what is below them.
+`reading.read_tables` reads a user's files into one set of nodes, `new_nodes` those of new nodes,
+`convert` an edge table too large for memory. The rules for edge tables are in `edge_rules`,
+whoever reads them. For `datasets` and the command line; may import `inputs`, `storage` and what
+is below them.
 """

@@ -1,4 +1,4 @@
-"""Features and labels as arrays, row i about node i: checked, and found in ``.npz`` files."""
+"""Features and labels as arrays, one row per node: checked, and found in ``.npz`` files."""
 
 from __future__ import annotations
 
@@ -197,9 +197,11 @@ def csr_of_parts(
         If it is: loops over a matrix that was not checked would read beyond its arrays.
     """
     if data.ndim != 1 or indices.shape != data.shape or data.dtype.kind not in "biuf":
-        raise ValueError("its data and indices are not numbers of the same length")
+        raise ValueError(
+            "invalid CSR structure: data and indices are not numbers of the same length"
+        )
     if indptr.shape != (shape[0] + 1,) or (len(indptr) and indptr[-1] != len(data)):
-        raise ValueError(f"its indptr does not lead through {shape[0]:,} rows")
+        raise ValueError(f"invalid CSR structure: indptr does not fit {shape[0]:,} rows")
     matrix = sp.csr_array((data, as_positions(indices), as_positions(indptr)), shape=shape)
     check_csr(matrix)
     return matrix
@@ -231,7 +233,7 @@ def list_arrays(names: Iterable[str]) -> str:
 
 
 def _only_array(path: Path, archive: Archive, ndim: int, name: str) -> NDArray[Any]:
-    """Return the only array of so many dimensions."""
+    """Return the only array with this number of dimensions."""
     headers = archive.headers()
     found = [key for key, header in headers.items() if len(header.shape) == ndim]
     if len(found) != 1:

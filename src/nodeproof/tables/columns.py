@@ -1,4 +1,4 @@
-"""Which line is a header, and which column holds what."""
+"""Headers and columns: rules and messages that tables of all kinds share."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ LABELS = ("label", "labels", "class", "y", "category")
 
 
 def is_name(asked: Column) -> bool:
-    """Tell whether a column is asked for by its name rather than by its position."""
+    """Tell whether a column is given by name rather than by position."""
     return isinstance(asked, str) and not asked.isdecimal()
 
 
 def position(table: Table, asked: Column, default: int) -> int:
-    """Return the position asked for, or the default where there is none (yet)."""
+    """Return the position that the user gives, or the default."""
     if asked is None or is_name(asked) or not 0 <= int(asked) < len(table.names):
         return default
     return int(asked)
@@ -114,7 +114,7 @@ def labels_have_header(
         return not is_known(first[node])
     if is_number(first[node]) or is_number(first[label]) or first[label] in unknown:
         return False
-    # Where files were joined, the header may come again.
+    # Where files were joined, the header may be repeated.
     others = {row[label] for row in head[1:] if row != first}
     return not is_known(first[node]) and first[label] not in others
 
@@ -146,7 +146,7 @@ def note_on_index(table: Table, index: int) -> str:
 def find_column(
     table: Table, asked: Column, known: Sequence[str] = (), taken: Collection[int] = ()
 ) -> int:
-    """Return the position of a column: the one asked for, a well-known one or the first free.
+    """Return the position of a column: the given one, a well-known one, or the first free.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def find_column(
     asked : str, int or None
         A name, or a position from 0 as a number or as digits.
     known : sequence of str
-        The names to look for if nothing was asked for.
+        The names to look for if none is given.
     taken : collection of int
         Positions that hold something else.
     """
@@ -168,7 +168,7 @@ def find_column(
             problem = "more than one" if found else "no"
             raise InputError(f"{table.path} has {problem} column {asked!r}; {listed}")
         if found[0] in taken:
-            raise InputError(f"{table.path}: column {asked!r} is asked for twice; {listed}")
+            raise InputError(f"{table.path}: column {asked!r} is given twice; {listed}")
         return found[0]
     free = [i for i in range(len(table.names)) if i not in taken]
     if not free:
@@ -176,14 +176,14 @@ def find_column(
     chosen = next((i for i in free if table.names[i].lower() in known), free[0])
     if sum(table.names[i] == table.names[chosen] for i in free) > 1:
         raise InputError(
-            f"{table.path} has more than one column {table.names[chosen]!r}; {listed}: choose by "
-            "their positions"
+            f"{table.path} has more than one column {table.names[chosen]!r}; {listed}: choose "
+            "by position"
         )
     return chosen
 
 
 def list_names(names: Sequence[str]) -> str:
-    """Return the names of columns, or the first of many, for messages."""
+    """Return column names, or the first of many, for messages."""
     return ", ".join(repr(name[:40]) for name in names[:10]) + (", …" if len(names) > 10 else "")
 
 
@@ -199,17 +199,17 @@ def refuse_one_column(table: Table) -> None:
 def refuse_header_below(place: str, ends: Sequence[str]) -> InputError:
     """Return the error for a line that names columns, but is not the first."""
     return InputError(
-        f"{place}: {' and '.join(map(repr, ends))} look like names of columns in the middle of the "
-        "file: take the line out; if they are nodes, say whether the first line is a header, with "
+        f"{place}: {' and '.join(map(repr, ends))} look like column names in the middle of the "
+        "file: remove the line; if they are nodes, say whether the first line is a header, with "
         "--header or --no-header"
     )
 
 
 def note_on_known_names(table: Table, fields: Sequence[str]) -> str:
-    """Return the note that names of columns are read as data, since nodes have them, too."""
+    """Return the note that column names are read as data, because nodes have these names, too."""
     return (
         f"the first line of {table.first_file.name} ({', '.join(fields)}) is read as data, since "
-        "there are nodes of such names; if it names the columns, use --header"
+        "there are nodes with these names; if it names the columns, use --header"
     )
 
 
@@ -217,13 +217,13 @@ def notes_on_skipped(table: Table) -> list[str]:
     """Return notes on the lines that were skipped: further headers, and comments."""
     name, notes = table.path.name, []
     if table.repeats:
-        lines = "repeats the names of the columns, and is"
+        lines = "repeats the column names and is"
         if table.repeats > 1:
-            lines = "repeat the names of the columns, and are"
+            lines = "repeat the column names and are"
         notes.append(f"{count_of(table.repeats, 'line')} of {name} {lines} skipped")
     if table.comments:
         notes.append(
-            f"{count_of(table.comments, 'line')} of {name} skipped as a comment; put an id that "
-            "begins with # in quotes"
+            f"{count_of(table.comments, 'comment line')} of {name} skipped; put an id that begins "
+            "with # in quotes"
         )
     return notes

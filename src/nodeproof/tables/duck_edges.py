@@ -22,7 +22,7 @@ from nodeproof.tables.columns import (
 from nodeproof.tables.duck import first_row, quoted, readable
 from nodeproof.tables.duck_files import FLOATS, INTEGERS, FileTable, open_files
 from nodeproof.tables.edge_columns import SOURCES, TARGETS, EdgeColumns
-from nodeproof.tables.edge_rules import Found, open_edges
+from nodeproof.tables.edge_rules import PlacedLink, open_edges
 from nodeproof.tables.files import not_numbers
 from nodeproof.tables.keys import empty_id
 from nodeproof.tables.text import is_whole
@@ -33,7 +33,7 @@ Waiting = Callable[[float], None]
 
 _NUMBERS = (*INTEGERS, *FLOATS, "BOOLEAN", "DECIMAL")
 _NESTED = ("STRUCT", "MAP", "UNION", "VARIANT")
-# Rows that are looked at first.
+# Rows that are checked first.
 _HEAD = 1000
 
 
@@ -120,7 +120,7 @@ class LinkFiles:
         return f"SELECT node FROM ({' UNION '.join(listed)}) ORDER BY node"
 
     def signature(self) -> dict[str, Any]:
-        """Return what must be the same for a conversion to go on after a kill."""
+        """Return what must be unchanged for a conversion to resume."""
         files = sorted({file.resolve() for ids in self.ids for file in ids.table.files})
         stats = [(str(file), file.stat()) for file in files]
         signature = {
@@ -214,18 +214,18 @@ class _DuckRows:
         """The ends of a link as text, in SQL."""
         return [ids.sql(integers=False) for ids in self.ids]
 
-    def find_known_names(self) -> Found | None:
+    def find_known_names(self) -> PlacedLink | None:
         known = (
             f"lower({end}) IN ({', '.join(quoted(name, chr(39)) for name in names)})"
             for end, names in zip(self._ends, (SOURCES, TARGETS), strict=True)
         )
         return self._find(" AND ".join(known))
 
-    def find_lone_words(self) -> Found | None:
+    def find_lone_words(self) -> PlacedLink | None:
         head = self.table.head or []
         rows = [row for row in head if not (self.table.header and row == head[0])]
         ends = {tuple(row[ids.column] for ids in self.ids) for row in rows}
-        # Most names give themselves away at once, and to try them all takes long.
+        # The first rows already rule out most tables, and to try all rows takes long.
         numbers = sum(all(map(is_whole, pair)) for pair in ends)
         if not numbers or len(ends) > numbers + 1:
             return None
@@ -254,7 +254,7 @@ class _DuckRows:
         source, target, text = found
         return f"{self.table.path}, link ({source}, {target})", text or ""
 
-    def _find(self, condition: str) -> Found | None:
+    def _find(self, condition: str) -> PlacedLink | None:
         """Return some link for which a condition holds, if there is one."""
         pair = f"[{', '.join(self._ends)}]"
         query = f"SELECT any_value({pair}) FILTER ({condition}) FROM {self.table.sql()}"
@@ -289,7 +289,7 @@ def _open_nodes(
     if len(listed.names) > 1 and find_index(listed) is not None and not named:
         raise InputError(
             f"{listed.path} has an index and the columns {list_names(listed.names)}: which column "
-            "has the nodes? Name it node"
+            "has the nodes? Name it 'node'"
         )
     return listed, find_column(listed, None, NODES)
 
@@ -299,8 +299,8 @@ def _survey(connection: Any, table: FileTable, column: int, waiting: Waiting | N
     ids = Ids(table, column)
     if ids.kind in _NESTED or table.types[column].endswith("]"):
         raise InputError(
-            f"{table.path}, column {ids.name!r} holds {table.types[column]}; an id is a number or "
-            "a text"
+            f"{table.path}, column {ids.name!r} holds {table.types[column]}; an id must be a "
+            "number or text"
         )
     raw = table.column(column)
     missing, number, whole = f"{raw} IS NULL", raw, "true"
@@ -312,14 +312,14 @@ def _survey(connection: Any, table: FileTable, column: int, waiting: Waiting | N
         text = f"CAST({raw} AS VARCHAR)"
         missing += f" OR {text} = ''"
         number = f"TRY_CAST({text} AS BIGINT)"
-        # "007" and "7" are different ids: only what comes back the same is an integer.
+        # "007" and "7" are different ids: an integer must convert back to the same text.
         whole = f"coalesce(bool_and(coalesce(CAST({number} AS VARCHAR) = {text}, false)), true)"
         head = f"(SELECT * FROM {table.sql()} LIMIT {_HEAD})"
         with readable(table.path):
-            # Most names give themselves away at once, and to try them all takes long.
+            # The first rows already rule out most tables, and to try all rows takes long.
             if not first_row(connection, f"SELECT {whole} FROM {head} AS head")[0]:
                 number, whole = "CAST(NULL AS BIGINT)", "false"
-    # Of integers in Parquet files, statistics answer this without a look at the rows.
+    # For integers in Parquet files, statistics answer this without reading rows.
     absent = f"count(*) FILTER ({missing})" if number != raw else f"count(*) - count({raw})"
     with readable(table.path):
         n_missing, all_whole, low, high = first_row(
@@ -346,5 +346,5 @@ def _missing_ids(connection: Any, ids: Ids, missing: str) -> InputError:
 
 
 def _weight_sql(table: FileTable, column: int) -> str:
-    """Return the weight as SQL: null where it is no number."""
+    """Return the weight as SQL: null where it is not a number."""
     return f"TRY_CAST({table.column(column)} AS DOUBLE)"

@@ -13,7 +13,7 @@ from nodeproof.tables.text import is_number
 
 __all__ = ["KINDS", "SOURCES", "TARGETS", "EdgeColumns", "find_edge_columns", "note_on_kinds"]
 
-#: what the columns with the ends of links are called, in lower case
+#: well-known names of the columns with the ends of links, in lower case
 SOURCES = (
     *("source", "src", "from", "u", "node1", "id1", "fromnodeid", "source_id", "head", "caller"),
     *("citing", "follower", "sender", "parent", "node_1", "id_1", "from_id", "from_node"),
@@ -25,12 +25,12 @@ TARGETS = (
     *("target_node", "targetid", "end_id"),
 )
 _WEIGHTS = ("weight", "w")
-#: what a column or attribute is called that says of which kind a link is, in lower case
+#: well-known names of a column or attribute with the kind of a link, in lower case
 KINDS = (
     *("type", "kind", "relation", "rel", "relationship", "predicate", "edge_type", "edgetype"),
     *("link_type", "etype", "interaction", "layer", "label"),
 )
-# A column of at most this many values may hold kinds; of more values, each must come often.
+# A column of at most this many values may hold kinds; more values must be repeated often.
 _FEW_KINDS = 5
 
 
@@ -93,10 +93,10 @@ def find_edge_columns(
 
 
 def note_on_kinds(name: str, kinds: str) -> str:
-    """Return the note that kinds of links are not told apart."""
+    """Return the note that kinds of links are not distinguished."""
     return (
-        f"the links of {name} are of kinds, by {kinds!r}, which are not told apart: all count "
-        "alike; for one kind alone, keep its lines only"
+        f"the links of {name} have kinds, in {kinds!r}, that are not distinguished: all count "
+        "the same; to use one kind, keep only its lines"
     )
 
 
@@ -111,7 +111,7 @@ def _find_ends(table: Table, source: Column, target: Column, index: int | None) 
             f"{table.path} has {len(table.names)} columns ({list_names(table.names)}): say "
             "which hold the ends of a link, with --source and --target"
         )
-    # What is asked for is settled first, so that a default never takes it.
+    # What the user gives is settled first, so that a default never takes it.
     skipped = () if index is None else (index,)
     if source is None and target is not None:
         end = find_column(table, target)
@@ -153,11 +153,11 @@ def _notes_on_spare(table: Table, spare: Sequence[int], suggest_weight: bool) ->
     hint = ""
     if suggest_weight and table.kind_of(spare[0]) != "text":
         hint = f"; if it is the weight, use --weight {quote(names[0])}"
-    return [*notes, f"not used of {table.path.name}: {shown}{hint}"]
+    return [*notes, f"unused columns of {table.path.name}: {shown}{hint}"]
 
 
 def _holds_kinds(table: Table, column: int, alone: bool) -> bool:
-    """Tell whether a column says of which kind a link is: by its name, or by its few words."""
+    """Tell whether a column holds the kind of a link: by its name, or by its few words."""
     if table.kind_of(column) != "text":
         return False
     name = table.names[column]

@@ -31,7 +31,7 @@ from nodeproof.tables.text import is_number, is_whole
 __all__ = ["EdgeRows", "OpenedEdges", "edges_have_header", "open_edges", "stands_out"]
 
 #: where a link stands, for messages, and its two ends
-Found = tuple[str, Sequence[str]]
+PlacedLink = tuple[str, Sequence[str]]
 
 
 class EdgeRows(Protocol):
@@ -45,11 +45,11 @@ class EdgeRows(Protocol):
     def integers(self) -> bool:
         """Whether all ids are integers."""
 
-    def find_known_names(self) -> Found | None:
+    def find_known_names(self) -> PlacedLink | None:
         """Return a link from one of `SOURCES` to one of `TARGETS`, if there is one."""
 
-    def find_lone_words(self) -> Found | None:
-        """Return the link whose ends are no whole numbers, if those of all others are."""
+    def find_lone_words(self) -> PlacedLink | None:
+        """Return the one link whose ends are not whole numbers, if those of all others are."""
 
     def shares_end(self, ends: Sequence[str]) -> bool:
         """Tell whether one of these two ends occurs in a link that is not between both of them."""
@@ -160,8 +160,8 @@ def edges_have_header(head: Sequence[Sequence[str]], source: int, target: int) -
     """Tell whether the first row of an edge table names its columns, by the first rows alone.
 
     It does if its ends are two well-known names ("source" and "target", "u" and "v", …) that
-    are no ids further down; or if they are not whole numbers while all ids below are; or if
-    another of its fields is no number while all below it are; or if its first field is what
+    are not ids further down; or if they are not whole numbers while all ids below are; or if
+    another of its fields is not a number while all below it are; or if its first field is what
     pandas calls an index, above whole numbers. An end that is a whole number is never a name.
 
     Parameters
@@ -240,7 +240,7 @@ def _is_alone(
     if rows.n_links < 2 or rows.integers:
         return False
     below = ([row[end] for end in columns.ends] for row in head)
-    # Most first lines are links, and show it soon; only the others need a look at all rows.
+    # The first rows show that most first lines are links; only the others need a full pass.
     if any(end in first for row in below if row != first for end in row):
         return False
     return not rows.shares_end(first)
@@ -275,14 +275,14 @@ def _refuse_bad_weight(table: Table, column: int, rows: EdgeRows) -> None:
 
 def _note_on_header(table: Table, fields: Sequence[str]) -> str:
     return (
-        f"the first line of {table.first_file.name} ({', '.join(fields[:5])}) is read as the names "
-        "of the columns: it has nothing in common with the others; if it is a link, use --no-header"
+        f"the first line of {table.first_file.name} ({', '.join(fields[:5])}) is read as the "
+        "column names: it has nothing in common with the others; if it is a link, use --no-header"
     )
 
 
 def _note_on_first_link(table: Table, ends: Sequence[str]) -> str:
     return (
         f"the first line of {table.first_file.name} is read as a link between "
-        f"{' and '.join(map(repr, ends))}, which occur in no other; if it names the columns, use "
-        "--header"
+        f"{' and '.join(map(repr, ends))}, which occur in no other link; if it names the "
+        "columns, use --header"
     )

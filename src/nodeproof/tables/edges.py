@@ -17,7 +17,7 @@ from nodeproof.errors import count_of
 from nodeproof.runtime.caching import cached_property
 from nodeproof.tables.columns import Column
 from nodeproof.tables.edge_columns import SOURCES, TARGETS, EdgeColumns
-from nodeproof.tables.edge_rules import Found, open_edges
+from nodeproof.tables.edge_rules import PlacedLink, open_edges
 from nodeproof.tables.files import TableFile
 from nodeproof.tables.keys import Keys
 
@@ -26,7 +26,7 @@ __all__ = ["Links", "build_graph", "read_links"]
 
 @dataclass(frozen=True)
 class Links:
-    """The links of an edges file.
+    """The links of an edge table.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Links:
     header_like: bool = False
 
     def why_missing(self, nodes: NDArray[Any], missing: NDArray[np.bool_]) -> str:
-        """Return what a message that another file lacks these nodes should add, or nothing.
+        """Return a hint for the message that another file lacks nodes, or nothing.
 
         Parameters
         ----------
@@ -119,14 +119,14 @@ class _ArrowRows:
     def integers(self) -> bool:
         return self.keys.integers() is not None
 
-    def find_known_names(self) -> Found | None:
+    def find_known_names(self) -> PlacedLink | None:
         lower = pc.utf8_lower(self.keys.distinct)
         known = [pc.is_in(lower, pa.array(names, lower.type)) for names in (SOURCES, TARGETS)]
         source, target = self._ends()
         found = known[0].to_numpy(False)[source] & known[1].to_numpy(False)[target]
         return self._link(int(np.argmax(found))) if found.any() else None
 
-    def find_lone_words(self) -> Found | None:
+    def find_lone_words(self) -> PlacedLink | None:
         word = ~pc.match_substring_regex(self.keys.distinct, "^-?[0-9]+$").to_numpy(False)
         ends = self._ends()
         words = word[ends]
@@ -152,7 +152,7 @@ class _ArrowRows:
         """Return the codes of first and second ends, shape (2, E)."""
         return self.keys.codes.reshape(2, -1)
 
-    def _link(self, row: int) -> Found:
+    def _link(self, row: int) -> PlacedLink:
         ends = [self.keys.id_of(row), self.keys.id_of(self.n_links + row)]
         return self.file.place(row), ends
 

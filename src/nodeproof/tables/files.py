@@ -1,4 +1,4 @@
-"""Table files of any kind: what they are, and one way to fail at reading them."""
+"""What every table file offers, messages that all share, and ``.gz`` files."""
 
 from __future__ import annotations
 
@@ -10,18 +10,12 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
-from nodeproof.storage.atomic import check_regular
-from nodeproof.storage.npz import reading
 
 __all__ = [
     "BadNumberError",
-    "ParquetFile",
     "Table",
     "TableFile",
     "bad_cell",
@@ -182,12 +176,8 @@ def unnamed(column: int) -> str:
     return f"column {column}"
 
 
-# ------------------------------------------------------------------------------
-# Packed text files (``.gz``), of which few bytes can stand for very many.
-
-
-# What swells to more than this, beyond that many bytes, is a trap: text does not.
-_RATIO, _SWOLLEN = 200, 1 << 26
+# A file that unpacks to more than this ratio, beyond that many bytes, is a zip bomb.
+_RATIO, _BOMB = 200, 1 << 26
 # Bytes that are unpacked at a time.
 _PIECE = 1 << 20
 
@@ -198,22 +188,22 @@ def is_packed(path: Path) -> bool:
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file to read its bytes, unpacked where it is packed; a trap is an `InputError`."""
+    """Open a file to read its bytes, unpacked if it is a ``.gz``; a zip bomb is an `InputError`."""
     return io.BufferedReader(_Unpacked(path), _PIECE) if is_packed(path) else path.open("rb")
 
 
 def open_text(path: Path, encoding: str) -> IO[str]:
-    """Open a file to read its text, unpacked where it is packed; a trap is an `InputError`."""
+    """Open a file to read its text, unpacked if it is a ``.gz``; a zip bomb is an `InputError`."""
     return io.TextIOWrapper(open_bytes(path), encoding=encoding)
 
 
 class _Unpacked(io.RawIOBase):
-    """What a packed file holds, until that is more than text can be."""
+    """The content of a packed file, up to a plausible size."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file = gzip.open(path)  # noqa: SIM115  # closed with this one
-        self._room = max(_SWOLLEN, _RATIO * path.stat().st_size)
+        self._room = max(_BOMB, _RATIO * path.stat().st_size)
 
     def readable(self) -> bool:
         return True
@@ -229,109 +219,6 @@ class _Unpacked(io.RawIOBase):
         return count
 
     def close(self) -> None:
-        if hasattr(self, "_file"):  # not where there is no such file
+        if hasattr(self, "_file"):  # missing if there is no such file
             self._file.close()
         super().close()
-
-
-# ------------------------------------------------------------------------------
-# Parquet files.
-
-
-class ParquetFile:
-    """A Parquet file with its columns as text or as numbers.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The file.
-
-    Attributes
-    ----------
-    names : list of str
-        The columns.
-    head : None
-        They have names.
-    """
-
-    head: list[list[str]] | None = None
-    comments = repeats = 0
-
-    def __init__(self, path: Path) -> None:
-        self.path = self.first_file = path
-        check_regular(path)
-        with reading(path):
-            self._file = pq.ParquetFile(path)
-            self.names: list[str] = list(self._file.schema_arrow.names)
-            if self._file.metadata.num_rows == 0:
-                raise InputError(f"{path} is empty: it has no rows")
-
-    def read(
-        self, texts: Sequence[int], numbers: Sequence[int]
-    ) -> tuple[list[Any], NDArray[np.float64]]:
-        """Return some columns as text and others as numbers.
-
-        Parameters
-        ----------
-        texts, numbers : sequences of int
-            Positions of the columns.
-
-        Returns
-        -------
-        texts : list of pyarrow large_string arrays of length n
-            Without nulls: what is missing is empty.
-        numbers : ndarray of shape (n, len(numbers))
-        """
-        wanted = sorted({*texts, *numbers})
-        with reading(self.path):
-            table = self._file.read(columns=[self.names[i] for i in wanted])
-            columns = dict(zip(wanted, table.columns, strict=True))
-            text_columns = [_as_text(columns[i]) for i in texts]
-        number_columns = [self._as_numbers(columns[i], i) for i in numbers]
-        return text_columns, finite_matrix(self, number_columns, numbers)
-
-    def use_header(self) -> None:
-        """Do nothing: the columns have names."""
-
-    def kind_of(self, column: int) -> str:
-        """Return "whole", "number" or "text", by the type of a column."""
-        kind = self._file.schema_arrow.field(column).type
-        if pa.types.is_integer(kind):
-            return "whole"
-        return "number" if pa.types.is_floating(kind) else "text"
-
-    def place(self, row: int) -> str:
-        """Return where a row stands, for messages."""
-        return f"{self.path}, row {row + 1}"
-
-    def cell(self, row: int, column: int) -> str:
-        """Return what one cell holds, for messages."""
-        value = self._file.read(columns=[self.names[column]]).column(0)[row].as_py()
-        return "" if value is None else str(value)
-
-    def _as_numbers(self, column: Any, position: int) -> Any:
-        kind = column.type
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or kind == pa.bool_()):
-            raise not_numbers(self, position, kind)
-        # Arrow casts a boolean to a small integer only.
-        column = column.cast(pa.int8()) if kind == pa.bool_() else column
-        return column.cast(pa.float64(), safe=False)
-
-
-def _as_text(column: Any) -> Any:
-    column = column.combine_chunks()
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if pa.types.is_floating(column.type):
-        column = _integers_if_whole(pc.if_else(pc.is_nan(column), None, column))
-    column = column.cast(pa.large_string())
-    column.validate(full=True)  # bytes that are no text
-    return pc.fill_null(column, "")
-
-
-def _integers_if_whole(column: Any) -> Any:
-    # pandas turns integers into floats where some are missing: 3.0 stands for the node 3.
-    try:
-        return column.cast(pa.int64())
-    except pa.ArrowInvalid:
-        return column

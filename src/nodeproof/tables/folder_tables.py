@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError, count_of
-from nodeproof.inputs.values import Unknown
+from nodeproof.inputs.label_values import Unknown
 from nodeproof.storage.atomic import check_regular
 from nodeproof.storage.graph_folder import GraphFolder
 from nodeproof.storage.npz import Header, read_npy_header, reading

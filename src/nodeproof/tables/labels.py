@@ -1,4 +1,4 @@
-"""Labels files: what they say of each node."""
+"""Labels files: the label of each node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError, count_of
-from nodeproof.inputs.values import Unknown
+from nodeproof.inputs.label_values import Unknown
 from nodeproof.tables.columns import (
     LABELS,
     NODES,
@@ -163,7 +163,7 @@ def read_labels(
                 header, notes = _guess_label_header(file, known, node, label, unknown)
         if header:
             file.use_header()
-    # What is asked for is settled first, so that a default never takes it.
+    # What the user gives is settled first, so that a default never takes it.
     taken = () if label is None else (find_column(file, label),)
     id_column, index = find_node(file, node, known, taken, notes)
     label_column = taken[0] if taken else find_column(
@@ -186,7 +186,7 @@ def read_labels(
 
 
 def _note_on_unknown(name: str, doubtful: dict[str, int]) -> list[str]:
-    """Return a note on words that are read as no label, with their numbers, if there are any."""
+    """Return a note on words that are read as no label, with their counts, if there are any."""
     if not doubtful:
         return []
     listed = ", ".join(f"{label!r} ({count:,})" for label, count in doubtful.items())
@@ -222,7 +222,7 @@ def _guess_label_header(
 
 
 def _refuse_header_below(keys: Keys, labels: Any, known: Known) -> None:
-    """Refuse well-known names of columns in the middle of a file that was joined from several."""
+    """Refuse well-known column names in the middle of a file that was joined from several."""
     for name in NODES:
         for code in np.flatnonzero(pc.equal(pc.utf8_lower(keys.distinct), name).to_numpy(False)):
             row = int(np.argmax(keys.codes == code))
@@ -232,9 +232,9 @@ def _refuse_header_below(keys: Keys, labels: Any, known: Known) -> None:
 
 
 def name_numbers(path: Path, counts: dict[str, int]) -> tuple[dict[str, str], list[str]]:
-    """Return what each label names, and notes: where all are numbers, 1.0 is the class 1.
+    """Return the class that each label names, and notes: if all are numbers, 1.0 is the class 1.
 
-    Measurements are refused: they name no classes.
+    Measurements are refused: they do not name classes.
 
     Parameters
     ----------
@@ -258,8 +258,8 @@ def name_numbers(path: Path, counts: dict[str, int]) -> tuple[dict[str, str], li
     if len(counts) > _MOST_FRACTIONS or len(counts) > max(2, total // 2):
         raise InputError(
             f"{path}: {len(counts):,} different numbers in {total:,} labels ({shown}) are "
-            "measurements, not classes; cut them into ranges first, or name the column of the "
-            "classes by --label"
+            "measurements, not classes; bin them first, or name the column of the classes with "
+            "--label"
         )
     return same, [
         f"the labels of {path.name} are numbers with fractions, read as the names of "
@@ -268,5 +268,5 @@ def name_numbers(path: Path, counts: dict[str, int]) -> tuple[dict[str, str], li
 
 
 def without_point(label: str) -> str:
-    """Return a whole number without the point and zeros behind it; other text as it is."""
+    """Return a whole number without its decimal point and zeros; other text unchanged."""
     return _POINT_ZERO.sub("", label) if _NUMBER.fullmatch(label) else label

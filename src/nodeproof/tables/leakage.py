@@ -15,7 +15,7 @@ from nodeproof.tables.labels import LabelRows, without_point
 
 __all__ = ["drop_label_columns"]
 
-# Of fewer labels, a feature may say all by chance.
+# With fewer labels, a feature may determine all of them by chance.
 _FEWEST = 10
 
 
@@ -26,7 +26,7 @@ def drop_label_columns(
     labels: LabelRows,
     codes: NDArray[np.int64],
 ) -> tuple[NDArray[Any] | sp.csr_array, list[str], list[str]]:
-    """Return features without columns that are the labels, their names, and notes.
+    """Return features without columns that repeat the labels, their names, and notes.
 
     Parameters
     ----------
@@ -43,23 +43,23 @@ def drop_label_columns(
     """
     notes = []
     if rows.aside is not None:
-        notes.append(_note_on_aside(rows, nodes, labels, codes))
+        notes.append(_note_on_label_column(rows, nodes, labels, codes))
     if sp.issparse(X):
         return X, rows.names, notes
     kept = list(range(X.shape[1]))
-    for column in _telling(X, codes):
+    for column in _determining(X, codes):
         name, values = rows.names[column], X[codes < 0, column]
         if len(values) and (values == values[0]).all():
             kept.remove(column)
             notes.append(
-                f"the column {name!r} of {rows.keys.path.name} says the labels of "
-                f"{labels.keys.path.name}, and nothing of other nodes: not used as a feature"
+                f"the column {name!r} of {rows.keys.path.name} repeats the labels of "
+                f"{labels.keys.path.name}, and is constant elsewhere: not used as a feature"
             )
         else:
             notes.append(
-                f"the feature {name!r} of {rows.keys.path.name} says the label of each of the "
-                f"{int((codes >= 0).sum())} labelled nodes; if it was made from the labels, take "
-                "it out"
+                f"the feature {name!r} of {rows.keys.path.name} determines the label of each of "
+                f"the {int((codes >= 0).sum())} labelled nodes; if it was made from the labels, "
+                "remove it"
             )
     if not kept:
         raise InputError(f"{rows.keys.path} has no feature beside the labels: leave it out")
@@ -68,19 +68,20 @@ def drop_label_columns(
     return X, [rows.names[column] for column in kept], notes
 
 
-def _note_on_aside(
+def _note_on_label_column(
     rows: FeatureRows, nodes: NDArray[Any], labels: LabelRows, codes: NDArray[np.int64]
 ) -> str:
-    """Return the note on a column with the name of the labels, if it has their values, too."""
+    """Return the note on a column with the name of the labels; refuse it if its values differ."""
     assert rows.aside is not None
     name, texts = rows.aside
     if not _agree(rows.keys, texts, nodes, labels, codes):
         raise InputError(
             f"{rows.keys.path}: the column {name!r} has the name of the labels in "
-            f"{labels.keys.path}, but other values; rename it if it is a feature, else take it out"
+            f"{labels.keys.path}, but other values; rename it if it is a feature, otherwise remove "
+            "it"
         )
     return (
-        f"the column {name!r} of {rows.keys.path.name} is that of the labels in "
+        f"the column {name!r} of {rows.keys.path.name} is the label column of "
         f"{labels.keys.path.name}: not used as a feature"
     )
 
@@ -88,7 +89,7 @@ def _note_on_aside(
 def _agree(
     keys: Keys, texts: Any, nodes: NDArray[Any], labels: LabelRows, codes: NDArray[np.int64]
 ) -> bool:
-    """Tell whether a column says of most labelled nodes what the labels say."""
+    """Tell whether a column agrees with the labels of most labelled nodes."""
     try:
         found = LabelRows.of_texts(keys, texts, labels.unknown)
     except InputError:  # measurements
@@ -101,8 +102,8 @@ def _agree(
     return bool(2 * np.count_nonzero(ours == theirs) >= len(ours))
 
 
-def _telling(X: NDArray[Any], codes: NDArray[np.int64]) -> list[int]:
-    """Return the columns with one value for each class, and another for every class."""
+def _determining(X: NDArray[Any], codes: NDArray[np.int64]) -> list[int]:
+    """Return the columns that have one value per class, different for every class."""
     labelled = np.flatnonzero(codes >= 0)
     classes, first = np.unique(codes[labelled], return_index=True)
     if len(labelled) < _FEWEST or len(classes) < 2:

@@ -33,7 +33,7 @@ _UNNAMED = re.compile(r"column [0-9]+")
 
 @dataclass(frozen=True)
 class NewNodes:
-    """What a user's files say of n_new nodes that a model does not know.
+    """The new nodes of a user's files, n_new of them.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ def _read_links(
     weight: Column,
     unit: float,
 ) -> Links:
-    """Read the links, and say so where the model was fitted to weights and they have none."""
+    """Read the links, with a note if the model was fitted to weights and they have none."""
     weighted = unit != 1.0
     links = read_links(file, header, source, target, weight, suggest_weight=weighted)
     if weighted and links.weight is None:
@@ -155,7 +155,7 @@ def _no_node_is_known(nodes: Sequence[str]) -> bool:
 
 
 def _positions(ids: NDArray[Any], fitted: NDArray[Any]) -> NDArray[np.int64]:
-    """Return where each id stands among the fitted ones, −1 where it does not."""
+    """Return the position of each id among the fitted ones, −1 if it is not there."""
     if ids.dtype.kind != "i" or fitted.dtype.kind != "i":
         ids, fitted = ids.astype(np.str_), fitted.astype(np.str_)
     order = np.argsort(fitted, kind="stable")
@@ -236,7 +236,7 @@ def _place_features(
 
 
 def _match_columns(rows: FeatureRows, names: list[str], notes: list[str]) -> list[int]:
-    """Return where each of the model's columns stands: by name, or by position without names."""
+    """Return the position of each of the model's columns: by name, or in order if unnamed."""
     path, found = rows.keys.path, rows.names
     if found == names:
         return list(range(len(names)))

@@ -14,16 +14,17 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError, count_of
-from nodeproof.inputs.values import Unknown
+from nodeproof.inputs.label_values import Unknown
 from nodeproof.storage.atomic import check_regular
 from nodeproof.tables.arrays import read_feature_archive, read_label_archive
 from nodeproof.tables.columns import Column, refuse_one_column
 from nodeproof.tables.edges import Links, build_graph, read_links
 from nodeproof.tables.features import FeatureRows, read_features, some
-from nodeproof.tables.files import ParquetFile, TableFile, file_kind
+from nodeproof.tables.files import TableFile, file_kind
 from nodeproof.tables.keys import Keys, check_lookalikes, one_node_set
 from nodeproof.tables.labels import LabelRows, read_labels
 from nodeproof.tables.leakage import drop_label_columns
+from nodeproof.tables.parquet import ParquetFile
 from nodeproof.tables.text import TextFile
 
 __all__ = ["Tables", "WholeGraph", "open_table", "read_tables", "refuse_idle"]
@@ -58,7 +59,7 @@ class WholeGraph:
 
 @dataclass(frozen=True, repr=False)
 class Tables:
-    """What a user's files say, for one set of n nodes.
+    """The content of a user's files, for one set of n nodes.
 
     Attributes
     ----------
@@ -118,9 +119,9 @@ def read_tables(
         One link per line: two ids and perhaps a weight. A graph that was read already may have
         features and labels too; those of the other files come before them.
     features : path, optional
-        One node a line: its id and m numbers. Every node needs a row.
+        One node per line: its id and m numbers. Every node needs a row.
     labels : path, optional
-        One node a line: its id and its label. Nodes without one have no label.
+        One node per line: its id and its label. Nodes without one have no label.
     header : bool, optional
         Whether the first line of every text file names its columns. None: find out, see
         `edges_have_header`, `features_have_header` and `labels_have_header`; a column asked for
@@ -137,8 +138,8 @@ def read_tables(
         Column of the labels. Default: "label" or "class", otherwise the first beside the ids.
     unknown : collection of str, optional
         What stands for an unknown label; an empty one always does. Default:
-        `nodeproof.inputs.values.UNKNOWN`, in whichever case, with a note on those that may be
-        classes.
+        `nodeproof.inputs.label_values.UNKNOWN`, in upper or lower case, with a note on those that
+        may be classes.
     strict : bool
         Whether a node that no link mentions is an error rather than a note.
 
@@ -214,15 +215,14 @@ def read_tables(
 def refuse_idle(
     features: PathLike | None, labels: PathLike | None, node: Column, label: Column
 ) -> None:
-    """Refuse the choice of a column of a file that is not given."""
+    """Refuse a column of a file that is not given."""
     if label is not None and labels is None:
         raise InputError(
-            f"the label column {label!r} is that of the labels file: give one (--labels), or leave "
-            "it out"
+            f"the label column {label!r} needs a labels file: give one (--labels), or leave it out"
         )
     if node is not None and features is labels is None:
         raise InputError(
-            f"the node column {node!r} is that of the features and labels files: give one "
+            f"the node column {node!r} needs a features or labels file: give one "
             "(--features, --labels), or leave it out"
         )
 
@@ -250,7 +250,7 @@ def _feature_rows(
         return None if embedded is None else FeatureRows.of_array(links.keys, embedded)
     path = Path(features)
     if embedded is not None:
-        links.notes.append(f"the features in {links.keys.path.name} give way to {path.name}")
+        links.notes.append(f"{path.name} replaces the features in {links.keys.path.name}")
     if file_kind(path) == "npz":
         X = read_feature_archive(path)
         return FeatureRows.of_array(Keys.of_positions(path, X.shape[0]), X)
@@ -270,7 +270,7 @@ def _label_rows(
         return None if embedded is None else LabelRows.of_array(links.keys, embedded, unknown)
     path = Path(labels)
     if embedded is not None:
-        links.notes.append(f"the labels in {links.keys.path.name} give way to {path.name}")
+        links.notes.append(f"{path.name} replaces the labels in {links.keys.path.name}")
     if file_kind(path) == "npz":
         y = read_label_archive(path)
         return LabelRows.of_array(Keys.of_positions(path, len(y)), y, unknown)
@@ -278,7 +278,7 @@ def _label_rows(
 
 
 def _refuse_strangers(files: list[Keys], nodes: list[NDArray[Any]], ids: NDArray[Any]) -> None:
-    """Refuse ids that are no nodes of a graph that lists its nodes, in whichever file."""
+    """Refuse ids, in any file, that are not nodes of a graph that lists its nodes."""
     graph, *others = files
     stranger = np.ones(len(ids), dtype=bool)
     stranger[nodes[0]] = False

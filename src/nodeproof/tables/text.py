@@ -36,7 +36,7 @@ _HEAD_CELLS = 100_000
 _LEAST_BLOCK = 1 << 22
 # Bytes that are unpacked at a time.
 _PIECE = 1 << 24
-# Seconds that Arrow's threads may take to let go of what they have read.
+# Seconds that Arrow's threads may take to release what they have read.
 _PATIENCE = 1.0
 
 
@@ -72,7 +72,7 @@ class TextFile:
         raw = _load(path)
         data, self.comments = _without_comments(raw)
         if not data:
-            raise InputError(f"{path} is empty: it holds no line but blank ones and comments")
+            raise InputError(f"{path} is empty: it has only blank lines and comments")
         first = next(BytesIO(data))
         self._delimiter = find_delimiter(first.decode("latin-1"), runs=True)
         if first.count(self._delimiter.encode()) >= _MOST_COLUMNS:
@@ -91,12 +91,12 @@ class TextFile:
         self.head = head
 
     def use_header(self) -> None:
-        """Take the names of the columns from the first line; wherever it comes again is no row."""
+        """Take the column names from the first line; lines that repeat it are skipped."""
         assert self.head is not None
         self.names = self.head[0]
         names = [name.replace('"', '""').encode() for name in self.names]
         self._header = _header_pattern(names, self._delimiter)
-        # Few files have it again, and to look for one word takes no time.
+        # Few files repeat it, and to search for one word takes no time.
         start = self._first_length()
         if self._data.find(max(names, key=len), start) >= 0:
             body, self.repeats = self._header.subn(b"", self._data[start:])
@@ -150,8 +150,8 @@ class TextFile:
         try:
             return self._parse_body(types)
         finally:
-            # One of Arrow's threads may hold the bytes a moment longer. To let them go it needs
-            # the interpreter: if that were on its way out by then, the process would be aborted.
+            # One of Arrow's threads may hold the bytes a moment longer. To release them it needs
+            # the interpreter: if that were shutting down by then, the process would be aborted.
             given_up = time.monotonic() + _PATIENCE
             while sys.getrefcount(self._data) > references and time.monotonic() < given_up:
                 time.sleep(1e-4)
@@ -196,7 +196,7 @@ class TextFile:
         return next(islice(self._rows(), row, None))
 
     def _fields(self, number: int, line: bytes) -> list[str]:
-        """Return the fields of one line, and know why it has none."""
+        """Return the fields of one line; an error names the line."""
         where = f"{self.path}, line {number}"
         try:
             text = (_squeeze(line) if self._delimiter == " " else line).decode()
@@ -222,7 +222,7 @@ class TextFile:
             )
 
     def _raise_for_bad_line(self, numbers: Sequence[int]) -> None:
-        """Raise the error for the first line at fault, if one is."""
+        """Raise the error for the first bad line, if there is one."""
         for row, (number, line) in enumerate(self._rows()):
             fields = self._fields(number, line)
             self._check_width(number, line, fields)
@@ -247,7 +247,7 @@ def is_number(cell: str) -> bool:
 
 
 def _header_pattern(names: Sequence[bytes], delimiter: str) -> re.Pattern[bytes]:
-    """Return what a line with these fields looks like, whatever is in quotes or padded."""
+    """Return a pattern for lines with these fields, quoted or padded or not."""
     # Possessive: a long run of white space is not tried in all its parts.
     around = rb"[ ]*+" if delimiter == "\t" else rb"[ \t]*+"
     apart = rb"[ \t]++" if delimiter == " " else around + re.escape(delimiter.encode()) + around
@@ -295,7 +295,7 @@ def _load(path: Path) -> bytes:
 
 
 def _unpack(path: Path) -> bytes:
-    """Return what a packed file holds, unless memory cannot."""
+    """Return the content of a packed file, unless it exceeds free memory."""
     free = available_memory()
     remedy = "convert it with `nodeproof convert`, which needs little"
     pieces, size = [], 0
@@ -309,7 +309,7 @@ def _unpack(path: Path) -> bytes:
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield what counts as a row, header included, with its line number."""
+    """Yield the rows, header included, with their line numbers."""
     for number, line in enumerate(BytesIO(data), 1):
         if line.strip(b" \t\n") and not line.startswith(b"#"):
             yield number, line.removesuffix(b"\n")
@@ -347,7 +347,7 @@ def find_delimiter(line: str, *, runs: bool) -> str:
 
 
 def _squeeze(data: bytes) -> bytes:
-    """Turn every run of spaces and tabs outside quotes into one space, none at line ends."""
+    """Collapse runs of spaces and tabs outside quotes to one space, and strip line ends."""
     if b'"' in data:
         data = re.sub(rb'("[^"\n]*")|[ \t]+', lambda found: found[1] or b" ", data)
     else:

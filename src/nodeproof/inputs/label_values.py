@@ -1,4 +1,4 @@
-"""What stands for "no label" where labels are text, or numbers of a type that has no −1."""
+"""Label values from any container, and what stands for "no label" in arrays and files."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from nodeproof.runtime.logs import warn_caller
 __all__ = ["NO_LABEL", "UNKNOWN", "Unknown", "read_values", "refuse_wrapped"]
 
 
-#: texts that are never the name of a class, in arrays and in files: numpy and pandas write −1 and
-#: NaN so where they make text of them
+#: texts that are never the name of a class, in arrays and in files: this is how numpy
+#: and pandas write −1 and NaN as text
 NO_LABEL = ("", "-1", "-1.0", "nan")
 
-# Marks that programs write where they know nothing, and words that people do, in lower case.
+# Markers that programs write for missing values, and words that people use, in lower case.
 _MARKS = (*NO_LABEL, "?", "#n/a", "<na>", "nat")
 _WORDS = ("na", "n/a", "none", "null", "unassigned", "unknown", "unlabeled", "unlabelled")
 
-#: what stands for no label in files, in whichever case
+#: what stands for no label in files, in upper or lower case
 UNKNOWN = (*_MARKS, *_WORDS)
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """Texts that mean that there is no label; ``text in unknown`` tells.
+    """Texts that mean "no label"; ask with ``text in unknown``.
 
     Attributes
     ----------
     tokens : frozenset of str, or None
-        What the user says, exactly; None for `UNKNOWN`, in whichever case.
+        What the user says, exactly; None for `UNKNOWN`, in upper or lower case.
     """
 
     tokens: frozenset[str] | None = None
 
     @classmethod
     def of(cls, given: Collection[str] | None) -> Unknown:
-        """Return what a user says, or the default; nothing at all never is a label.
+        """Return what the user says, or the default; an empty text is never a label.
 
         Examples
         --------
@@ -61,12 +61,12 @@ class Unknown:
         return str(text).lower() in UNKNOWN if self.tokens is None else text in self.tokens
 
     def is_doubtful(self, text: str) -> bool:
-        """Tell whether a text is taken for no label although it may well name a class."""
+        """Tell whether a text is read as no label although it may well name a class."""
         return self.tokens is None and text.lower() in _WORDS
 
 
 def refuse_wrapped(values: NDArray[Any], nodes: NDArray[np.intp]) -> None:
-    """Refuse the largest label of an unsigned type, which −1 becomes there.
+    """Refuse the largest value of an unsigned type, which −1 wraps around to.
 
     Parameters
     ----------
@@ -86,9 +86,6 @@ def refuse_wrapped(values: NDArray[Any], nodes: NDArray[np.intp]) -> None:
         )
 
 
-# ------------------------------------------------------------------------------
-# Labels out of any container, as numbers or text.
-
 _ABOVE_INT64 = 2.0**63
 
 
@@ -98,7 +95,7 @@ def read_values(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     Parameters
     ----------
     y : array of shape (n,)
-        Integers, whole floats, booleans or text, in whatever container. Unknown are −1, None,
+        Integers, whole floats, booleans or text, in any container. Unknown are −1, None,
         NaN, NA, what a mask hides, blank text, and the texts "-1", "-1.0" and "nan", with
         or without white space around them.
 
@@ -115,8 +112,8 @@ def read_values(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         values, nodes = _from_objects(values.tolist(), nodes)
     if values.dtype.kind not in "biufU":
         raise InputError(f"Unknown label type: y must hold integers or strings, got {values.dtype}")
-    told = _are_told(values)
-    values, nodes = values[told], nodes[told]
+    given = _are_known(values)
+    values, nodes = values[given], nodes[given]
     if values.dtype.kind == "f":
         values = _as_integers(values, nodes)
     if values.dtype.kind == "i" and (values < -1).any():
@@ -128,13 +125,13 @@ def read_values(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
 
 
 def _as_column(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the labels as they are given, in a row, and which of them no mask hides."""
+    """Return the labels as a 1-D array, and which of them are not masked."""
     y = plain(y)
     if sp.issparse(y):
         raise InputError("y must be a dense array of labels, got a sparse matrix")
     if isinstance(y, Mapping):
         raise InputError(
-            "y must be a list of labels, one a node, got a dict: give them in the order of the "
+            "y must be a list of labels, one per node, got a dict: give them in the order of the "
             "graph's nodes, for example [y.get(node) for node in graph.nodes]"
         )
     mask = None
@@ -150,7 +147,7 @@ def _as_column(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         raise InputError(str(error)) from error
     if np.asarray(y).ndim == 2:
         warn_caller(
-            "A column-vector y was passed when a 1d array was expected: give one entry a node, "
+            "A column-vector y was passed when a 1d array was expected: give one entry per node, "
             "for example y.ravel()",
             DataConversionWarning,
         )
@@ -204,12 +201,12 @@ def _as_text(label: Any, node: int) -> str:
         return label.decode()
     except UnicodeDecodeError:
         raise InputError(
-            f"the label of node {node} is {reprlib.repr(label)}, which is no text in UTF-8"
+            f"the label of node {node} is {reprlib.repr(label)}, which is not UTF-8 text"
         ) from None
 
 
-def _are_told(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which labels of an array of numbers or text do not say that they are unknown."""
+def _are_known(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which labels of an array of numbers or text are known."""
     if values.dtype.kind == "U":
         return ~np.isin(np.char.strip(values), NO_LABEL)
     if values.dtype.kind in "if":
