@@ -27,7 +27,7 @@ from nodeproof.terms import Covariance, Gaussian, Labels, Softmax
 CORPUS = Path(__file__).parent / "corpus"
 
 # Nothing else is read by `read_tables`.
-TABLES = (".csv", ".tsv", ".txt", ".gz", ".parquet", ".npz")
+TABLES = (".csv", ".tsv", ".txt", ".gz", ".parquet")
 
 
 @pytest.mark.parametrize("path", sorted((CORPUS / "files").iterdir()), ids=lambda path: path.name)
@@ -224,12 +224,11 @@ def test_rows_of_no_entries_are_looked_at_all_the_same(tmp_path):
     }
     for arrays in archives.values():
         np.savez(tmp_path / "graph.npz", **arrays)
-        for read in (read_graph, read_tables):
-            with pytest.raises(InputError, match=r"graph\.npz"):
-                read(tmp_path / "graph.npz")
+        with pytest.raises(InputError, match=r"graph\.npz"):
+            read_graph(tmp_path / "graph.npz")
     pair = Instance(sp.csr_array(PAIR), np.ones(2), 1.0, 0.5, np.eye(2)).to_arrays()
     forged = {"indptr": np.array([0, 2, 0]), "indices": pair["indices"][:0]}
-    with pytest.raises(ValueError, match="its indptr does not lead through its rows"):
+    with pytest.raises(ValueError, match="invalid CSR structure: indptr does not fit the rows"):
         Instance.from_arrays({**pair, **forged})
 
 

@@ -144,7 +144,7 @@ def test_fresh_names_fit_beside_small_integers():
 def test_a_name_that_occurs_once_and_is_almost_another_is_asked_about():
     y = ["family"] * 5 + ["student"] * 5 + ["familly"] + ["pensioner"]
     X = np.random.default_rng(0).standard_normal((12, 2))
-    with pytest.warns(UserWarning, match=r"the class 'familly'; was 'family' meant"):
+    with pytest.warns(UserWarning, match=r"the class 'familly' .* did you mean 'family'"):
         NodeClassifier(random_state=0).fit(X, y)
 
 

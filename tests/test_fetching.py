@@ -367,7 +367,7 @@ def test_a_download_brings_no_more_than_the_data_set_should_have(
     server.answer = answer
     message = refusal("tiny")
     assert f"cannot fetch {server.home}/tiny.npz: it is larger than " in message
-    assert f"larger than {3 if megabytes is None else 1} MiB" in message
+    assert f"larger than {'3.1' if megabytes is None else '1.0'} MB" in message
     assert content_of(cache) == []
 
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from interop_helpers import assert_same, fit, planted, reference
 from nodeproof import NodeClassifier
 from nodeproof.errors import InputError
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.terms import Labels, Multinomial
 
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "dia", "bsr"]

@@ -251,7 +251,9 @@ def test_true_labels_are_matched_by_name(clf, data):
     named = NodeClassifier(random_state=0).fit(X, data.y, graph=data.graph)
     truth = pd.Series(data.y_true, index=X.index)
     assert render_report(named, y_true=truth[::-1]) == render_report(named, y_true=truth)
-    with pytest.raises(InputError, match="the fit and y_true list the same nodes in another order"):
+    with pytest.raises(
+        InputError, match="the fit and y_true list the same nodes in different orders"
+    ):
         render_report(clf, y_true=pd.Series(data.y_true)[::-1])
 
 

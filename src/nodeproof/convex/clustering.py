@@ -37,7 +37,7 @@ from nodeproof.convex.program import check_memory, lift_negative
 from nodeproof.convex.results import ConvexResult, relative_gap
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
 from nodeproof.sets import Similarities
@@ -113,7 +113,7 @@ def cluster_graph(
     Parameters
     ----------
     graph : object
-        Anything that :func:`nodeproof.inputs.adjacency.check_adjacency` reads.
+        Anything that :func:`nodeproof.inputs.graph_objects.check_adjacency` reads.
     mu0 : float, optional
         μ0; by default the number of nodes. It matters only where L may be indefinite.
     loss : {"linear", "absolute"}

@@ -13,7 +13,6 @@ dual variables alone; no solver's word is taken.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -334,15 +333,9 @@ def off_diagonal(M: Array) -> Array:
 
 
 def check_memory(what: str, n_nodes: int, matrices: int) -> None:
-    """Raise an error where so many n×n matrices do not fit into half of the machine's memory."""
-    needed = 8.0 * matrices * n_nodes**2
-    try:
-        there = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):  # not a system that tells
-        there = 16.0 * 2**30
-    if needed > 0.5 * there:
-        raise InputError(
-            f"{what} holds {matrices} dense {n_nodes} × {n_nodes} matrices, "
-            f"{needed / 2**30:,.0f} GiB for {n_nodes:,} nodes, and this machine has "
-            f"{there / 2**30:,.0f} GiB: use solver='block', which never forms one"
-        )
+    """Refuse so many dense n × n matrices where free memory does not hold them."""
+    check_free(
+        8.0 * matrices * n_nodes**2,
+        f"{what} holds {matrices} dense {n_nodes} × {n_nodes} matrices, which",
+        "use solver='block', which never forms one",
+    )

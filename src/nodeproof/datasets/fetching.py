@@ -17,9 +17,10 @@ from threading import Thread
 from typing import Any, BinaryIO
 from urllib.parse import urljoin
 
+from rich.filesize import decimal
+
 from nodeproof.datasets.planetoid import PARTS
 from nodeproof.errors import InputError, MissingExtraError
-from nodeproof.runtime.memory import size_text
 from nodeproof.storage.atomic import atomic_path
 from nodeproof.storage.npz import reading
 
@@ -340,7 +341,7 @@ class _Limited:
 
 def _check_size(size: int, most: int) -> None:
     if size > most:
-        raise OSError(f"it is larger than {size_text(most)}, far more than this file should have")
+        raise OSError(f"it is larger than {decimal(most)}, far more than this file should have")
 
 
 def _check_response(most: int, response: Any, **_: Any) -> None:

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from nodeproof.csr import csr_of_entries
 from nodeproof.datasets.dataset import Dataset, assemble
-from nodeproof.datasets.parts import as_labels, sorted_names
+from nodeproof.datasets.parts import check_node_count, sorted_names
 from nodeproof.errors import InputError, MissingExtraError
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.runtime.memory import check_free
 from nodeproof.storage.npz import reading
+from nodeproof.tables.arrays import as_labels
 from nodeproof.tables.columns import LABELS
 from nodeproof.tables.edge_columns import KINDS, note_on_kinds
 from nodeproof.tables.files import is_packed, open_bytes, open_text
-from nodeproof.tables.graph_npz import check_node_count
 
 __all__ = ["karate_club", "read_matrix_market", "read_network"]
 
@@ -184,14 +184,14 @@ def _dataset(path: Path, network: Any, label: str | None = None) -> Dataset:
         y = _classes(path, [row.get(key) for row in rows])
         notes.append(f"the node attribute {key!r} of {path.name} is read as the label")
     if others := [name for name in attributes if name != key]:
-        notes.append(f"not used of {path.name}: {', '.join(map(repr, others[:5]))}")
+        notes.append(f"unused node attributes of {path.name}: {', '.join(map(repr, others[:5]))}")
     spare = sorted({name for _, _, data in network.edges(data=True) for name in data} - {"weight"})
     kinds = next((name for name in spare if str(name).lower() in KINDS), None)
     if kinds is not None:
         notes.append(note_on_kinds(path.name, kinds))
     if others := [name for name in spare if name != kinds]:
         listed = ", ".join(map(repr, others[:5]))
-        notes.append(f"not used of the links of {path.name}: {listed}")
+        notes.append(f"unused link attributes of {path.name}: {listed}")
     return assemble(path, graph[order][:, order], None, y, names, notes=notes)
 
 

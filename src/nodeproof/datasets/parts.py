@@ -1,7 +1,8 @@
-"""The parts of a data set, checked: links, features, labels, masks and names."""
+"""The parts of a data set, checked: links, masks and names (features, labels: `tables.arrays`)."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,20 +12,43 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from nodeproof.csr import check_csr
 from nodeproof.errors import InputError, count_of
-from nodeproof.tables.graph_npz import check_node_count, check_numbers
+from nodeproof.inputs.graph_objects import check_adjacency
+from nodeproof.runtime.memory import check_free
 from nodeproof.tables.keys import Keys, one_node_set
 
 __all__ = [
-    "as_features",
-    "as_labels",
     "as_mask",
+    "check_matrix",
+    "check_node_count",
     "graph_of_edges",
     "mask_of",
     "sorted_names",
     "unless_positions",
 ]
+
+# What a node without links takes at least, until it is in a fit.
+_NODE_BYTES = 32.0
+
+
+def check_matrix(path: Path, matrix: Any) -> tuple[sp.csr_array, list[str]]:
+    """Return a matrix as a symmetric graph without self loops, and notes on what that took."""
+    notes = []
+    if matrix.shape[0] == matrix.shape[1] and (loops := int(np.count_nonzero(matrix.diagonal()))):
+        notes.append(f"{count_of(loops, 'self loop')} in {path.name} dropped")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            graph = check_adjacency(matrix)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return graph, notes + [f"{path.name}: {warning.message}" for warning in caught]
+
+
+def check_node_count(path: Path, n_nodes: int) -> None:
+    """Refuse more nodes than free memory can hold, before any of it is taken."""
+    remedy = "are all of them meant? Else use a larger machine"
+    check_free(_NODE_BYTES * n_nodes, f"{path}: a graph of {n_nodes:,} nodes", remedy)
 
 
 def graph_of_edges(
@@ -69,69 +93,6 @@ def graph_of_edges(
         graph.setdiag(0)
         graph.eliminate_zeros()
     return graph, [f"{count_of(loops, 'self loop')} in {path.name} dropped"] if loops else []
-
-
-def as_features(path: Path, X: Any) -> Any:
-    """Return features in float32 or float64, dense or sparse; all must be finite.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The file, for messages.
-    X : ndarray or scipy.sparse.csr_array of shape (n, m)
-        Features of any kind of number.
-
-    Returns
-    -------
-    ndarray or scipy.sparse.csr_array of shape (n, m)
-    """
-    if sp.issparse(X):
-        if X.dtype.kind not in "biuf":
-            raise InputError(f"{path}: features must be numbers, got {X.dtype}")
-        check_csr(X)
-        finite = np.isfinite(X.data)
-        if not finite.all():
-            bad = int(np.argmin(finite))
-            row = int(np.searchsorted(X.indptr, bad, side="right")) - 1
-            raise InputError(
-                f"{path}, row {row}, column {X.indices[bad]} (from 0): expected a finite number, "
-                f"got {X.data[bad]}"
-            )
-    else:
-        check_numbers(path, X)
-    return X.astype(np.promote_types(X.dtype, np.float32), copy=False)
-
-
-def as_labels(path: Path, labels: NDArray[Any]) -> NDArray[Any]:
-    """Return labels as int64 with −1, or as text with "", where unknown.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The file, for messages.
-    labels : ndarray of shape (n,) or (n, 1)
-        Integers (−1: unknown), whole numbers or NaN (unknown), or text.
-    """
-    kind = labels.dtype.kind
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    whole = kind == "f" and bool((np.isnan(labels) | (labels == np.round(labels))).all())
-    if labels.ndim != 1 or not (kind in "iubUS" or whole):
-        raise InputError(
-            f"{path}: labels must be integers or text of shape (n,), got {labels.dtype} of shape "
-            f"{labels.shape}"
-        )
-    if kind in "US":
-        return labels.astype(np.str_)
-    codes = np.where(np.isnan(labels), -1, labels) if kind == "f" else labels
-    codes = codes.astype(np.int64)
-    if (codes < -1).any():
-        v = int((codes < -1).argmax())
-        raise InputError(
-            f"{path}: the label of node {v} is {codes[v]}; labels must not be below -1, which "
-            "means unknown"
-        )
-    return codes
 
 
 def as_mask(

@@ -12,10 +12,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.datasets.dataset import Dataset, assemble
-from nodeproof.datasets.parts import as_features, graph_of_edges, mask_of
+from nodeproof.datasets.parts import graph_of_edges, mask_of
 from nodeproof.datasets.pickles import read_pickle
 from nodeproof.errors import InputError, count_of
 from nodeproof.storage.npz import reading
+from nodeproof.tables.arrays import as_features
 
 __all__ = ["PARTS", "find_planetoid", "read_planetoid"]
 

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from nodeproof.datasets.archives import matrix_of_archive
 from nodeproof.datasets.dataset import MASKS, Dataset, assemble
-from nodeproof.datasets.parts import as_features, as_labels, graph_of_edges, mask_of
+from nodeproof.datasets.parts import check_matrix, graph_of_edges, mask_of
 from nodeproof.errors import InputError
-from nodeproof.storage.npz import reading
-from nodeproof.tables.graph_npz import check_matrix, matrix_of_archive, open_archive
+from nodeproof.storage.npz import open_npz, reading
+from nodeproof.tables.arrays import as_features, as_labels
 
 __all__ = ["find_ogb", "find_reddit", "open_folder", "read_ogb", "read_reddit"]
 
@@ -91,11 +92,11 @@ def read_reddit(path: Path) -> Dataset:
         raise InputError(f"{path} must hold both {_REDDIT[0]} and {_REDDIT[1]}")
     with tempfile.TemporaryDirectory() as temporary:
         data, links = (_unpacked(folder / name, Path(temporary)) for name in _REDDIT)
-        with open_archive(links) as archive:
+        with open_npz(links) as archive:
             matrix = matrix_of_archive(links, archive)
         matrix.data = np.ones(len(matrix.data), dtype=np.float32)
         graph, notes = check_matrix(links, matrix)
-        with open_archive(data) as archive:
+        with open_npz(data) as archive:
             X = as_features(data, archive["feature"])
             y = as_labels(data, archive["label"])
             kinds = archive["node_types"]

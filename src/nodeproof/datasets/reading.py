@@ -15,17 +15,17 @@ import pyarrow as pa
 from nodeproof.datasets.archives import read_archive
 from nodeproof.datasets.dataset import Dataset, assemble
 from nodeproof.datasets.networks import read_matrix_market, read_network
-from nodeproof.datasets.parts import sorted_names, unless_positions
+from nodeproof.datasets.parts import check_matrix, sorted_names, unless_positions
 from nodeproof.datasets.planetoid import find_planetoid, read_planetoid
 from nodeproof.datasets.published import find_ogb, find_reddit, open_folder, read_ogb, read_reddit
 from nodeproof.errors import InputError
 from nodeproof.storage.atomic import check_regular
 from nodeproof.storage.npz import reading
+from nodeproof.tables.arrays import labels_as_text
 from nodeproof.tables.columns import Column
 from nodeproof.tables.files import file_kind
-from nodeproof.tables.graph_npz import GraphArchive, check_matrix
 from nodeproof.tables.keys import Keys
-from nodeproof.tables.reading import Tables, read_tables
+from nodeproof.tables.reading import Tables, WholeGraph, read_tables
 
 __all__ = ["FORMATS", "NETWORKS", "read_graph", "read_with_tables", "recognise"]
 
@@ -150,7 +150,7 @@ def read_graph(
         Which split to take where there are several: a number from 0 ("npz"; the first by
         default) or a name ("ogb").
     header, source, target, weight
-        How to read a table, see `nodeproof.io.read_tables`.
+        How to read a table, see `nodeproof.tables.reading.read_tables`.
     label : str, optional
         The node attribute with the labels, of a format that networkx reads.
 
@@ -247,7 +247,7 @@ def read_with_tables(
         The column of the labels file; without one, the node attribute of a graph that networkx
         reads.
     features, labels, source, target, weight, unknown, **options
-        See `nodeproof.io.read_tables`.
+        See `nodeproof.tables.reading.read_tables`.
     """
     kind = recognise(edges)
     if kind == "table":
@@ -261,19 +261,18 @@ def read_with_tables(
     if labels is None and kind in NETWORKS and label is not None:
         attribute, label = str(label), None
     data = read_graph(edges, format=kind, label=attribute)
-    graph = _graph_archive(edges, data, labels is None)
+    graph = _whole_graph(edges, data, labels is None)
     return read_tables(graph, features, labels, label=label, unknown=unknown, **options)
 
 
-def _graph_archive(path: Path, data: Dataset, use_labels: bool) -> GraphArchive:
+def _whole_graph(path: Path, data: Dataset, use_labels: bool) -> WholeGraph:
     notes = list(data.notes)
     graph, X, y = data.graph, data.X, data.y
     if y is not None and "train" in data.masks:
         y = data.training_labels()
     elif y is not None and use_labels:
         notes.append(f"{path.name} has labels but no train mask; all of them are used")
-    if y is not None and y.dtype.kind != "U":
-        y = np.where(y == -1, "", y.astype(np.str_))
+    y = None if y is None else labels_as_text(y)
     keys = Keys.of_positions(path, graph.shape[0])
     if data.names is not None:
         names, order = sorted_names(path, data.names.tolist())
@@ -282,4 +281,4 @@ def _graph_archive(path: Path, data: Dataset, use_labels: bool) -> GraphArchive:
         if names is not None:
             texts = pa.array(names.astype(np.str_).tolist(), pa.large_string())
             keys = Keys.of_texts(path, texts, keys.place)
-    return GraphArchive(keys, graph, X, y, notes)
+    return WholeGraph(keys, graph, X, y, notes)

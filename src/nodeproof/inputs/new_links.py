@@ -200,9 +200,8 @@ def _find(ends: NDArray[Any], names: Names, part: str) -> NDArray[Any]:
         return find_positions(as_keys(ends), names, part)
     if names.dtype.kind in "if":
         raise InputError(
-            f"the {part} nodes are called by numbers other than 0, 1, 2, …, so a table of links "
-            "between numbers could mean these or positions: give positions as an array of shape "
-            "(E, 2)"
+            f"the {part} nodes have numeric names other than 0, 1, 2, …, so numbers in a table of "
+            "links may be names or positions: give positions as an array of shape (E, 2)"
         )
     return ends
 
@@ -227,8 +226,8 @@ def _columns(
 
 def _refuse_shape(shape: tuple[int, ...], n_new: int | None, n_fitted: int) -> None:
     raise InputError(
-        f"links of new nodes need a row each and a column for every fitted node: expected shape "
-        f"{_wanted(n_new, n_fitted)}, got {shape}; or give pairs of shape (E, 2) or (E, 3)"
+        "links of new nodes need one row per new node and one column per fitted node: expected "
+        f"shape {_wanted(n_new, n_fitted)}, got {shape}; or give pairs of shape (E, 2) or (E, 3)"
     )
 
 

@@ -129,15 +129,15 @@ def _check_names(names: NDArray[Any], part: str) -> None:
         empty = [row for row, name in enumerate(names.tolist()) if _is_missing(name)]
         if empty:
             raise InputError(
-                f"{part} has no name for row {empty[0]}: fill its index, or leave it out with "
+                f"{part} has no name for row {empty[0]}: fill its index, or drop it with "
                 "reset_index(drop=True)"
             )
     again = _repeated_name(names)
     if again is not None:
         raise InputError(
             f"{part} gives {shown_name(names[again])} as the name of more than one node (again at "
-            f"row {again}): names must differ; for rows in the order of all else, leave the "
-            "index out with reset_index(drop=True)"
+            f"row {again}): names must differ; if the rows are in the same order as "
+            "everything else, drop the index with reset_index(drop=True)"
         )
 
 
@@ -212,10 +212,10 @@ def _hint(names: NDArray[Any], among: NDArray[Any], part: str, whole: str) -> st
     kinds = _kind(names), _kind(among)
     if kinds[0] != kinds[1]:
         return (
-            f": names are {kinds[0]} in {part} and {kinds[1]} in {whole}; bring them to one type, "
-            "for example with index.map(str)"
+            f": names are {kinds[0]} in {part} and {kinds[1]} in {whole}; convert them to one "
+            "type, for example with index.map(str)"
         )
-    return "; leave it out, or give both without names where their rows are in one order"
+    return "; remove it, or give both without names if their rows are in the same order"
 
 
 def _kind(names: NDArray[Any]) -> str:
@@ -293,9 +293,9 @@ def check_positions(named: dict[str, Names]) -> None:
                 assert isinstance(other, np.ndarray)
                 row = int((other != np.arange(len(other))).argmax())
                 raise InputError(
-                    f"{first} and {second} list the same nodes in another order: row {row} is "
-                    f"{row} in {first} and {shown_name(other[row])} in {second}; bring them into "
-                    "one order, or give both without names"
+                    f"{first} and {second} list the same nodes in different orders: row {row} is "
+                    f"{row} in {first} and {shown_name(other[row])} in {second}; use one "
+                    "order for both, or give both without names"
                 )
 
 
@@ -322,7 +322,7 @@ def warn_of_shuffle(names: Names, what: str, rows: str) -> None:
         warn_caller(
             f"{what} lists the nodes 0 to {len(names) - 1} in another order, "
             f"{', '.join(map(str, names[:3]))}, …, and {rows} in that order, not by "
-            "number; if that is not meant, sort its nodes first"
+            "number; if that is not what you mean, sort its nodes first"
         )
 
 

@@ -57,7 +57,7 @@ def as_array(value: Any, what: str) -> NDArray[Any]:
         return np.asanyarray(plain(value))
     except ValueError:
         raise InputError(
-            f"the rows of {what} differ in length: give each as many entries"
+            f"the rows of {what} differ in length: give all of them equally many entries"
         ) from None
 
 

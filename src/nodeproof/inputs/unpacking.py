@@ -38,10 +38,10 @@ from nodeproof.inputs.node_names import (
 )
 from nodeproof.inputs.pyg_data import is_pyg_data, read_features, read_labels, refuse_other_kinds
 
-__all__ = ["Given", "link_names", "unpack"]
+__all__ = ["FitInputs", "link_names", "unpack"]
 
 
-class Given(NamedTuple):
+class FitInputs(NamedTuple):
     """What a fit is made from.
 
     Attributes
@@ -58,7 +58,7 @@ class Given(NamedTuple):
     names: NDArray[Any] | None
 
 
-def unpack(X: Any, y: Any, graph: Any) -> Given:
+def unpack(X: Any, y: Any, graph: Any) -> FitInputs:
     """Return features, labels, links and names out of what was given to `fit`, in one order.
 
     It is that of `X` where it names its rows, else that of the graph, else that of `y`; the rule
@@ -99,7 +99,7 @@ def unpack(X: Any, y: Any, graph: Any) -> Given:
         names = labels
         _check_rows(X, len(labels))
     y = align_rows(y, names, "y", whole)
-    return Given(X, y, graph, names if are_usable(names) else None)
+    return FitInputs(X, y, graph, names if are_usable(names) else None)
 
 
 def _open(path: str | PathLike[str]) -> Any:
@@ -133,7 +133,7 @@ def _align_links(graph: Any, links: NDArray[Any], rows: NDArray[Any], by_positio
         _refuse_doubt("y", "X", rows, "graph", links)
     if is_folder(graph) and (np.diff(order) < 0).any():
         raise InputError(
-            f"the graph in {graph.path} lists the nodes in another order than X: give "
+            f"the graph in {graph.path} lists the nodes in a different order than X: give "
             "X.loc[nodeproof.storage.graph_folder.GraphFolder.open(path).ids]"
         )
     return in_order(graph, order, rows)
@@ -147,9 +147,9 @@ def _refuse_doubt(
     if moved.any():
         row = int(moved.argmax())
         raise InputError(
-            f"{part} has no names, and {first} and {second} list the same nodes in another order: "
-            f"row {row} is {shown_name(one[row])} in {first} and {shown_name(other[row])} in "
-            f"{second}; give {part} the index of {first}"
+            f"{part} has no names, and {first} and {second} list the same nodes in different "
+            f"orders: row {row} is {shown_name(one[row])} in {first} and {shown_name(other[row])} "
+            f"in {second}; give {part} the index of {first}"
         )
 
 
@@ -172,9 +172,9 @@ def _name_links(table: Any, rows: Names, labels: Names, no_X: bool, no_y: bool) 
     if source.dtype.kind in "iu" and target.dtype.kind in "iu":
         if names is not None and names.dtype.kind in "if":
             raise InputError(
-                "the rows of X or y are called by numbers other than 0, 1, 2, …, so a table of "
-                "links between numbers could mean these or positions: use reset_index(drop=True) "
-                "for positions, or nodeproof.interop.from_tables for names"
+                "the rows of X or y have numeric names other than 0, 1, 2, …, so numbers in a "
+                "table of links may be names or positions: use reset_index(drop=True) for "
+                "positions, or nodeproof.interop.from_tables for names"
             )
         return table
     source, target = as_keys(source), as_keys(target)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from rich.filesize import decimal
 
 from nodeproof.errors import InputError
 from nodeproof.runtime import threads
 from nodeproof.runtime.logs import logger
-from nodeproof.runtime.memory import size_text
 
 if TYPE_CHECKING:
     from nodeproof.problem import Problem
@@ -131,7 +131,7 @@ def fingerprint(problem: Problem, start: Any = None) -> str:
     found = walk.describe([*parts, *problem.terms])
     seconds = time.perf_counter() - began
     if seconds > _LONG:
-        logger.info("hashed %s of data in %.1f s", size_text(walk.n_bytes), seconds)
+        logger.info("hashed %s of data in %.1f s", decimal(walk.n_bytes), seconds)
     return sha256(found.encode()).hexdigest()
 
 

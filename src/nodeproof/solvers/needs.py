@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from rich.filesize import decimal
 
-from nodeproof.errors import InputError
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
-from nodeproof.runtime.memory import available_memory, size_text
+from nodeproof.runtime.memory import available_memory, check_free
 from nodeproof.solvers.starts import choose_starts
 
 __all__ = ["Needs", "check_rows", "needs_of"]
@@ -46,18 +46,14 @@ class Needs:
 
     def __str__(self) -> str:
         return (
-            f"needs about {size_text(self.memory)} of memory beside the data "
-            f"({size_text(self.available)} are free) and roughly {_duration(self.seconds)}"
+            f"needs about {decimal(self.memory)} of memory beside the data "
+            f"({decimal(self.available)} are free) and roughly {_duration(self.seconds)}"
         )
 
     def check(self) -> None:
         """Refuse a fit that cannot fit into the memory."""
-        if self.memory > self.available:
-            raise InputError(
-                f"this fit needs about {size_text(self.memory)} of memory beside the data, and "
-                f"{size_text(self.available)} are free: take fewer classes, a machine with more, "
-                "or a cluster (engine='dask')"
-            )
+        remedy = "take fewer classes, a machine with more, or a cluster (engine='dask')"
+        check_free(self.memory, "beside the data, this fit", remedy, free=self.available)
 
 
 def check_rows(n_nodes: int, n_classes: int) -> None:

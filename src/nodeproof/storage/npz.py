@@ -24,7 +24,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
-from nodeproof.runtime.memory import available_memory, size_text
+from nodeproof.runtime.memory import check_free
 from nodeproof.storage.atomic import check_regular
 
 __all__ = [
@@ -124,17 +124,20 @@ class Archive(Mapping[str, NDArray[Any]]):
     def headers(self) -> dict[str, Header]:
         """Return the headers of all arrays; refuse them where they do not fit into the memory."""
         found = {name: self.header(name) for name in self.files}
-        _check_memory(sum(header.nbytes for header in found.values()))
+        self._check_memory(sum(header.nbytes for header in found.values()), "reading it")
         return found
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         header = self.header(name)
-        _check_memory(header.nbytes)
+        self._check_memory(header.nbytes, f"the array {_shown(name)}")
         with self._zip.open(self._members[name]) as file:
             array = npy.read_array(file, allow_pickle=False, max_header_size=_HEADER)
         if header.dtype.kind == "U":
             _check_text(name, array)
         return np.asarray(array)
+
+    def _check_memory(self, n_bytes: int, what: str) -> None:
+        check_free(n_bytes, f"cannot read {self.path}: {what}", "use a larger machine")
 
 
 @contextmanager
@@ -152,7 +155,7 @@ def open_npz(path: str | os.PathLike[str]) -> Iterator[Archive]:
     try:
         with _Guarded(io.FileIO(place)) as file:
             if file.read(4) not in (b"PK\3\4", b"PK\5\6"):
-                raise ValueError("it does not begin like one")
+                raise ValueError("it is not a ZIP file")
             size = file.seek(0, os.SEEK_END)
             with zipfile.ZipFile(file) as opened:
                 file.most = None
@@ -176,15 +179,17 @@ def read_npy_header(file: IO[bytes]) -> Header:
     try:
         version = npy.read_magic(file)
     except ValueError:
-        raise ValueError("does not begin like one") from None
+        raise ValueError("is not in NumPy's format") from None
     length = 2 if version == (1, 0) else 4
     prefix = file.read(length)
     size = int.from_bytes(prefix, "little")
     if len(prefix) < length or size > _HEADER:
-        raise ValueError(f"has a header of {size:,} bytes, or none")
+        raise ValueError(f"has no valid header ({size:,} bytes)")
     text = file.read(size)
     if version not in ((1, 0), (2, 0)):
-        raise ValueError(f"has a header of version {version[0]}.{version[1]}, which is for records")
+        raise ValueError(
+            f"has a header of version {version[0]}.{version[1]}, which only records need"
+        )
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     try:
         shape, _, dtype = read(io.BytesIO(prefix + text), max_header_size=_HEADER)
@@ -192,11 +197,11 @@ def read_npy_header(file: IO[bytes]) -> Header:
             tokenize.TokenError) as error:  # fmt: skip
         raise ValueError(f"has a header that cannot be read ({_first_line(error)})") from None
     if dtype.hasobject:
-        raise ValueError("holds no plain numbers or text but Python objects, which are not loaded")
+        raise ValueError("holds Python objects, which are never loaded, not numbers or text")
     if dtype.kind not in _PLAIN or (dtype.kind in "iuf" and dtype.itemsize > 8):
         raise ValueError(f"holds {_first_line(dtype)}, not plain numbers or text")
     if dtype.itemsize == 0 and 0 not in shape:
-        raise ValueError("holds text without letters")
+        raise ValueError("holds text of length zero")
     if len(shape) > _DIMENSIONS or any(not 0 <= side < 2**48 for side in shape):
         raise ValueError(f"has the shape {_shape(shape)}")
     return Header(shape, dtype, 6 + 2 + length + size)
@@ -224,14 +229,14 @@ def _check_directory(opened: zipfile.ZipFile, size: int) -> dict[str, zipfile.Zi
         if member.flag_bits & 0x1:
             raise ValueError(f"{name} is encrypted")
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"{name} is packed in a way that NumPy does not use")
+            raise ValueError(f"{name} is compressed in a way that NumPy does not use")
         packed, whole = member.compress_size, member.file_size
         stored = member.compress_type == zipfile.ZIP_STORED
         if packed > size or (whole != packed if stored else whole > _RATIO * (packed + 1)):
-            raise ValueError(f"{name} cannot have {whole:,} bytes, packed to {packed:,}")
+            raise ValueError(f"{name} cannot have {whole:,} bytes if compressed to {packed:,}")
         members[member.filename] = member
     if sum(member.compress_size for member in listed) > size:
-        raise ValueError("its parts lie over each other")
+        raise ValueError("its parts overlap")
     return {
         name.removesuffix(_SUFFIX): member
         for name, member in members.items()
@@ -245,15 +250,7 @@ def _check_text(name: str, array: NDArray[Any]) -> None:
         plain = np.ascontiguousarray(array).reshape(-1)
         codes = plain.view(np.dtype(np.uint32).newbyteorder(plain.dtype.byteorder))
         if codes.max() > _LAST_LETTER or ((codes >= 0xD800) & (codes <= 0xDFFF)).any():
-            raise ValueError(f"the array {_shown(name)} holds letters that are not Unicode")
-
-
-def _check_memory(needed: int) -> None:
-    free = available_memory()
-    if needed > free:
-        raise ValueError(
-            f"it would take {size_text(needed)} of memory, and {size_text(free)} are free"
-        )
+            raise ValueError(f"the array {_shown(name)} holds characters that are not Unicode")
 
 
 def _shape(shape: tuple[int, ...]) -> str:

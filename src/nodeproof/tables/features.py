@@ -21,9 +21,9 @@ from nodeproof.tables.columns import (
     is_name,
     list_names,
     note_on_index,
+    notes_on_skipped,
     position,
 )
-from nodeproof.tables.edges import notes_on_text
 from nodeproof.tables.files import BadNumberError, TableFile, unnamed
 from nodeproof.tables.keys import Keys
 
@@ -160,7 +160,7 @@ def read_features(
         if not error.unexplained:
             raise
         raise InputError(
-            f"{error}; if this column names the nodes, say so with --node, else take it out"
+            f"{error}; if this column names the nodes, say so with --node, otherwise remove it"
         ) from None
     keys = Keys.of_texts(file.path, ids, file.place)
     _refuse_repeats(keys)
@@ -168,11 +168,11 @@ def read_features(
     for name in names if not fitted else ():
         if name.lower() in LABELS and name.lower() != "y":  # as coordinates are called, too
             notes.append(
-                f"the feature {name!r} of {file.path.name} is called like labels; if it holds "
-                "them, take it out, or give the file to --labels as well"
+                f"the feature {name!r} of {file.path.name} has a name that labels often have; "
+                "if it holds them, remove it, or give the file to --labels as well"
             )
     labelled = (file.names[aside[0]], labels[0]) if aside else None
-    return FeatureRows(keys, X, names, notes + notes_on_text(file), labelled)
+    return FeatureRows(keys, X, names, notes + notes_on_skipped(file), labelled)
 
 
 def some(ids: NDArray[Any]) -> str:
@@ -191,7 +191,7 @@ def note_on_others(file: TableFile, others: Sequence[int]) -> list[str]:
     if not others:
         return []
     shown = ", ".join(file.names[i] for i in others[:5]) + (", …" if len(others) > 5 else "")
-    return [f"not used of {file.path.name}: {shown}"]
+    return [f"unused columns of {file.path.name}: {shown}"]
 
 
 def find_node(
@@ -245,6 +245,6 @@ def _refuse_repeats(keys: Keys) -> None:
     row = int(np.argmax(repeated))
     before = int(np.argmax(keys.codes == keys.codes[row]))
     raise InputError(
-        f"{keys.place(row)}: the node {keys.id_of(row)!r} has a row already, "
+        f"{keys.place(row)}: the node {keys.id_of(row)!r} already has a row, "
         f"{keys.short_place(before)}; keep one of them"
     )

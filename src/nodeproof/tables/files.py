@@ -22,11 +22,14 @@ from nodeproof.storage.npz import reading
 __all__ = [
     "BadNumberError",
     "ParquetFile",
+    "Table",
     "TableFile",
+    "bad_cell",
     "bad_number",
     "file_kind",
     "finite_matrix",
     "is_packed",
+    "not_numbers",
     "open_bytes",
     "open_text",
     "unnamed",
@@ -37,19 +40,31 @@ _TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".edges")
 _DECIMAL_COMMA = re.compile(r"[+-]?([0-9]*|[0-9]{1,3}(\.[0-9]{3})+),[0-9]+")
 
 
-class TableFile(Protocol):
-    """A file with named columns, as `TextFile` and `ParquetFile` offer it."""
+class Table(Protocol):
+    """A table with named columns, in one file or many."""
 
     path: Path
     names: list[str]
     head: list[list[str]] | None
     """The first rows of text, which may begin with a header; None where columns have names."""
+    comments: int
+    """How many lines were skipped because they begin with ``#``."""
+    repeats: int
+    """How many lines were skipped because they are the header once more: files were joined."""
+
+    @property
+    def first_file(self) -> Path:
+        """The file that `head` is from."""
 
     def use_header(self) -> None:
-        """Take the names of the columns from the first line of text."""
+        """Take the names of the columns from the first line of text; do nothing without text."""
 
     def kind_of(self, column: int) -> str:
         """Return "whole", "number" or "text": what a column holds, by its type or first rows."""
+
+
+class TableFile(Table, Protocol):
+    """A table in one file that is read into memory, as `TextFile` and `ParquetFile` offer it."""
 
     def read(self, texts: Sequence[int], numbers: Sequence[int]) -> tuple[list[Any], Any]:
         """Return the columns asked for: text as Arrow arrays, numbers as a float64 matrix."""
@@ -106,7 +121,7 @@ def finite_matrix(
     finite = np.isfinite(matrix)
     if not finite.all():
         row, j = map(int, np.argwhere(~finite)[0])
-        raise bad_number(file, row, positions[j])
+        raise bad_cell(file, row, positions[j])
     return matrix
 
 
@@ -125,16 +140,41 @@ class BadNumberError(InputError):
         self.unexplained = bool(found) and not hint
 
 
-def bad_number(file: TableFile, row: int, column: int) -> BadNumberError:
-    """Return the error for a cell that should hold a finite number and does not."""
-    found = file.cell(row, column)
+def bad_number(
+    table: Table, place: str, column: int, found: str, *, first: bool = False
+) -> BadNumberError:
+    """Return the error for a cell that should hold a finite number and does not.
+
+    Parameters
+    ----------
+    table : Table
+        The table.
+    place : str
+        Where the row stands, for the message.
+    column : int
+        Position of the column.
+    found : str
+        What the cell holds.
+    first : bool
+        Whether it is in the first row.
+    """
     hint = ""
     if _DECIMAL_COMMA.fullmatch(found):
         hint = "if this is a decimal comma, write a point instead"
-    elif row == 0 and file.names[column] == unnamed(column):
+    elif first and table.names[column] == unnamed(column):
         hint = "if this line names the columns, use --header"
-    place = f"{file.place(row)}, column {file.names[column]!r}"
-    return BadNumberError(f"{place}: expected a finite number", found, hint)
+    problem = f"{place}, column {table.names[column]!r}: expected a finite number"
+    return BadNumberError(problem, found, hint)
+
+
+def bad_cell(file: TableFile, row: int, column: int) -> BadNumberError:
+    """Return the error for a cell of a file that should hold a finite number and does not."""
+    return bad_number(file, file.place(row), column, file.cell(row, column), first=row == 0)
+
+
+def not_numbers(table: Table, column: int, kind: Any) -> InputError:
+    """Return the error for a column that should hold numbers, and is of another type."""
+    return InputError(f"{table.path}, column {table.names[column]!r}: expected numbers, got {kind}")
 
 
 def unnamed(column: int) -> str:
@@ -214,11 +254,11 @@ class ParquetFile:
         They have names.
     """
 
-    head: list[list[str]] | None
+    head: list[list[str]] | None = None
+    comments = repeats = 0
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.head = None
+        self.path = self.first_file = path
         check_regular(path)
         with reading(path):
             self._file = pq.ParquetFile(path)
@@ -272,9 +312,7 @@ class ParquetFile:
     def _as_numbers(self, column: Any, position: int) -> Any:
         kind = column.type
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or kind == pa.bool_()):
-            raise InputError(
-                f"{self.path}, column {self.names[position]!r}: expected numbers, got {kind}"
-            )
+            raise not_numbers(self, position, kind)
         # Arrow casts a boolean to a small integer only.
         column = column.cast(pa.int8()) if kind == pa.bool_() else column
         return column.cast(pa.float64(), safe=False)

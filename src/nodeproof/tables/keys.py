@@ -17,11 +17,19 @@ from numpy.typing import NDArray
 from nodeproof.errors import InputError, count_of
 from nodeproof.runtime.memory import check_free
 from nodeproof.tables.duck import first_row, quoted, quoted_file, readable
-from nodeproof.tables.names import refuse_long
 
-__all__ = ["Keys", "check_lookalikes", "lookalikes_in_file", "one_node_set"]
+__all__ = [
+    "Keys",
+    "check_lookalikes",
+    "empty_id",
+    "lookalikes_in_file",
+    "one_node_set",
+    "refuse_long",
+]
 
 
+# In a NumPy array, every name takes as much as the longest.
+_LONGEST = 10_000
 # Nineteen digits need not fit 64 bits.
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
@@ -54,7 +62,7 @@ class Keys:
         keys = cls(path, encoded.dictionary, encoded.indices.to_numpy(), place)
         empty = keys.code("")
         if empty >= 0:
-            raise InputError(f"{keys.where(empty)}: the node id is empty")
+            raise empty_id(keys.where(empty))
         refuse_long(keys.distinct, "node id", keys.where)
         return keys
 
@@ -112,6 +120,11 @@ class Keys:
         return pa.array(self.distinct).cast(pa.large_string())
 
 
+def empty_id(place: str) -> InputError:
+    """Return the error for a row without a node id."""
+    return InputError(f"{place}: the node id is empty")
+
+
 def one_node_set(files: Sequence[Keys]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
     """Return every id of any file, sorted, and for each file the node of each row.
 
@@ -147,7 +160,7 @@ def one_node_set(files: Sequence[Keys]) -> tuple[NDArray[Any], list[NDArray[Any]
         longest = pc.max(pc.utf8_length(distinct)).as_py() or 0
         check_free(
             4.0 * longest * len(distinct),
-            f"{files[0].path}: {len(distinct):,} names of up to {longest:,} letters",
+            f"{files[0].path}: {len(distinct):,} names of up to {longest:,} characters",
             "shorten the longest",
         )
         ids = np.array(distinct.to_pylist(), dtype=np.str_)
@@ -155,6 +168,27 @@ def one_node_set(files: Sequence[Keys]) -> tuple[NDArray[Any], list[NDArray[Any]
     starts = np.cumsum([len(keys.distinct) for keys in files])[:-1]
     parts = np.split(small, starts)
     return ids, [part[keys.codes] for part, keys in zip(parts, files, strict=True)]
+
+
+def refuse_long(texts: Any, what: str, place: Callable[[int], str]) -> None:
+    """Refuse texts that are no names, by their length.
+
+    Parameters
+    ----------
+    texts : pyarrow large_string array
+        Names.
+    what : str
+        What they are names of, for the message.
+    place : callable
+        Returns where a text stands, by its position.
+    """
+    lengths = pc.utf8_length(texts)
+    longest = pc.max(lengths).as_py() or 0
+    if longest > _LONGEST:
+        raise InputError(
+            f"{place(pc.index(lengths, longest).as_py())}: a {what} of {longest:,} characters is "
+            f"too long ({_LONGEST:,} at most); shorten it"
+        )
 
 
 def _refuse_names_with_positions(files: Sequence[Keys]) -> None:
@@ -278,16 +312,16 @@ def lookalikes_in_file(connection: Any, ids: Path, name: str) -> list[str]:
 def _contradiction(one: Keys, ours: str, other: Keys, theirs: str) -> InputError:
     return InputError(
         f"{one.where(one.code(ours))} has the node {ours!a}, "
-        f"{other.where(other.code(theirs))} has {theirs!a}, which differ by "
-        f"{_reason(ours, theirs)} alone; write both the same way"
+        f"{other.where(other.code(theirs))} has {theirs!a}, which differ only by "
+        f"{_reason(ours, theirs)}; write both the same way"
     )
 
 
 def _note(name: str, count: int, a: str, b: str) -> list[str]:
     # Shown as `ascii` does, since the eye may not see what they differ by.
     return [
-        f"{count_of(count, 'pair')} of nodes of {name} whose names differ by {_reason(a, b)} "
-        f"alone: {a!a} and {b!a}; if they are one, write them the same way"
+        f"{count_of(count, 'pair')} of nodes of {name} whose names differ only by "
+        f"{_reason(a, b)}: {a!a} and {b!a}; if they are the same, write them the same way"
     ]
 
 
@@ -315,5 +349,5 @@ def _reason(a: str, b: str) -> str:
     if _plain(ours) != _plain(theirs):
         return "case"
     if a[-1:].isdecimal() and b[-1:].isdecimal() and a.isascii() and b.isascii():
-        return "a point and zeros" if "." in a + b else "leading zeros"
+        return "a decimal point and zeros" if "." in a + b else "leading zeros"
     return "white space"

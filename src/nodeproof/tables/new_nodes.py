@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from nodeproof.errors import InputError, count_of
 from nodeproof.inputs.new_links import links_from_pairs
+from nodeproof.storage.node_ids import as_texts
 from nodeproof.tables.columns import Column
 from nodeproof.tables.edges import Links, read_links
 from nodeproof.tables.features import FeatureRows, read_features, some
 from nodeproof.tables.files import TableFile, file_kind
 from nodeproof.tables.keys import Keys, check_lookalikes, one_node_set
-from nodeproof.tables.names import as_texts
 from nodeproof.tables.reading import open_table
 
 __all__ = ["NewNodes", "read_new_nodes"]
@@ -77,14 +77,14 @@ def read_new_nodes(
     fitted : ndarray of shape (n,)
         Ids of the fitted nodes: integers or text.
     features, edges : path, optional
-        Delimited text or Parquet, as in `nodeproof.io.read_tables`.
+        Delimited text or Parquet, as in `nodeproof.tables.reading.read_tables`.
     names : list of m str, optional
         The columns that the model was fitted to; without any, the features are not looked at.
     unit : float
         Weight of links that come without one: 1, or the mean of the links fitted to where those
         have weights.
     header, source, target, weight, node
-        As in `nodeproof.io.read_tables`.
+        As in `nodeproof.tables.reading.read_tables`.
     """
     links = None
     if edges is not None:

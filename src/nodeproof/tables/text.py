@@ -20,17 +20,17 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
-from nodeproof.runtime.memory import available_memory
+from nodeproof.runtime.memory import available_memory, check_free
 from nodeproof.storage.atomic import check_regular
 from nodeproof.storage.npz import reading
-from nodeproof.tables.files import bad_number, finite_matrix, is_packed, open_bytes, unnamed
+from nodeproof.tables.files import bad_cell, finite_matrix, is_packed, open_bytes, unnamed
 
-__all__ = ["TextFile", "is_number", "is_whole", "kind_of_cells"]
+__all__ = ["HEAD_ROWS", "TextFile", "find_delimiter", "is_number", "is_whole", "kind_of_cells"]
 
 # In this order: names hold spaces and commas far more often than tabs.
 _DELIMITERS = ("\t", ",", ";", " ")
-# How much the rules that look for a header may see.
-_HEAD_ROWS = 1000
+#: how many rows the rules that look for a header may see
+HEAD_ROWS = 1000
 _MOST_COLUMNS = 1_000_000
 _HEAD_CELLS = 100_000
 _LEAST_BLOCK = 1 << 22
@@ -68,13 +68,13 @@ class TextFile:
     head: list[list[str]] | None
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = self.first_file = path
         raw = _load(path)
         data, self.comments = _without_comments(raw)
         if not data:
-            raise InputError(f"{path} is empty: it holds no line but blank ones and comments")
+            raise InputError(f"{path} is empty: it has only blank lines and comments")
         first = next(BytesIO(data))
-        self._delimiter = _sniff(first)
+        self._delimiter = find_delimiter(first.decode("latin-1"), runs=True)
         if first.count(self._delimiter.encode()) >= _MOST_COLUMNS:
             raise InputError(f"{path} has more than {_MOST_COLUMNS:,} columns; is it a table?")
         self._data = _squeeze(data) if self._delimiter == " " else data
@@ -83,7 +83,7 @@ class TextFile:
         lines = _lines(raw)
         head = [self._fields(*next(lines))]
         self.names = [unnamed(i) for i in range(len(head[0]))]
-        more = min(_HEAD_ROWS, max(1, _HEAD_CELLS // len(self.names)))
+        more = min(HEAD_ROWS, max(1, _HEAD_CELLS // len(self.names)))
         for number, line in islice(lines, more):
             fields = self._fields(number, line)
             self._check_width(number, line, fields)
@@ -228,7 +228,7 @@ class TextFile:
             self._check_width(number, line, fields)
             for column in numbers:
                 if not is_number(fields[column]):
-                    raise bad_number(self, row, column)
+                    raise bad_cell(self, row, column)
 
 
 def is_number(cell: str) -> bool:
@@ -296,17 +296,15 @@ def _load(path: Path) -> bytes:
 
 def _unpack(path: Path) -> bytes:
     """Return what a packed file holds, unless memory cannot."""
-    room = available_memory() // 2  # the pieces, then all of them in one
-    pieces = []
+    free = available_memory()
+    remedy = "convert it with `nodeproof convert`, which needs little"
+    pieces, size = [], 0
     with open_bytes(path) as file:
         while piece := file.read(_PIECE):
-            room -= len(piece)
-            if room < 0:
-                raise InputError(
-                    f"{path} is larger, unpacked, than the memory that is free; convert it with "
-                    "`nodeproof convert`, which needs little"
-                )
             pieces.append(piece)
+            size += len(piece)
+            # Twice: the pieces, then all of them in one.
+            check_free(2 * size, f"{path}, unpacked,", remedy, free=free)
     return b"".join(pieces)
 
 
@@ -327,11 +325,25 @@ def _without_comments(data: bytes) -> tuple[bytes, int]:
     return data.lstrip(b"\n"), comments
 
 
-def _sniff(first: bytes) -> str:
-    unquoted = re.sub(rb'"[^"]*"', b"", first.strip(b" \t\n"))
-    if b"\t" in unquoted and all(is_number(field.decode("latin-1")) for field in unquoted.split()):
+def find_delimiter(line: str, *, runs: bool) -> str:
+    r"""Return what separates the fields of a line: tab, comma, semicolon or space.
+
+    Parameters
+    ----------
+    line : str
+        The first line.
+    runs : bool
+        Whether a space stands for any run of spaces and tabs.
+
+    Examples
+    --------
+    >>> find_delimiter('"a\tb",c d', runs=True), find_delimiter("1  2\t0.5", runs=True)
+    (',', ' ')
+    """
+    unquoted = re.sub('"[^"]*"', "", line.strip(" \t\n"))
+    if runs and "\t" in unquoted and all(map(is_number, unquoted.split())):
         return " "  # numbers hold no spaces, so "1  2<tab>0.5" has three fields
-    return next((mark for mark in _DELIMITERS if mark.encode() in unquoted), ",")
+    return next((mark for mark in _DELIMITERS if mark in unquoted), ",")
 
 
 def _squeeze(data: bytes) -> bytes:

@@ -13,7 +13,7 @@ from scipy.special import log_softmax, logit
 
 from nodeproof.errors import InputError
 from nodeproof.inputs import check_features
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.runtime.caching import cached_property
 from nodeproof.solvers.align import match_labels
 from nodeproof.solvers.base import check_count

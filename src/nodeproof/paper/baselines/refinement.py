@@ -65,8 +65,8 @@ def ir_ls(
     Parameters
     ----------
     graph : object or None
-        Anything that :func:`nodeproof.inputs.adjacency.check_adjacency` reads; only which nodes are
-        linked counts, not the weights.
+        Anything that :func:`nodeproof.inputs.graph_objects.check_adjacency` reads; only which
+        nodes are linked counts, not the weights.
     X : array of shape (n, m), optional
         Features.
     y : array of shape (n,), optional

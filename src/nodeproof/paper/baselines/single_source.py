@@ -53,7 +53,7 @@ def spectral_clustering(
     Parameters
     ----------
     graph : object
-        Anything that :func:`nodeproof.inputs.adjacency.check_adjacency` reads; weights count.
+        Anything that :func:`nodeproof.inputs.graph_objects.check_adjacency` reads; weights count.
     n_classes : int
         Number of classes K.
     random_state : int, Generator or None
@@ -131,7 +131,7 @@ def label_propagation(
     Parameters
     ----------
     graph : object
-        Anything that :func:`nodeproof.inputs.adjacency.check_adjacency` reads; weights count.
+        Anything that :func:`nodeproof.inputs.graph_objects.check_adjacency` reads; weights count.
     y : array of shape (n,)
         Labels 0…K−1, −1 where unknown; at least one must be known.
     n_classes : int

@@ -134,7 +134,7 @@ def _as_column(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         raise InputError("y must be a dense array of labels, got a sparse matrix")
     if isinstance(y, Mapping):
         raise InputError(
-            "y must be a list of labels, one a node, got a dict: give them in the order of the "
+            "y must be a list of labels, one per node, got a dict: give them in the order of the "
             "graph's nodes, for example [y.get(node) for node in graph.nodes]"
         )
     mask = None
@@ -150,7 +150,7 @@ def _as_column(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         raise InputError(str(error)) from error
     if np.asarray(y).ndim == 2:
         warn_caller(
-            "A column-vector y was passed when a 1d array was expected: give one entry a node, "
+            "A column-vector y was passed when a 1d array was expected: give one entry per node, "
             "for example y.ravel()",
             DataConversionWarning,
         )
@@ -204,7 +204,7 @@ def _as_text(label: Any, node: int) -> str:
         return label.decode()
     except UnicodeDecodeError:
         raise InputError(
-            f"the label of node {node} is {reprlib.repr(label)}, which is no text in UTF-8"
+            f"the label of node {node} is {reprlib.repr(label)}, which is not UTF-8 text"
         ) from None
 
 
