@@ -133,7 +133,7 @@ def test_without_duckdb_the_extra_is_named(capsys, links, tmp_path, monkeypatch)
 INTERRUPTED = """
 import os, signal, sys, time
 from nodeproof.cli import main
-from nodeproof.io import converting
+from nodeproof.tables import convert as converting
 convert = converting.convert
 def slow(edges, out, progress, **options):
     def stop(stage, done, total):

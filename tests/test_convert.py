@@ -534,7 +534,7 @@ def test_each_stop_alone_gives_the_same_bytes(tmp_path, links, monkeypatch):
 
 KILLED = """
 import os, signal, sys
-from nodeproof.io import converting
+from nodeproof.tables import convert as converting
 converting._BATCH = 150
 def progress(stage, done, total):
     if stage == sys.argv[3] and done > 0.5 * total:

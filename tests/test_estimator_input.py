@@ -111,7 +111,7 @@ def test_unknown_labels_may_be_written_in_several_ways(unknown):
     graph = np.array([[0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0]])
     clf = NodeClassifier(random_state=0).fit(y=unknown, graph=graph)
     assert clf.classes_.tolist() == ["a", "b"]
-    assert clf._given.tolist() == [0, 1, -1, -1]
+    assert clf.fitted_.given.tolist() == [0, 1, -1, -1]
 
 
 @pytest.mark.parametrize(

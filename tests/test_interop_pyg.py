@@ -75,7 +75,7 @@ def test_labels_without_a_mask_are_refused():
 def test_without_labels_no_mask_is_needed():
     clf = NodeClassifier(n_classes=3, n_init=1, random_state=0)
     clf.fit(graph=data(y=None, train_mask=None))
-    assert clf._given is None
+    assert clf.fitted_.given is None
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_labels_of_a_data_may_be_a_list_of_texts():
     data.y = ["a", "b", "b"]
     clf = NodeClassifier(random_state=0).fit(graph=data)
     assert clf.classes_.tolist() == ["a", "b"]
-    assert clf._given.tolist() == [0, -1, 1]
+    assert clf.fitted_.given.tolist() == [0, -1, 1]
 
 
 @pytest.mark.parametrize("split", [0.5, "a"])

@@ -181,7 +181,7 @@ def test_true_and_false_stay_what_they_are(make):
     clf = fit([[0.0], [0.1], [1.0], [1.1]], make([True, None, False, None]))
     assert clf.classes_.tolist() == [False, True]
     assert clf.classes_.dtype == bool
-    assert clf._given.tolist() == [1, -1, 0, -1]
+    assert clf.fitted_.given.tolist() == [1, -1, 0, -1]
 
 
 # Links. ---------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ def test_a_mask_hides_labels_from_a_fit_and_from_validation():
     y = np.ma.array([0, 1, 2, 2], mask=[False, False, True, True])
     clf = NodeClassifier(random_state=0).fit(y=y, graph=GRAPH)
     assert clf.classes_.tolist() == [0, 1]
-    assert clf._given.tolist() == [0, 1, -1, -1]
+    assert clf.fitted_.given.tolist() == [0, 1, -1, -1]
     encoded = encode_labels(y, None)
     hidden = np.ma.array([1, 1, 1, 0], mask=[True, True, False, True])
     nodes, codes = check_validation(hidden, encoded)

@@ -249,7 +249,7 @@ def test_reliability_shows_shares_counts_and_the_error_in_words(clf, data, ax):
 def test_reliability_of_a_classifier_is_judged_by_its_labels(clf, data, ax):
     plot.reliability(clf, ax=ax)
     assert sum(int(text.replace(",", "")) for text in texts(ax)) == int((data.y >= 0).sum())
-    found = clf._find()
+    found = clf.fitted_.findings
     assert found.noise > 0.1
     curve = reliability_curve(found.told, found.blind, noise=found.noise)
     assert f"{curve.error:.3f}" in ax.get_title()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -163,7 +164,7 @@ def test_nothing_in_the_file_is_pickled(saved):
 def test_saving_replaces_an_older_file_only_when_complete(data, saved):
     before = saved.read_bytes()
     clf = fit(data)
-    clf.terms = [object()]
+    clf.fitted_ = replace(clf.fitted_, terms=(object(),))
     with pytest.raises(InputError, match="own terms and solvers only"):
         clf.save(saved)
     assert saved.read_bytes() == before

@@ -8,6 +8,7 @@ neighbours pass on. All of it takes time proportional to the links of the new no
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,25 +16,28 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
+from sklearn.metrics import accuracy_score
 
 from nodeproof.affinity import Affinity
 from nodeproof.auto.settings import choose_weights, most_certain
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.inputs import check_reach
+from nodeproof.inputs import check_reach, encode_truth
 from nodeproof.inputs.new_links import check_links
-from nodeproof.inputs.node_names import Names
+from nodeproof.inputs.node_names import Names, align_rows, names_of_rows
+from nodeproof.outcome_warnings import warn_of_missing_links
 from nodeproof.problem import Models, Problem
 from nodeproof.smoothing import Reduction, dense_rows
 from nodeproof.terms import NodeData, Softmax
 
 if TYPE_CHECKING:
-    from nodeproof.estimator import NodeClassifier
+    from nodeproof.fitted import Fitted
 
 __all__ = [
     "FittedGraph",
     "FittedSoftmax",
     "Kept",
+    "accuracy_of",
     "check_parts",
     "judge_new_nodes",
     "needs_features",
@@ -238,13 +242,13 @@ class Kept:
         return cls(graph, softmax, scale)
 
 
-def judge_new_nodes(clf: NodeClassifier, X: Any, graph: Any, names: Names = None) -> Array:
+def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> Array:
     """Return the class probabilities of new nodes, shape (n_new, K).
 
     Parameters
     ----------
-    clf : NodeClassifier
-        Fitted.
+    fitted : Fitted
+        The model.
     X : ndarray or csr_array of shape (n_new, m), or None
         Features, checked.
     graph : object or None
@@ -252,73 +256,77 @@ def judge_new_nodes(clf: NodeClassifier, X: Any, graph: Any, names: Names = None
     names : ndarray of shape (n_new,), range or None
         What the new nodes are called.
     """
-    kept, n_fitted = clf._kept, len(clf.proba_)
+    if X is not None and graph is None and fitted.on_graph:
+        warn_of_missing_links(fitted, X.shape[0])
+    kept, n_fitted = fitted.new_nodes, fitted.n_nodes
     n_new = None if X is None else X.shape[0]
     unit = 1.0 if kept.graph is None else kept.graph.unit
-    fitted = getattr(clf, "node_ids_", None)
     links = check_links(
-        [] if graph is None else graph, n_new, n_fitted, unit, new=names, fitted=fitted
+        [] if graph is None else graph, n_new, n_fitted, unit, new=names, fitted=fitted.node_ids
     )
-    scores = clf.models_.log_prior - _feature_costs(clf, X, links / unit)
-    if clf.models_.affinity is not None and links.nnz:
+    scores = fitted.models.log_prior - _feature_costs(fitted, X, links / unit)
+    if fitted.models.affinity is not None and links.nnz:
         assert kept.graph is not None
-        scores += kept.graph.evidence(links, clf.proba_, clf.models_.affinity)
-    temperature = getattr(clf.solver, "temperature", clf.temperature)
+        scores += kept.graph.evidence(links, fitted.proba, fitted.models.affinity)
+    temperature = fitted.settings.final_temperature
     rows = _probabilities(scores, temperature, kept.scale)
-    return rows if temperature == 0 else most_certain(clf.n_classes, clf._given) * rows
+    return (
+        rows if temperature == 0 else most_certain(fitted.settings.n_classes, fitted.given) * rows
+    )
 
 
-def check_parts(clf: NodeClassifier, X: Any, graph: Any) -> None:
+def check_parts(fitted: Fitted, X: Any, graph: Any) -> None:
     """Raise an error where a model cannot judge new nodes by what is given of them."""
-    if graph is not None and not clf.fitted_on_graph_:
+    if graph is not None and not fitted.on_graph:
         raise InputError(
             "this model was fitted without a graph: it cannot judge new nodes by their links"
         )
-    if graph is not None and clf._kept.graph is None:
+    if graph is not None and fitted.new_nodes.graph is None:
         raise InputError(
             "this model was saved by an older version, without what links of new nodes need: fit "
             "and save it again"
         )
-    if X is not None and not hasattr(clf, "n_features_in_"):
+    if X is not None and fitted.n_features is None:
         raise InputError("this model was fitted without features: it cannot judge new nodes by X")
-    if X is None and needs_features(clf):
+    if X is None and needs_features(fitted):
         raise InputError("this model was fitted with features: give X of the new nodes too")
 
 
-def needs_features(clf: NodeClassifier) -> bool:
+def needs_features(fitted: Fitted) -> bool:
     """Tell whether any term of a model looks at features."""
     return any(
         term.source == "features" and not (isinstance(term, Softmax) and term.of == "links")
-        for term in clf.terms_
+        for term in fitted.terms
     )
 
 
-def _feature_costs(clf: NodeClassifier, X: Any, links: sp.csr_array) -> Array:
+def _feature_costs(fitted: Fitted, X: Any, links: sp.csr_array) -> Array:
     """Return what the feature terms charge new nodes in each class, shape (n_new, K)."""
-    n_new, K = links.shape[0], len(clf.classes_)
+    n_new, K = links.shape[0], len(fitted.classes)
     total = np.zeros((n_new, K))
     terms = [
         (k, term, theta)
-        for k, (term, theta) in enumerate(zip(clf.terms_, clf.models_.terms, strict=True))
+        for k, (term, theta) in enumerate(zip(fitted.terms, fitted.models.terms, strict=True))
         if term.source == "features"
     ]
     if not terms:
         return total
-    if clf.unit_ is not None and X is not None:
-        X = clf.unit_.apply(dense_rows(X))
+    if fitted.unit is not None and X is not None:
+        X = fitted.unit.apply(dense_rows(X))
     if X is not None:
         check_reach(X)
-    weights, *_ = choose_weights(clf.weights, clf.threshold, clf.solver, None, {})
+    settings = fitted.settings
+    weights, *_ = choose_weights(settings.weights, settings.threshold, settings.solver, None, {})
     calibrated = isinstance(weights, str)
     others = []
     for k, term, theta in terms:
-        if k not in clf._kept.softmax:
+        if k not in fitted.new_nodes.softmax:
             others.append((term.bind(NodeData(K, X)), theta))
         elif calibrated or weights[1]:
-            costs = clf._kept.softmax[k].costs(theta, X, links, calibrated)
+            costs = fitted.new_nodes.softmax[k].costs(theta, X, links, calibrated)
             total += costs if calibrated else weights[1] * costs
     if others:
-        models = Models(None, tuple(theta for _, theta in others), clf.models_.log_prior)
+        models = Models(None, tuple(theta for _, theta in others), fitted.models.log_prior)
         problem = Problem(None, [term for term, _ in others], K, weights)
         total += problem.costs(models, 0, n_new)
     return total
@@ -333,3 +341,48 @@ def _probabilities(scores: Array, temperature: float, scale: float) -> Array:
     if scale == 1.0:
         return rows
     return np.asarray(softmax(scale * np.log(np.maximum(rows, _LEAST_ROW)), axis=1))
+
+
+def accuracy_of(
+    fitted: Fitted,
+    judge: Callable[[Any, Any], NDArray[Any]],
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    graph: Any,
+) -> float:
+    """Return the share of nodes of known class that are right: of fitted nodes, or of new ones.
+
+    Parameters
+    ----------
+    judge : callable
+        From features and links of nodes to class probabilities, shape (nodes, K).
+    X, y, sample_weight, graph
+        As in :meth:`nodeproof.NodeClassifier.score`.
+    """
+    if y is None:
+        raise InputError(
+            "score needs the true labels: score(y=y) for the nodes that were fitted, score(X, y, "
+            "graph=links) for new ones"
+        )
+    if X is not None and graph is None and fitted.on_graph:
+        raise InputError(
+            "this model was fitted with a graph, and score(X, y) does not say which nodes are "
+            "meant: score(y=y) judges those that were fitted, score(X, y, graph=links) new ones by "
+            "their links to these (graph=[] if they have none)"
+        )
+    new = X is not None or graph is not None
+    names: Names = names_of_rows(X, "X") if new else fitted.node_ids
+    if not new and names is None:
+        names = range(fitted.n_nodes)
+    codes = judge(X, graph).argmax(axis=1)
+    truth = encode_truth(align_rows(y, names, "y", "X" if new else "the fit"), fitted.classes, "y")
+    if len(truth) != len(codes):
+        raise InputError(
+            f"y has {len(truth)} entries for {len(codes)} {'new' if new else 'fitted'} nodes"
+        )
+    known = truth >= 0
+    if not known.any():
+        raise InputError("y holds no label to judge by")
+    weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+    return float(accuracy_score(truth[known], codes[known], sample_weight=weight))

@@ -1,4 +1,9 @@
-"""The command line: options only; what a command does is in the module of its name."""
+"""The command line: options here, what each command does in the module of its name.
+
+`main` is what the program `nodeproof` runs; nothing else imports this room. A command reads files
+by `tables` and `datasets`, calls the library as any user would, and prints; it decides nothing
+about the method. May import everything.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,11 @@
-"""Check what a user gives to `fit`, once, and turn it into arrays that the rest can trust."""
+"""Check what a user gives to `fit`, once, and turn it into arrays to be trusted.
 
-from nodeproof.inputs.features import Unit, check_features, check_reach, with_short_indices
+Graphs, features, labels and node names may be numpy, scipy, pandas, NetworkX, PyTorch or igraph
+objects; beyond this room they are arrays and CSR matrices. Take graphs and names from the modules;
+labels and features are listed here. May import `storage`, `csr` and what is below them.
+"""
+
+from nodeproof.inputs.features import Unit, check_features, check_reach, read_features
 from nodeproof.inputs.labels import (
     EncodedLabels,
     check_validation,
@@ -19,6 +24,6 @@ __all__ = [
     "encode_labels",
     "encode_names",
     "encode_truth",
+    "read_features",
     "warn_of_typos",
-    "with_short_indices",
 ]

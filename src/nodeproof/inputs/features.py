@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
 
 from nodeproof.errors import InputError
+from nodeproof.inputs.tensors import plain
 
-__all__ = ["Unit", "check_columns", "check_features", "check_reach", "with_short_indices"]
+__all__ = ["Unit", "check_columns", "check_features", "check_reach", "read_features"]
 
 
 # So many rows, evenly spaced, tell where the middle of a feature lies.
@@ -55,6 +57,28 @@ class Unit:
             return np.asarray((X.astype(np.float64) - self.shift) / self.scale)
 
 
+def read_features(X: Any, check: Callable[..., Any] = check_array) -> Any:
+    """Return features as an array or CSR array of floats, all finite; or raise an error.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or table of shape (n, m)
+        As users have it.
+    check : callable
+        `check_array` of scikit-learn, or what does the same and keeps the names of the columns.
+    """
+    X = plain(X)
+    if np.ma.is_masked(X):
+        X = X.astype(np.float64).filled(np.nan)  # refused where it is looked at
+    check_columns(X)
+    types = [np.float64, np.float32]
+    try:
+        checked = check(X, accept_sparse="csr", dtype=types, ensure_all_finite=False, order="C")
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    return _with_short_indices(sp.csr_array(checked)) if sp.issparse(checked) else checked
+
+
 def check_reach(X: Any) -> None:
     """Raise an error that names the first entry whose square is out of the range of floats."""
     entries = X.data if sp.issparse(X) else X
@@ -93,7 +117,7 @@ def check_features(X: Any, names: NDArray[Any] | None = None) -> None:
     )
 
 
-def with_short_indices(X: sp.csr_array) -> sp.csr_array:
+def _with_short_indices(X: sp.csr_array) -> sp.csr_array:
     """Return the same matrix with indices of 32 bits, as scikit-learn needs them, if they fit."""
     if X.indices.dtype == np.int32 or max(X.nnz, *X.shape) > np.iinfo(np.int32).max:
         return X

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,6 @@ from nodeproof.inputs.graph_objects import (
 )
 from nodeproof.runtime.logs import warn_caller
 
-if TYPE_CHECKING:
-    from nodeproof.estimator import NodeClassifier
-
 __all__ = [
     "Names",
     "align_graph",
@@ -40,7 +37,6 @@ __all__ = [
     "find_order",
     "find_positions",
     "in_order",
-    "keep_names",
     "match_names",
     "names_of_graph",
     "names_of_rows",
@@ -352,14 +348,6 @@ def as_keys(ends: NDArray[Any]) -> NDArray[Any]:
         ends = np.array(import_module("pandas").DatetimeIndex(ends).tolist(), dtype=object)
     text = ends.dtype.kind in "UT" or all(isinstance(end, str) for end in ends.tolist())
     return ends.astype(str) if text else ends
-
-
-def keep_names(clf: NodeClassifier, names: NDArray[Any] | None) -> None:
-    """Set the names of the nodes that were fitted, or forget those of an earlier fit."""
-    if names is not None:
-        clf.node_ids_ = names
-    elif hasattr(clf, "node_ids_"):
-        del clf.node_ids_
 
 
 def writable(names: NDArray[Any]) -> NDArray[Any]:

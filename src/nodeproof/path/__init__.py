@@ -2,7 +2,8 @@
 
 At fixed weights the number of classes follows from the threshold t: below the densities of links
 across classes all is one class, above those inside classes they fall apart. Where it does not
-change over a wide range of t in between, it can be believed.
+change over a wide range of t in between, it can be believed. All that is listed here is public.
+May import `auto`, `convex`, `solvers` and what is below them.
 
 >>> from nodeproof import path
 >>> from nodeproof.datasets import make_planted

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,9 @@ import numpy as np
 
 if TYPE_CHECKING:
     from nodeproof.certificate import Certificate
-    from nodeproof.estimator import NodeClassifier
+    from nodeproof.fitted import Fitted
 
-__all__ = ["certificate_card", "classifier_card"]
+__all__ = ["NotebookCard", "certificate_card", "classifier_card"]
 
 # Classes, suspects and letters of a name that there is room for.
 _CLASSES, _SUSPECTS, _LETTERS = 8, 3, 40
@@ -41,17 +42,35 @@ _BLUE, _GREEN, _AMBER, _GREY = "#3d84b8", "#3f9a6b", "#c98a2b", "#8a8f98"
 _SOURCES = {"graph": _BLUE, "features": _AMBER, "labels": _GREEN}
 
 
-def classifier_card(clf: NodeClassifier) -> str:
+class NotebookCard:
+    """Shows a fitted classifier as a card in notebooks, and one to be fitted as scikit-learn does.
+
+    A mixin, to stand before `BaseEstimator`.
+    """
+
+    @property
+    def _repr_html_(self) -> Any:
+        # Raises AttributeError where scikit-learn is set to show text.
+        diagram = super()._repr_html_  # type: ignore[misc]
+        fitted = getattr(self, "fitted_", None)
+        return diagram if fitted is None else partial(classifier_card, fitted)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        return {**bundle, "text/html": self._repr_html_()} if "text/html" in bundle else bundle
+
+
+def classifier_card(fitted: Fitted) -> str:
     """Return a fitted classifier as HTML: what was given, what was found, and how sure it is."""
-    colour = _GREEN if clf.status_ == "converged" else _AMBER
+    colour = _GREEN if fitted.status == "converged" else _AMBER
     parts = [
-        _head(type(clf).__name__, clf.status_, colour),
-        f'<div style="margin:.3em 0 .7em">{_given(clf)}</div>',
-        *_sizes(clf),
-        *_shares(clf),
-        *_accuracy(clf),
-        *_suspects(clf),
-        _choices(clf),
+        _head("NodeClassifier", fitted.status, colour),
+        f'<div style="margin:.3em 0 .7em">{_given(fitted)}</div>',
+        *_sizes(fitted),
+        *_shares(fitted),
+        *_accuracy(fitted),
+        *_suspects(fitted),
+        _choices(fitted),
     ]
     return _card("fitted node classifier", parts)
 
@@ -90,40 +109,30 @@ def _head(title: str, status: str, colour: str) -> str:
     )
 
 
-def _given(clf: NodeClassifier) -> str:
+def _given(fitted: Fitted) -> str:
     """Say what was given, in numbers."""
-    n, K = clf.proba_.shape
+    n, K = fitted.proba.shape
     said = [_count(n, "node")]
-    links = _links(clf)
-    if links is not None:
-        said.append(_count(links, "link"))
-    if hasattr(clf, "n_features_in_"):
-        said.append(_count(clf.n_features_in_, "feature"))
-    if clf._given is not None:
-        said.append(_count(int((clf._given >= 0).sum()), "label"))
+    if fitted.n_links is not None:
+        said.append(_count(fitted.n_links, "link"))
+    if fitted.n_features is not None:
+        said.append(_count(fitted.n_features, "feature"))
+    if fitted.given is not None:
+        said.append(_count(int((fitted.given >= 0).sum()), "label"))
     return f"{', '.join(said)} → <strong>{_count(K, 'class', 'es')}</strong>"
-
-
-def _links(clf: NodeClassifier) -> int | None:
-    """Return how many links were given; None where there were none, or nobody knows."""
-    if clf._problem is not None:
-        return None if clf._problem.graph is None else clf._problem.graph.n_entries // 2
-    if clf._findings is None or not clf.fitted_on_graph_:
-        return None
-    return clf._findings.n_links
 
 
 def _count(number: int, noun: str, plural: str = "s") -> str:
     return f"{number:,} {noun}{'' if number == 1 else plural}"
 
 
-def _sizes(clf: NodeClassifier) -> Iterable[str]:
+def _sizes(fitted: Fitted) -> Iterable[str]:
     """Draw the sizes of the classes, the largest first."""
-    sizes = np.bincount(clf.proba_.argmax(axis=1), minlength=len(clf.classes_))
+    sizes = np.bincount(fitted.codes, minlength=len(fitted.classes))
     order = np.argsort(-sizes, kind="stable")
     for k in order[:_CLASSES]:
         share = sizes[k] / max(sizes.max(), 1)
-        yield _bar(str(clf.classes_[k]), share, f"{sizes[k]:,}", _BLUE)
+        yield _bar(str(fitted.classes[k]), share, f"{sizes[k]:,}", _BLUE)
     if len(order) > _CLASSES:
         rest = int(sizes[order[_CLASSES:]].sum())
         more = _count(len(order) - _CLASSES, "more class", "es")
@@ -139,12 +148,12 @@ def _bar(name: str, share: float, number: str, colour: str) -> str:
     )
 
 
-def _shares(clf: NodeClassifier) -> Iterable[str]:
+def _shares(fitted: Fitted) -> Iterable[str]:
     """Draw the shares of the sources as one bar."""
-    if not any(clf.sources_.values()):
+    if not any(fitted.sources.values()):
         return
     pieces, words = [], []
-    for source, share in clf.sources_.items():
+    for source, share in fitted.sources.items():
         colour = _SOURCES.get(source, _GREY)
         pieces.append(f'<div style="width:{100 * share:.1f}%;background:{colour}"></div>')
         dot = f'<span aria-hidden="true" style="color:{colour}">■</span>'
@@ -156,28 +165,28 @@ def _shares(clf: NodeClassifier) -> Iterable[str]:
     )
 
 
-def _accuracy(clf: NodeClassifier) -> Iterable[str]:
-    if clf.estimated_accuracy_ is not None:
-        estimate, low, high = (100 * value for value in clf.estimated_accuracy_)
+def _accuracy(fitted: Fitted) -> Iterable[str]:
+    if fitted.estimated_accuracy is not None:
+        estimate, low, high = (100 * value for value in fitted.estimated_accuracy)
         yield (
             f'<div style="margin-top:.7em">Estimated accuracy <strong>{estimate:.1f} %</strong> '
             f"({low:.1f} to {high:.1f}) at nodes without a label</div>"
         )
 
 
-def _suspects(clf: NodeClassifier) -> Iterable[str]:
+def _suspects(fitted: Fitted) -> Iterable[str]:
     """Say how many given labels look wrong, and which most."""
-    if clf._given is None:
+    if fitted.given is None:
         return
-    count = len(clf.suspects_)
+    count = len(fitted.suspects)
     if not count:
         yield '<div style="margin-top:.7em">No given label looks wrong</div>'
         return
     looks = "label looks" if count == 1 else "labels look"
-    names = getattr(clf, "node_ids_", np.arange(len(clf.labels_)))
+    names = fitted.names
     most = "; ".join(
         f"node {_short(names[one.node])}: {_short(one.given)}, probably {_short(one.suggested)}"
-        for one in clf.suspects_[:_SUSPECTS]
+        for one in fitted.suspects[:_SUSPECTS]
     )
     more = "; …" if count > _SUSPECTS else ""
     yield (
@@ -192,11 +201,11 @@ def _short(name: Any) -> str:
     return escape(text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…")
 
 
-def _choices(clf: NodeClassifier) -> str:
+def _choices(fitted: Fitted) -> str:
     """List what was chosen, and why, behind a click."""
     rows = "".join(
         _line(name.replace("_", " "), _said(choice["value"]), choice["why"])
-        for name, choice in clf.choices_.items()
+        for name, choice in fitted.choices.items()
     )
     return (
         '<details style="margin-top:.7em"><summary style="cursor:pointer">What was chosen, and why'

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.certificate.labelling.instance import Instance
+from nodeproof.findings import Findings
 from nodeproof.inputs.node_names import writable
 from nodeproof.prediction import FittedGraph, FittedSoftmax, Kept
-from nodeproof.report.findings import Findings
 from nodeproof.saving.header import GRAPH_SETTINGS, SOFTMAX_SETTINGS
 from nodeproof.smoothing import Reduction
 from nodeproof.storage.npz import Header
@@ -19,7 +19,7 @@ from nodeproof.storage.schema import Expected, check_layout
 from nodeproof.terms import Covariance, Gaussian, Term
 
 if TYPE_CHECKING:
-    from nodeproof.estimator import NodeClassifier
+    from nodeproof.fitted import Fitted
 
 __all__ = [
     "check_arrays",
@@ -92,28 +92,28 @@ _ROUNDING = 1e-3
 
 
 def to_arrays(
-    clf: NodeClassifier, problem: Instance | str | None, findings: Findings | None
+    fitted: Fitted, problem: Instance | str | None, findings: Findings | None
 ) -> dict[str, NDArray[Any]]:
-    """Return all arrays of a fitted classifier, by their names in the file."""
+    """Return all arrays of a fitted model, by their names in the file."""
     arrays = {
-        "classes": clf.classes_,
-        "proba": clf.proba_,
-        "given": np.empty(0, np.int64) if clf._given is None else clf._given,
-        "log_prior": clf.models_.log_prior,
+        "classes": fitted.classes,
+        "proba": fitted.proba,
+        "given": np.empty(0, np.int64) if fitted.given is None else fitted.given,
+        "log_prior": fitted.models.log_prior,
     }
-    if clf.models_.affinity is not None:
-        arrays["ell"], arrays["ell_t"] = clf.models_.affinity.ell, clf.models_.affinity.ell_t
-    for k, models in enumerate(clf.models_.terms):
+    if fitted.models.affinity is not None:
+        arrays["ell"], arrays["ell_t"] = fitted.models.affinity.ell, fitted.models.affinity.ell_t
+    for k, models in enumerate(fitted.models.terms):
         arrays[f"term_{k}"] = models
-    if clf.unit_ is not None:
-        arrays["shift"], arrays["scale"] = clf.unit_.shift, clf.unit_.scale
-    if hasattr(clf, "feature_names_in_"):
-        arrays["feature_names"] = clf.feature_names_in_.astype(str)
-    if hasattr(clf, "node_ids_"):
-        arrays["node_ids"] = writable(clf.node_ids_)
-    if clf._kept.graph is not None:
-        arrays["null_pairs"] = clf._kept.graph.pairs
-    for k, softmax in clf._kept.softmax.items():
+    if fitted.unit is not None:
+        arrays["shift"], arrays["scale"] = fitted.unit.shift, fitted.unit.scale
+    if fitted.feature_names is not None:
+        arrays["feature_names"] = fitted.feature_names.astype(str)
+    if fitted.node_ids is not None:
+        arrays["node_ids"] = writable(fitted.node_ids)
+    if fitted.new_nodes.graph is not None:
+        arrays["null_pairs"] = fitted.new_nodes.graph.pairs
+    for k, softmax in fitted.new_nodes.softmax.items():
         parts: dict[str, NDArray[Any] | None] = dict(softmax.reduction.parts)
         parts |= {name: getattr(softmax, name) for name in _SOFTMAX_ARRAYS}
         arrays |= {f"softmax_{k}_{name}": part for name, part in parts.items() if part is not None}

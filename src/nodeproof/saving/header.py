@@ -7,8 +7,7 @@ are not written, and not taken from a file.
 
 from __future__ import annotations
 
-import reprlib
-from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +16,28 @@ from nodeproof import __version__
 from nodeproof.auto.settings import CONVEX_SOLVERS
 from nodeproof.errors import InputError
 from nodeproof.solvers import CADO, BlockCADO
-from nodeproof.storage.schema import parse_object
+from nodeproof.storage.schema import (
+    Check,
+    any_number,
+    anything,
+    check_entries,
+    dict_of,
+    either,
+    entries,
+    flag,
+    list_of,
+    number,
+    one_of,
+    or_none,
+    parse_object,
+    shown,
+    text,
+    whole,
+)
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, Softmax
 
 if TYPE_CHECKING:
-    from nodeproof.estimator import NodeClassifier
+    from nodeproof.settings import Settings
 
 __all__ = [
     "FORMAT",
@@ -33,9 +49,9 @@ __all__ = [
     "check_header",
     "check_version",
     "decode",
-    "decode_params",
+    "decode_settings",
     "encode",
-    "encode_params",
+    "encode_settings",
 ]
 
 FORMAT = "nodeproof-model"
@@ -44,105 +60,45 @@ FORMAT_VERSION = 4
 #: bytes of a header
 LARGEST = 1 << 24
 
-REPORTED = ("choices_", "sources_", "history_", "status_", "n_iter_", "objective_")
+#: attributes of `Fitted` that the header holds; their names in it end with an underscore
+REPORTED = ("choices", "sources", "history", "status", "n_iter", "objective")
 
-Check = Callable[[Any], bool]
-
-_HUGE = 1e308
 _MOST_TERMS = 64
 
 #: what belongs to the machine or the session, and what a loaded model has instead
 _OWN = {"engine": None, "checkpoint": None, "n_jobs": None, "verbose": False}
 
 
-def _number(value: Any) -> bool:
-    # Integers may have any length; NaN is neither.
-    return type(value) in (int, float) and -_HUGE < value < _HUGE
-
-
-def _any_number(value: Any) -> bool:
-    return type(value) is float or _number(value)
-
-
-def _whole(value: Any) -> bool:
-    return _number(value) and value == int(value) and 0 <= value < 2**62
-
-
-def _flag(value: Any) -> bool:
-    return type(value) is bool or (type(value) is int and value in (0, 1))
-
-
-def _text(value: Any) -> bool:
-    return type(value) is str
-
-
-def _anything(value: Any) -> bool:
-    return True
-
-
-def _one_of(*words: str) -> Check:
-    return lambda value: type(value) is str and value in words
-
-
-def _either(*checks: Check) -> Check:
-    return lambda value: any(check(value) for check in checks)
-
-
-def _or_none(check: Check) -> Check:
-    return lambda value: value is None or check(value)
-
-
-def _list_of(check: Check, most: int | None = None) -> Check:
-    return lambda value: (
-        type(value) is list and (most is None or len(value) <= most) and all(map(check, value))
-    )
-
-
-def _dict_of(check: Check) -> Check:
-    return lambda value: type(value) is dict and all(map(check, value.values()))
-
-
-def _entries(checks: Mapping[str, Check], optional: tuple[str, ...] = ()) -> Check:
-    def holds(value: Any) -> bool:
-        return (
-            type(value) is dict
-            and set(checks) - set(optional) <= set(value) <= set(checks)
-            and all(checks[name](found) for name, found in value.items())
-        )
-
-    return holds
-
-
-_COUNT = _or_none(_whole)
-_SOLVER = {"max_iter": _whole, "tol": _number, "n_jobs": _anything, "random_state": _COUNT}
+_COUNT = or_none(whole)
+_SOLVER = {"max_iter": whole, "tol": number, "n_jobs": anything, "random_state": _COUNT}
 
 #: what may appear in a file by name, with the attributes that make it up
 _KNOWN: dict[str, tuple[type, dict[str, Check]]] = {
     "Covariance": (
         Covariance,
-        {"lo": _or_none(_number), "hi": _or_none(_number), "shrinkage": _number,
-         "intercept": _flag},
+        {"lo": or_none(number), "hi": or_none(number), "shrinkage": number,
+         "intercept": flag},
     ),
     "Gaussian": (
-        Gaussian, {"covariance": _one_of("diagonal", "shared", "full"), "shrinkage": _number}
+        Gaussian, {"covariance": one_of("diagonal", "shared", "full"), "shrinkage": number}
     ),
-    "Labels": (Labels, {"accuracy": _number, "strength": _number}),
-    "Multinomial": (Multinomial, {"smoothing": _number, "trust": _number}),
+    "Labels": (Labels, {"accuracy": number, "strength": number}),
+    "Multinomial": (Multinomial, {"smoothing": number, "trust": number}),
     "Softmax": (
         Softmax,
-        {"hops": _whole, "l2": _number, "rounds": _whole, "confidence": _number,
-         "sharpness": _or_none(_number), "folds": _whole, "of": _one_of("features", "links")},
+        {"hops": whole, "l2": number, "rounds": whole, "confidence": number,
+         "sharpness": or_none(number), "folds": whole, "of": one_of("features", "links")},
     ),
     "BlockCADO": (
         BlockCADO,
-        {**_SOLVER, "temperature": _number, "n_init": _either(_one_of("auto"), _whole),
-         "hold": _whole, "affinities": _one_of("scalar", "matrix"), "engine": _anything,
-         "checkpoint": _anything},
+        {**_SOLVER, "temperature": number, "n_init": either(one_of("auto"), whole),
+         "hold": whole, "affinities": one_of("scalar", "matrix"), "engine": anything,
+         "checkpoint": anything},
     ),
     "CADO": (
         CADO,
-        {**_SOLVER, "step": _one_of("open-loop", "line-search"), "average": _one_of("W", "e"),
-         "model_step": _one_of("lmo", "projection")},
+        {**_SOLVER, "step": one_of("open-loop", "line-search"), "average": one_of("W", "e"),
+         "model_step": one_of("lmo", "projection")},
     ),
 }  # fmt: skip
 
@@ -163,27 +119,25 @@ def _part(*names: str) -> Check:
 
 
 _TERM = _part("Covariance", "Gaussian", "Labels", "Multinomial", "Softmax")
-_TERMS = _list_of(_TERM, _MOST_TERMS)
-_WEIGHTS = _list_of(_number, 3)
+_TERMS = list_of(_TERM, _MOST_TERMS)
+_WEIGHTS = list_of(number, 3)
 
 _PARAMS: dict[str, Check] = {
     "n_classes": _COUNT,
-    "terms": _either(_one_of("auto"), _TERMS),
-    "null_model": _one_of("auto", "uniform", "degree"),
-    "threshold": _either(_one_of("auto"), _number),
-    "weights": _either(_one_of("auto", "calibrated"), _number, _WEIGHTS),
-    "son": _number,
-    "solver": _either(
-        _one_of("auto", "block", "cado", *CONVEX_SOLVERS), _part("BlockCADO", "CADO")
-    ),
-    "temperature": _number,
-    "n_init": _either(_one_of("auto"), _whole),
-    "max_iter": _whole,
-    "tol": _number,
-    "engine": _anything,
-    "n_jobs": _anything,
+    "terms": either(one_of("auto"), _TERMS),
+    "null_model": one_of("auto", "uniform", "degree"),
+    "threshold": either(one_of("auto"), number),
+    "weights": either(one_of("auto", "calibrated"), number, _WEIGHTS),
+    "son": number,
+    "solver": either(one_of("auto", "block", "cado", *CONVEX_SOLVERS), _part("BlockCADO", "CADO")),
+    "temperature": number,
+    "n_init": either(one_of("auto"), whole),
+    "max_iter": whole,
+    "tol": number,
+    "engine": anything,
+    "n_jobs": anything,
     "random_state": _COUNT,
-    "verbose": _anything,
+    "verbose": anything,
 }
 
 #: entries of `Kept` beside arrays
@@ -191,46 +145,46 @@ GRAPH_SETTINGS = ("null_model", "total", "unit")
 SOFTMAX_SETTINGS = ("hops", "alpha", "of")
 
 _KEPT = {
-    "scale": _number,
-    "graph": _or_none(
-        _entries({"null_model": _one_of("uniform", "degree"), "total": _number, "unit": _number})
+    "scale": number,
+    "graph": or_none(
+        entries({"null_model": one_of("uniform", "degree"), "total": number, "unit": number})
     ),
-    "softmax": _dict_of(
-        _entries({"hops": _whole, "alpha": _number, "of": _one_of("features", "links")}, ("of",))
+    "softmax": dict_of(
+        entries({"hops": whole, "alpha": number, "of": one_of("features", "links")}, ("of",))
     ),
 }
 _FINDINGS = {
-    "n_links": _whole,
-    "n_features": _whole,
-    "weighted": _flag,
-    "held_back": _flag,
-    "noise": lambda value: _number(value) and 0 <= value <= 1,
-    "command": _text,
-    "notes": _list_of(_text),
+    "n_links": whole,
+    "n_features": whole,
+    "weighted": flag,
+    "held_back": flag,
+    "noise": lambda value: number(value) and 0 <= value <= 1,
+    "command": text,
+    "notes": list_of(text),
 }
 _REPORTED: dict[str, Check] = {
-    "choices_": _dict_of(_entries({"value": _anything, "why": _text})),
-    "sources_": _dict_of(_any_number),
-    "history_": _dict_of(_list_of(_any_number)),
-    "status_": _text,
-    "n_iter_": _whole,
-    "objective_": _any_number,
+    "choices_": dict_of(entries({"value": anything, "why": text})),
+    "sources_": dict_of(any_number),
+    "history_": dict_of(list_of(any_number)),
+    "status_": text,
+    "n_iter_": whole,
+    "objective_": any_number,
 }
 
 #: every entry, with what it must be and the format version since when it must be there
 _HEADER: dict[str, tuple[Check, float]] = {
-    "format": (_text, 1),
-    "version": (_whole, 1),
-    "nodeproof": (_text, 1),
+    "format": (text, 1),
+    "version": (whole, 1),
+    "nodeproof": (text, 1),
     "params": (lambda value: type(value) is dict, 1),
     "terms": (_TERMS, 1),
-    "fitted_on_graph": (_flag, 1),
+    "fitted_on_graph": (flag, 1),
     "n_features_in": (_COUNT, 1),
-    "reported": (_entries(_REPORTED), 1),
-    "estimated_accuracy": (_or_none(_list_of(_number, 3)), np.inf),
-    "kept": (_entries(_KEPT), 2),
-    "not_applicable": (_or_none(_text), np.inf),
-    "findings": (_or_none(_entries(_FINDINGS)), 4),
+    "reported": (entries(_REPORTED), 1),
+    "estimated_accuracy": (or_none(list_of(number, 3)), np.inf),
+    "kept": (entries(_KEPT), 2),
+    "not_applicable": (or_none(text), np.inf),
+    "findings": (or_none(entries(_FINDINGS)), 4),
 }
 
 
@@ -241,7 +195,7 @@ def check_version(data: bytes, path: Any) -> dict[str, Any]:
         raise InputError(f"{path} is not a nodeproof model: its header is of another format")
     version = meta.get("version")
     if type(version) is not int or version < 1:
-        raise ValueError(f"its format version is {_shown(version)}")
+        raise ValueError(f"its format version is {shown(version)}")
     if version > FORMAT_VERSION:
         raise InputError(
             f"{path} was written by nodeproof {str(meta.get('nodeproof'))[:20]} in format "
@@ -253,27 +207,16 @@ def check_version(data: bytes, path: Any) -> dict[str, Any]:
 
 def check_header(meta: dict[str, Any]) -> None:
     """Refuse a header with entries that are missing, unknown or of another kind."""
-    for name, value in meta.items():
-        if name not in _HEADER:
-            raise ValueError(f"its header has an entry {_shown(name)}, which is unknown")
-        if not _HEADER[name][0](value):
-            raise ValueError(f"{name} in its header is {_shown(value)}")
-    for name, (_, since) in _HEADER.items():
-        if meta["version"] >= since and name not in meta:
-            raise ValueError(f"its header has no entry {name}")
-    for name, value in meta["params"].items():
-        if name not in _PARAMS:
-            raise ValueError(f"its header has a setting {_shown(name)}, which is unknown")
-        if not _PARAMS[name](value):
-            raise ValueError(f"the setting {name} in its header is {_shown(value)}")
+    checks = {name: check for name, (check, _) in _HEADER.items()}
+    optional = [name for name, (_, since) in _HEADER.items() if since > meta["version"]]
+    check_entries(meta, checks, optional)
+    check_entries(meta["params"], _PARAMS, optional=_PARAMS, what="the settings in its header")
 
 
-def encode_params(clf: NodeClassifier) -> dict[str, Any]:
-    """Return the settings of a classifier as JSON can hold them."""
-    return {
-        name: _OWN[name] if name in _OWN else encode(value)
-        for name, value in clf.get_params(deep=False).items()
-    }
+def encode_settings(settings: Settings) -> dict[str, Any]:
+    """Return settings as JSON can hold them."""
+    named = {setting.name: getattr(settings, setting.name) for setting in fields(settings)}
+    return {name: _OWN[name] if name in _OWN else encode(value) for name, value in named.items()}
 
 
 def encode(value: Any) -> Any:
@@ -300,7 +243,7 @@ def encode(value: Any) -> Any:
     )
 
 
-def decode_params(params: dict[str, Any]) -> dict[str, Any]:
+def decode_settings(params: dict[str, Any]) -> dict[str, Any]:
     """Return settings of a classifier from those of a header that has been checked."""
     return {name: _OWN[name] if name in _OWN else decode(value) for name, value in params.items()}
 
@@ -312,8 +255,3 @@ def decode(value: Any) -> Any:
         settings = {name: found for name, found in value.items() if name in known}
         return kind(**{name: _OWN.get(name, found) for name, found in settings.items()})
     return [decode(item) for item in value] if isinstance(value, list) else value
-
-
-def _shown(value: Any) -> str:
-    text = reprlib.repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

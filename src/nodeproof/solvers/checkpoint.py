@@ -27,7 +27,23 @@ from nodeproof.solvers.starts import STARTS
 from nodeproof.storage.atomic import atomic_path
 from nodeproof.storage.locking import lock_folder
 from nodeproof.storage.npz import UNREADABLE, open_npz, write_npz
-from nodeproof.storage.schema import Expected, check_layout, parse_object
+from nodeproof.storage.schema import (
+    Check,
+    Expected,
+    any_number,
+    anything,
+    boolean,
+    check_entries,
+    check_layout,
+    count,
+    dict_of,
+    entries,
+    list_of,
+    one_of,
+    or_none,
+    parse_object,
+    text,
+)
 
 __all__ = ["Checkpoint", "Saved", "Session"]
 
@@ -44,6 +60,35 @@ _LAYOUT = {
     r"\w+\.log_prior": Expected("f", "K"),
     r"\w+\.ell(?:_t)?": Expected("f", "1 1 | K K"),
     r"\w+\.\d+": Expected("f", "K | K * | K * *"),
+}
+
+_MODELS = entries({"terms": count, "affinity": or_none(any_number)})
+_HISTORY = dict_of(list_of(any_number))
+_RESULT = entries(
+    {"models": _MODELS, "value": any_number, "status": one_of(*Status.__members__),
+     "n_iter": count, "history": _HISTORY}
+)  # fmt: skip
+
+_HEADER: dict[str, Check] = {
+    "format": count,
+    "purpose": text,
+    "finished": boolean,
+    "until_written": boolean,
+    "run_number": count,
+    "starts": list_of(or_none(one_of(*STARTS))),
+    "rng_state": dict_of(anything),
+    "done": list_of(_RESULT),
+    "before": or_none(_RESULT),
+}
+
+#: what there is besides while a descent is under way
+_UNDER_WAY: dict[str, Check] = {
+    "round_number": count,
+    "iteration": count,
+    "models": _MODELS,
+    "held": boolean,
+    "begin": or_none(any_number),
+    "history": _HISTORY,
 }
 
 
@@ -162,9 +207,9 @@ class Checkpoint:
             **_pack_saved(session.now, arrays),
         }
         header["checksum"] = _checksum(header, arrays)
-        text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+        encoded = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         with atomic_path(self.path) as temporary, Path(temporary).open("wb") as file:
-            write_npz(file, {"header": text, **arrays})
+            write_npz(file, {"header": encoded, **arrays})
 
     def load(self) -> Session | None:
         """Return the saved state; None where there is none.
@@ -242,52 +287,12 @@ def _checksum(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> int:
 
 def _check_header(header: dict[str, Any]) -> None:
     """Refuse entries that no solve can have saved."""
-    finished, starts = header["finished"], header["starts"]
-    _require(isinstance(finished, bool), "finished")
-    counts = {"run_number": 1} if finished else {"run_number": 1, "round_number": 0, "iteration": 0}
-    for name, least in counts.items():
-        _require(_is_count(header[name]) and header[name] >= least, name)
-    _require(isinstance(starts, list), "starts")
-    _require(all(start is None or start in STARTS for start in starts), "starts")
-    _require(header["run_number"] <= len(starts), "run_number")
-    _require(isinstance(header["rng_state"], dict), "rng_state")
-    if not finished:
-        _require(isinstance(header["held"], bool), "held")
-        _require(header["begin"] is None or _is_number(header["begin"]), "begin")
-        _check_models(header["models"])
-        _check_history(header["history"])
-    _require(isinstance(header["done"], list), "the starts that are done")
-    _require(not finished or len(header["done"]) > 0, "its result")
-    for found in [*header["done"], *([] if header["before"] is None else [header["before"]])]:
-        _check_models(found["models"])
-        _check_history(found["history"])
-        _require(_is_number(found["value"]), "the value of a result")
-        _require(_is_count(found["n_iter"]), "n_iter of a result")
-
-
-def _check_models(found: dict[str, Any]) -> None:
-    _require(_is_count(found["terms"]), "the number of terms")
-    _require(found["affinity"] is None or _is_number(found["affinity"]), "affinity")
-
-
-def _check_history(found: dict[str, Any]) -> None:
-    steps = found.values()
-    _require(
-        all(isinstance(step, list) and all(map(_is_number, step)) for step in steps), "history"
-    )
-
-
-def _require(holds: bool, what: str) -> None:
-    if not holds:
-        raise ValueError(f"its header is wrong about {what}")
-
-
-def _is_count(found: Any) -> bool:
-    return isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 2**31
-
-
-def _is_number(found: Any) -> bool:
-    return isinstance(found, int | float) and not isinstance(found, bool)
+    finished = header["finished"] is True
+    check_entries(header, _HEADER if finished else _HEADER | _UNDER_WAY)
+    if not 1 <= header["run_number"] <= len(header["starts"]):
+        raise ValueError(f"run_number in its header is {header['run_number']}")
+    if finished and not header["done"]:
+        raise ValueError("its result is missing")
 
 
 def _unpack(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Session:
@@ -354,7 +359,8 @@ def _pack_models(name: str, models: Models, arrays: dict[str, NDArray[Any]]) -> 
 
 def _unpack_models(name: str, packed: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Models:
     listed = sum(re.fullmatch(rf"{name}\.\d+", array) is not None for array in arrays)
-    _require(packed["terms"] == listed, "the number of terms")
+    if packed["terms"] != listed:
+        raise ValueError(f"its header says {packed['terms']} terms, and it has {listed}")
     return Models(
         _unpack_affinity(name, packed["affinity"], arrays),
         tuple(arrays[f"{name}.{k}"] for k in range(packed["terms"])),

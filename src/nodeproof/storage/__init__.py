@@ -1,4 +1,6 @@
-"""Files that are whole or not there: atomic writing, locks, ``.npz``, schemas, graphs on disk.
+"""Files that are whole or not there: atomic writing, locks, ``.npz``, schemas, graphs.
 
-For whoever reads or writes files. May import `errors`, `runtime`, `kernels` and `csr`.
+`schema` is the one validator of what files say: for saved models, checkpoints, certificates and
+half-done conversions. For whoever reads or writes files; take functions from the modules.
+May import `csr`, `kernels`, `runtime` and `errors`.
 """

@@ -1,4 +1,9 @@
-"""What is known of nodes beside their links: one small class for each kind."""
+"""What is known of nodes beside their links: one small class for each kind.
+
+A term says how well a node fits each class, and estimates the models of the classes; `Term` has all
+that the rest of the library asks of one, so that a new term is a new file. All that is listed here
+is public. May import `graph`, `smoothing`, `sets`, `kernels` and what is below them.
+"""
 
 from nodeproof.terms.base import NodeData, Term
 from nodeproof.terms.covariance import Covariance

@@ -32,6 +32,7 @@ from nodeproof.storage.schema import parse_object
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
+    from nodeproof.fitted import Fitted
 
 __all__ = ["Certificate"]
 
@@ -211,7 +212,7 @@ class Certificate:
 
     def verify(
         self,
-        model: NodeClassifier | Instance | None = None,
+        model: NodeClassifier | Fitted | Instance | None = None,
         *,
         tolerance: float | None = None,
         failure: float = FAILURE,

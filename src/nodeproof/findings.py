@@ -1,4 +1,4 @@
-"""What a report shows and a classifier does not keep: small, however large the graph is."""
+"""Summaries of a fit for reports: small, however large the graph is."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csgraph, triu
 from scipy.special import softmax
 
 from nodeproof.auto.held_out import Blind
 from nodeproof.errors import InputError
 from nodeproof.evidence import node_evidence
 from nodeproof.problem import Models, Problem
-from nodeproof.report.layout import lay_out
 from nodeproof.solvers.assignments import OneHot
 
 if TYPE_CHECKING:
-    from nodeproof.estimator import NodeClassifier
+    from nodeproof.fitted import Fitted
 
-__all__ = ["Findings", "find"]
+__all__ = [
+    "Findings",
+    "find",
+    "lay_out",
+]
 
 Array = NDArray[np.float64]
 
@@ -38,7 +42,7 @@ _MOST_JUDGED = 20_000
 
 @dataclass(frozen=True)
 class Findings:
-    """What a report shows beside the attributes of the classifier.
+    """What a report shows beside the probabilities and models of a fit.
 
     Attributes
     ----------
@@ -126,21 +130,21 @@ class Findings:
         return cls(**parts, evidence=evidence)
 
 
-def find(clf: NodeClassifier) -> Findings:
-    """Return what a report shows of a fitted classifier.
+def find(fitted: Fitted) -> Findings:
+    """Return what a report shows of a fit.
 
     Parameters
     ----------
-    clf : NodeClassifier
-        One that was fitted in this process: a model file has its findings in it.
+    fitted : Fitted
+        With its data: a model file has its findings in it.
     """
-    problem, models = clf._problem, clf.models_
-    if problem is None:
+    if fitted.data is None:
         raise InputError("this model was saved without what a report shows: fit and save it again")
-    W = np.ascontiguousarray(clf.proba_, dtype=np.float32)
-    nodes, even = _choose_nodes(W, clf.suspects_.node)
+    problem, held_out = fitted.data.problem, fitted.data.held_out
+    W = np.ascontiguousarray(fitted.proba, dtype=np.float32)
+    nodes, even = _choose_nodes(W, fitted.suspects.node)
     graph = problem.graph
-    evidence, linked = _evidence(problem, models, W, nodes)
+    evidence, linked = _evidence(problem, fitted.models, W, nodes)
     blocks = chance = positions = links = None
     if graph is not None:
         found = OneHot(W.argmax(axis=1).astype(np.int32), W.shape[1])
@@ -148,10 +152,10 @@ def find(clf: NodeClassifier) -> Findings:
         chance = graph.density * found.sums(graph.eta, matrix=True).pairs
         if graph.n_nodes <= _DRAWN_NODES and graph.n_entries <= 2 * _DRAWN_LINKS:
             positions, links = lay_out(graph.adjacency)
-    blind = clf._held_back or _blind(clf, problem, models)
+    judged = held_out or _left_out(fitted, problem)
     return Findings(
         n_links=0 if graph is None else graph.n_entries // 2,
-        n_features=int(getattr(clf, "n_features_in_", 0)),
+        n_features=fitted.n_features or 0,
         weighted=graph is not None and graph.weighted,
         nodes=nodes,
         even=even,
@@ -161,11 +165,11 @@ def find(clf: NodeClassifier) -> Findings:
         chance=chance,
         positions=positions,
         links=links,
-        judged=blind.nodes,
-        told=blind.codes,
-        blind=blind.proba,
-        held_back=clf._held_back is not None,
-        noise=blind.noise,
+        judged=judged.nodes,
+        told=judged.codes,
+        blind=judged.proba,
+        held_back=held_out is not None,
+        noise=judged.noise,
     )
 
 
@@ -205,10 +209,11 @@ def _evidence(
     return joined, linked
 
 
-def _blind(clf: NodeClassifier, problem: Problem, models: Models) -> Blind:
+def _left_out(fitted: Fitted, problem: Problem) -> Blind:
     """Return labelled nodes and their probabilities as if their own label were not there."""
+    models = fitted.models
     labels, K = problem.labels, problem.n_classes
-    if labels is None or clf.temperature == 0 or K < 2:
+    if labels is None or fitted.settings.temperature == 0 or K < 2:
         nothing = np.empty(0, np.int64)
         return Blind(nothing, nothing, np.empty((0, K), np.float32), 0.0)
     labelled = np.flatnonzero(labels >= 0)
@@ -219,8 +224,74 @@ def _blind(clf: NodeClassifier, problem: Problem, models: Models) -> Blind:
     for label, first in zip(*np.unique(labels[labelled], return_index=True), strict=True):
         v = int(labelled[first])
         costs[label] = problem.costs(models, v, v + 1, others)[0]
-    proba = clf.proba_[nodes].astype(np.float64)
+    proba = fitted.proba[nodes].astype(np.float64)
     noise = 1.0 - float(proba[np.arange(len(nodes)), codes].mean())
     # What is left when its label's factor is taken out of a node's probabilities.
     blind = softmax(np.log(np.maximum(proba, 1e-30)) + costs[codes], axis=1)
     return Blind(nodes, codes, blind.astype(np.float32), noise)
+
+
+_STEPS = 60
+
+
+# How far apart, in links, nodes are drawn that no path joins.
+_APART = 2.0
+
+
+def lay_out(adjacency: Any) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Return positions whose distances are close to numbers of links, and the links.
+
+    Minimises ``Σ (‖x_u − x_v‖ − d_uv)² / d_uv²`` by majorisation.
+
+    Parameters
+    ----------
+    adjacency : sparse matrix of shape (n, n)
+        Symmetric; for some hundred nodes.
+
+    Returns
+    -------
+    positions : ndarray of shape (n, 2)
+        Centred, the farthest node within the unit circle.
+    links : ndarray of shape (m, 2)
+        Each once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> path = csr_array(np.diag([1, 1], 1) + np.diag([1, 1], -1))
+    >>> positions, links = lay_out(path)
+    >>> np.linalg.norm(positions, axis=1).round(1).tolist(), links.tolist()
+    ([1.0, 0.0, 1.0], [[0, 1], [1, 2]])
+    """
+    n = adjacency.shape[0]
+    links = np.column_stack(triu(adjacency, k=1).nonzero()).astype(np.int64)
+    if n == 1:
+        return np.zeros((1, 2), dtype=np.float32), links
+    # Dense, as the distances are: scipy before 1.13 takes no indices of 64 bits.
+    hops = csgraph.shortest_path(adjacency.toarray(), unweighted=True, directed=False)
+    finite = np.isfinite(hops)
+    hops[~finite] = hops[finite].max() + _APART
+    weights = np.divide(1.0, hops**2, out=np.zeros_like(hops), where=hops > 0)
+    laplacian = np.diag(weights.sum(axis=1)) - weights
+    inverse = np.linalg.pinv(laplacian)
+    positions = _spread(hops)
+    for _ in range(_STEPS):
+        apart = np.linalg.norm(positions[:, None] - positions[None], axis=2)
+        pull = weights * np.divide(hops, apart, out=np.zeros_like(hops), where=apart > 1e-9)
+        step = np.diag(pull.sum(axis=1)) - pull
+        positions = inverse @ (step @ positions)
+    positions -= positions.mean(axis=0)
+    farthest = np.linalg.norm(positions, axis=1).max()
+    return (positions / (farthest or 1.0)).astype(np.float32), links
+
+
+def _spread(hops: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a start: the two directions in which distances differ most, and a little noise."""
+    n = len(hops)
+    centre = np.eye(n) - 1.0 / n
+    values, vectors = np.linalg.eigh(-0.5 * centre @ (hops**2) @ centre)
+    start = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 1e-6))
+    # An eigenvector may come with either sign.
+    start *= np.where(start[np.abs(start).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
+    return np.asarray(start + 0.05 * np.random.default_rng(0).standard_normal((n, 2)))
