@@ -189,14 +189,20 @@ def killer() -> Iterator[Callable[..., int]]:
 
 
 @pytest.fixture(scope="session")
-def kill() -> Iterator[Callable[..., None]]:
-    """Return a function that lets a fit begin in another process, and be killed."""
+def ask() -> Iterator[Callable[..., int]]:
+    """Return a function that asks for a process, and returns how it ended."""
     with killer() as ask:
+        yield ask
 
-        def run(case: str, folder: Path, moment: dict[str, int]) -> None:
-            assert ask(case, folder, moment) == -signal.SIGKILL
 
-        yield run
+@pytest.fixture(scope="session")
+def kill(ask: Callable[..., int]) -> Callable[..., None]:
+    """Return a function that lets a fit begin in another process, and be killed."""
+
+    def run(case: str, folder: Path, moment: dict[str, int]) -> None:
+        assert ask(case, folder, moment) == -signal.SIGKILL
+
+    return run
 
 
 if __name__ == "__main__":

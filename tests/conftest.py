@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from browser_helpers import browser, browser_page  # noqa: F401 (fixtures)
-from checkpoint_helpers import kill  # noqa: F401 (a fixture)
+from checkpoint_helpers import ask, kill  # noqa: F401 (fixtures)
 from nodeproof.datasets import Planted, make_planted
 from nodeproof.paper.experiments import PANELS, Panel
 from nodeproof.runtime import threads

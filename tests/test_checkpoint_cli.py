@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkpoint_helpers import killer
 from cli_helpers import run, write
 from nodeproof.cli import console
 from nodeproof.datasets import make_planted
@@ -52,12 +51,6 @@ def written(data: Path) -> dict[str, object]:
     found: dict[str, object] = {name: (data / "out" / name).read_bytes() for name in FILES}
     summary = json.loads(found["summary.json"])
     return found | {"summary.json": summary | {"seconds": 0}}
-
-
-@pytest.fixture(scope="module")
-def ask():
-    with killer() as ask:
-        yield ask
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,15 @@ from pathlib import Path
 
 from cli_helpers import run, write
 from nodeproof.kernels.links import is_compiled
+from nodeproof.kernels.memberships import sweep_batches
 
 
 def test_a_folder_without_compiled_loops_is_told_apart(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     assert not is_compiled()
-    kept = tmp_path / "kernels_0a1b" / "rows.sweep_batches-1.py311.nbi"
-    kept.parent.mkdir()
-    kept.touch()
+    kept = Path(sweep_batches._cache._cache_file._index_path)  # as numba names it
+    (tmp_path / "kernels_0a1b").mkdir()
+    (tmp_path / "kernels_0a1b" / kept.name).touch()
     assert is_compiled()
 
 

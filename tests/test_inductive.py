@@ -19,11 +19,12 @@ from nodeproof.datasets import load, make_planted
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.inputs.new_links import check_links
-from nodeproof.prediction import FittedGraph, FittedSoftmax
+from nodeproof.prediction import FittedGraph
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import BlockCADO
 from nodeproof.solvers.sweep import Sweeper
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax
+from nodeproof.terms.new_nodes import FittedSoftmax
 
 
 @pytest.fixture(scope="module")

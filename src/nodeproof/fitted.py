@@ -21,7 +21,7 @@ from nodeproof.errors import InputError
 from nodeproof.evidence import find_suspects
 from nodeproof.findings import Findings, find
 from nodeproof.inputs import Unit
-from nodeproof.prediction import Kept
+from nodeproof.prediction import PredictionState
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
 from nodeproof.runtime.caching import cached_property
@@ -82,7 +82,7 @@ class Fitted:
         An estimate by held-out labels, and its 95 % interval.
     status, n_iter, history, objective
         How the solver ended.
-    new_nodes : Kept
+    new_nodes : PredictionState
         What new nodes are judged by, beside terms and models.
     unit : Unit or None
         Shift and scale of features that were extreme.
@@ -118,7 +118,7 @@ class Fitted:
     n_iter: int
     history: dict[str, list[float]]
     objective: float
-    new_nodes: Kept
+    new_nodes: PredictionState
     unit: Unit | None = None
     n_features: int | None = None
     feature_names: NDArray[Any] | None = None

@@ -36,7 +36,7 @@ from nodeproof.fitted import Fitted, FittedData
 from nodeproof.graph import Graph
 from nodeproof.inputs import EncodedLabels, Unit, check_reach, check_validation, warn_of_typos
 from nodeproof.outcome_warnings import warn_of_outcome
-from nodeproof.prediction import Kept
+from nodeproof.prediction import PredictionState
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
 from nodeproof.runtime.digests import Untouched
@@ -337,7 +337,9 @@ class _Fit:
             n_iter=result.n_iter,
             history=result.history,
             objective=result.value,
-            new_nodes=Kept.of_fit(problem, result.models, proba, tuned.scale if tuned else 1.0),
+            new_nodes=PredictionState.of_fit(
+                problem, result.models, proba, tuned.scale if tuned else 1.0
+            ),
             unit=self.unit,
             n_features=None if data.X is None else int(data.X.shape[1]),
             feature_names=data.feature_names,

@@ -44,9 +44,7 @@ def warn_of_missing_links(fitted: Fitted, n_new: int) -> None:
             "predict(X) judges new nodes by their features alone; the fitted nodes, links and "
             "all, are in predict() without X"
         )
-    elif any(
-        softmax.hops and softmax.alone is None for softmax in fitted.new_nodes.softmax.values()
-    ):
+    elif any(term is not None and term.needs_links for term in fitted.new_nodes.terms):
         text = (
             "the fit has averaged features over links, and these nodes come without: they are "
             "surer of their class than they should be; give their links to fitted nodes"

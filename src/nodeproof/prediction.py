@@ -9,13 +9,13 @@ neighbours pass on. All of it takes time proportional to the links of the new no
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 from sklearn.metrics import accuracy_score
 
 from nodeproof.affinity import Affinity
@@ -27,24 +27,24 @@ from nodeproof.inputs.new_links import check_links
 from nodeproof.inputs.node_names import Names, align_rows, names_of_rows
 from nodeproof.outcome_warnings import warn_of_missing_links
 from nodeproof.problem import Models, Problem
-from nodeproof.smoothing import Reduction, dense_rows
-from nodeproof.terms import NodeData, Softmax
+from nodeproof.settings import Settings
+from nodeproof.smoothing import dense_rows
+from nodeproof.terms import NewNodeCosts
 
 if TYPE_CHECKING:
     from nodeproof.fitted import Fitted
 
 __all__ = [
     "FittedGraph",
-    "FittedSoftmax",
-    "Kept",
+    "PredictionState",
     "accuracy_of",
     "check_parts",
+    "is_calibrated",
     "judge_new_nodes",
     "needs_features",
 ]
 
 Array = NDArray[np.float64]
-Rows = NDArray[np.float32]
 
 # Before they are scaled, entries of rows below this count as this: so do the fitted nodes'.
 _LEAST_ROW = 1e-9
@@ -93,153 +93,34 @@ class FittedGraph:
 
 
 @dataclass(frozen=True)
-class FittedSoftmax:
-    """A fitted :class:`nodeproof.terms.Softmax`, as far as new nodes need it.
-
-    Attributes
-    ----------
-    reduction : Reduction
-        From features to few columns.
-    coefficients : ndarray of shape (K, r + 1)
-        Of the classifier.
-    hops : int
-        How far features are averaged; 0 without a graph.
-    alpha : float
-        Share of a node's own features.
-    lagged : ndarray of shape (n, r), or None without hops
-        ``T_u = Σ_{k=0…h−1} (Â^k B)_u``: what the fitted nodes pass on.
-    normaliser : ndarray of shape (n,), or None without hops
-        ``s_u = 1/√(d_u + 1)`` of the fitted nodes, degrees in the unit of a mean link.
-    alone : ndarray of shape (K, r + 1), or None
-        The same for nodes without links, where features are averaged.
-    of : {"features", "links"}
-        What is learnt from.
-    """
-
-    reduction: Reduction
-    coefficients: Array
-    hops: int
-    alpha: float
-    lagged: Rows | None = None
-    normaliser: Rows | None = None
-    alone: Array | None = None
-    of: str = "features"
-
-    @classmethod
-    def of_term(cls, term: Softmax, theta: Array, calibrated: bool) -> FittedSoftmax:
-        """Take what is needed from a term and its class models."""
-        smoothing = term.smoothing
-        width = term.Z.shape[1] + 1
-        coefficients, alone = theta[:, :width].copy(), theta[:, width : 2 * width].copy()
-        if not calibrated:
-            coefficients = term.first_sharpness * term.first
-            alone = term.damping * coefficients
-        hops = int(term.hops) if smoothing.graph is not None else 0
-        return cls(
-            smoothing.reduction,
-            coefficients,
-            hops,
-            smoothing.alpha,
-            smoothing.lagged(hops) if hops else None,
-            smoothing.normaliser if hops else None,
-            alone if term.averages else None,
-            term.of,
-        )
-
-    def costs(self, theta: Array, X: Any, links: sp.csr_array, calibrated: bool) -> Array:
-        """Return what the term charges new nodes in each class, shape (n_new, K).
-
-        Parameters
-        ----------
-        links : csr_array of shape (n_new, n)
-            In the unit of a mean link.
-        """
-        Z = self.rows(X, links)
-        slopes = self.coefficients[:, :-1].T.astype(np.float32)
-        scores = (Z @ slopes).astype(np.float64) + self.coefficients[:, -1]
-        if self.alone is not None:
-            apart = np.asarray(links.sum(axis=1)) == 0
-            scores[apart] = Z[apart] @ self.alone[:, :-1].T + self.alone[:, -1]
-        if calibrated:
-            return -np.asarray(log_softmax(scores, axis=1))
-        return -np.asarray(softmax(scores, axis=1) @ theta.T)
-
-    def rows(self, X: Any, links: sp.csr_array) -> Rows:
-        """Return the reduced and averaged features of new nodes, shape (n_new, r)."""
-        # Where links are the words, the new node itself is one that was never heard.
-        base = self.reduction.apply(links if self.of == "links" else X)
-        if self.hops == 0:
-            return self.reduction.finish(base)
-        share = np.float32((1.0 - self.alpha) / self.hops)
-        return self.reduction.finish(np.float32(self.alpha) * base + share * self.sums(base, links))
-
-    def sums(self, base: Rows, links: sp.csr_array) -> Rows:
-        """Return ``S_v = Σ_{k=1…h} (Â^k B)_v`` as if v alone had joined the graph, (n_new, r).
-
-        With ``s'_u`` counting the new link, v receives what its neighbours now pass on, and
-        passes on its own features and what it has received, less the last hop:
-
-            S_v = s_v² T_v + s_v Σ_u a_vu s'_u T'_u,    T_v = b_v + ρ S_v,    ρ = 1 − 1/h.
-
-        A neighbour u has more neighbours than before and hears v; what *its* other neighbours
-        tell it is left as it was:
-
-            T'_u = T_u + g_u [(s'_u − s_u)(s'_u + 1/s_u) T_u + a_vu s'_u s_v T_v],
-            g_u = ρ / (1 − ρ s'_u²).
-
-        Sums that lack their first or last term are taken as ρ of the whole. That is exact for
-        one hop and for a node without links.
-        """
-        assert self.lagged is not None
-        assert self.normaliser is not None
-        rho = 1.0 - 1.0 / self.hops
-        own = 1.0 / np.sqrt(1.0 + np.asarray(links.sum(axis=1)))
-        weight, before = links.data, self.normaliser[links.indices].astype(np.float64)
-        after = 1.0 / np.sqrt(before**-2 + weight)
-        heard = rho / (1.0 - rho * after**2)
-        passed_on = weight * after * (1.0 + heard * (after - before) * (after + 1.0 / before))
-
-        def with_weights(data: NDArray[Any]) -> sp.csr_array:
-            return sp.csr_array((data, links.indices, links.indptr), shape=links.shape)
-
-        # In float32, so that no copy of all that the fitted nodes pass on is made.
-        received = with_weights(passed_on.astype(np.float32)) @ self.lagged
-        echo = np.asarray(with_weights(heard * (weight * after) ** 2).sum(axis=1))
-        kappa = own**2 * (1.0 + echo)
-        over = 1.0 / (1.0 - rho * kappa)
-        from_others = (over * own).astype(np.float32)[:, None]
-        from_itself = (over * kappa).astype(np.float32)[:, None]
-        return np.asarray(from_others * received + from_itself * base)
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What is kept of a fit for the sake of new nodes.
+class PredictionState:
+    """What a fit leaves for new nodes to be judged by.
 
     Attributes
     ----------
     graph : FittedGraph or None
         The graph, summed up.
-    softmax : dict of FittedSoftmax
-        By position among the terms.
+    terms : tuple of NewNodeCosts or None
+        What each term of the model charges new nodes; None where it has nothing to say of them.
     scale : float
         What log-probabilities are multiplied by at the end.
     """
 
     graph: FittedGraph | None = None
-    softmax: dict[int, FittedSoftmax] = field(default_factory=dict)
+    terms: tuple[NewNodeCosts | None, ...] = ()
     scale: float = 1.0
 
     @classmethod
-    def of_fit(cls, problem: Problem, models: Models, W: NDArray[Any], scale: float) -> Kept:
-        """Take what is needed from a problem, its class models and the rows of its nodes."""
+    def of_fit(
+        cls, problem: Problem, models: Models, W: NDArray[Any], scale: float
+    ) -> PredictionState:
+        """Take what is needed from a problem, its class models and the memberships of its nodes."""
         graph = None if problem.graph is None else FittedGraph.of_graph(problem.graph, W)
-        softmax = {
-            k: FittedSoftmax.of_term(term, theta, problem.calibrated)
-            for k, (term, theta) in enumerate(zip(problem.terms, models.terms, strict=True))
-            if isinstance(term, Softmax)
-        }
-        return cls(graph, softmax, scale)
+        terms = tuple(
+            term.for_new_nodes(theta, problem.calibrated)
+            for term, theta in zip(problem.terms, models.terms, strict=True)
+        )
+        return cls(graph, terms, scale)
 
 
 def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> Array:
@@ -264,7 +145,7 @@ def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> 
     links = check_links(
         [] if graph is None else graph, n_new, n_fitted, unit, new=names, fitted=fitted.node_ids
     )
-    scores = fitted.models.log_prior - _feature_costs(fitted, X, links / unit)
+    scores = fitted.models.log_prior - _term_costs(fitted, X, links / unit)
     if fitted.models.affinity is not None and links.nnz:
         assert kept.graph is not None
         scores += kept.graph.evidence(links, fitted.proba, fitted.models.affinity)
@@ -294,42 +175,44 @@ def check_parts(fitted: Fitted, X: Any, graph: Any) -> None:
 
 def needs_features(fitted: Fitted) -> bool:
     """Tell whether any term of a model looks at features."""
-    return any(
-        term.source == "features" and not (isinstance(term, Softmax) and term.of == "links")
-        for term in fitted.terms
-    )
+    return any(term.needs_features for term in fitted.terms)
 
 
-def _feature_costs(fitted: Fitted, X: Any, links: sp.csr_array) -> Array:
-    """Return what the feature terms charge new nodes in each class, shape (n_new, K)."""
+def _term_costs(fitted: Fitted, X: Any, links: sp.csr_array) -> Array:
+    """Return what the terms charge new nodes in each class, shape (n_new, K)."""
     n_new, K = links.shape[0], len(fitted.classes)
     total = np.zeros((n_new, K))
-    terms = [
-        (k, term, theta)
-        for k, (term, theta) in enumerate(zip(fitted.terms, fitted.models.terms, strict=True))
-        if term.source == "features"
+    charging = [
+        (term, charge)
+        for term, charge in zip(fitted.terms, fitted.new_nodes.terms, strict=True)
+        if charge is not None
     ]
-    if not terms:
+    if not charging:
         return total
     if fitted.unit is not None and X is not None:
         X = fitted.unit.apply(dense_rows(X))
     if X is not None:
         check_reach(X)
-    settings = fitted.settings
-    weights, *_ = choose_weights(settings.weights, settings.threshold, settings.solver, None, {})
-    calibrated = isinstance(weights, str)
-    others = []
-    for k, term, theta in terms:
-        if k not in fitted.new_nodes.softmax:
-            others.append((term.bind(NodeData(K, X)), theta))
-        elif calibrated or weights[1]:
-            costs = fitted.new_nodes.softmax[k].costs(theta, X, links, calibrated)
-            total += costs if calibrated else weights[1] * costs
-    if others:
-        models = Models(None, tuple(theta for _, theta in others), fitted.models.log_prior)
-        problem = Problem(None, [term for term, _ in others], K, weights)
-        total += problem.costs(models, 0, n_new)
+    betas = _term_weights(fitted.settings)
+    for term, charge in charging:
+        beta = 1.0 if betas is None else betas[term.source]
+        if beta:
+            costs = charge.costs(X, links)
+            total += costs if betas is None else beta * costs
     return total
+
+
+def is_calibrated(settings: Settings) -> bool:
+    """Tell whether models are fitted as likelihoods with these settings."""
+    return _term_weights(settings) is None
+
+
+def _term_weights(settings: Settings) -> dict[str, float] | None:
+    """Return β of each source of terms; None where weights are calibrated."""
+    weights, *_ = choose_weights(settings.weights, settings.threshold, settings.solver, None, {})
+    if isinstance(weights, str):
+        return None
+    return dict(zip(("graph", "features", "labels"), weights, strict=True))
 
 
 def _probabilities(scores: Array, temperature: float, scale: float) -> Array:

@@ -20,7 +20,6 @@ from nodeproof.graph import Graph
 from nodeproof.runtime import threads
 from nodeproof.sum_of_norms import SumOfNorms
 from nodeproof.terms.base import Term
-from nodeproof.terms.labels import Labels
 
 __all__ = ["PAPER_WEIGHTS", "Models", "Problem"]
 
@@ -405,7 +404,7 @@ class Problem:
     @property
     def labels(self) -> NDArray[np.int64] | None:
         """The given labels, shape (n,), −1 where there is none; None without a label term."""
-        return next((term.y for term in self.terms if isinstance(term, Labels)), None)
+        return next((term.labels for term in self.terms if term.labels is not None), None)
 
 
 def sizes_of(W: NDArray[Any]) -> Array:

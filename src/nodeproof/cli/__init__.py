@@ -35,6 +35,11 @@ _SAFE_CSV = click.option(
     "--safe-csv", is_flag=True, help="Put ' before texts that a spreadsheet would evaluate."
 )
 
+_TERM = click.option(
+    "--term", "terms", multiple=True, metavar="MODULE:NAME",
+    help="Term of your own, from an installed module or one in this folder; may be repeated.",
+)  # fmt: skip
+
 
 class _Command(click.Command):
     """A command; its help is shown however little memory there is."""
@@ -93,6 +98,7 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
     "--unknown", multiple=True, metavar="TOKEN", help="Label that means unknown; may be repeated."
 )
 @click.option("--strict", is_flag=True, help="Refuse nodes that have no link.")
+@_TERM
 @click.option("--null-model", type=click.Choice(["auto", "uniform", "degree"]), default="auto",
               show_default=True, help="What chance would link.")  # fmt: skip
 @click.option("--weights", default="auto", show_default=True, metavar="auto|G,F,L",
@@ -154,6 +160,7 @@ def fit(edges: Path, **options: Any) -> None:
 @click.option("--target", help="Column of the links with the other end.")
 @click.option("--weight", help="Column of the links with the weight.")
 @click.option("--node", help="Column of the features file with the node.")
+@_TERM
 @_SAFE_CSV
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
 def predict(model: Path, **options: Any) -> None:
@@ -179,6 +186,7 @@ def predict(model: Path, **options: Any) -> None:
 @click.option("--model", "about", type=click.Path(path_type=Path), metavar="MODEL",
               help="With --verify: the model that the certificate is to be about; the one beside "
               "it by default.")  # fmt: skip
+@_TERM
 @_SAFE_CSV
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
 def certify(model: Path, **options: Any) -> None:
@@ -201,6 +209,7 @@ def certify(model: Path, **options: Any) -> None:
 @click.option("--out", type=click.Path(path_type=Path),
               help="File to write; report.html in DIR by default.")  # fmt: skip
 @click.option("--title", default="", help="Heading of the page.")
+@_TERM
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
 def report(model: Path, **options: Any) -> None:
     """Write a page that shows what `nodeproof fit` found, from what it wrote to DIR.

@@ -19,6 +19,7 @@ from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.fitted import Fitted
 from nodeproof.saving.model import load_model
 from nodeproof.storage.atomic import atomic_folder, atomic_path, check_writable
+from nodeproof.terms.registry import import_term
 
 __all__ = ["draw_certificate", "run_certify"]
 
@@ -32,10 +33,13 @@ def run_certify(
     tolerance: float | None,
     verify: bool,
     about: Path | None,
+    terms: tuple[str, ...],
     safe_csv: bool,
     as_json: bool,
 ) -> None:
     """Certify the model in a folder, or verify the certificate that lies there."""
+    for place in terms:
+        import_term(place)
     folder = model if model.is_dir() else model.parent
     if verify:
         file = folder / "certificate.npz" if model.is_dir() else model

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from nodeproof.certificate import Certificate, Stage
 from nodeproof.cli.console import LiveLine, ProgressLine, note, notes_from_warnings, screen
-from nodeproof.cli.given import read_given
+from nodeproof.cli.given import Given, read_given
 from nodeproof.cli.results import (
     listed_classes,
     listed_features,
@@ -37,6 +37,8 @@ from nodeproof.solvers import Status
 from nodeproof.solvers.checkpoint import Checkpoint
 from nodeproof.storage.atomic import atomic_folder
 from nodeproof.storage.graph_folder import GraphFolder
+from nodeproof.terms import Labels, Term
+from nodeproof.terms.registry import import_term
 
 __all__ = ["run_fit"]
 
@@ -68,6 +70,7 @@ def _fit_and_write(
     label: str | None,
     unknown: tuple[str, ...],
     strict: bool,
+    terms: tuple[str, ...],
     null_model: str,
     weights: str,
     threshold: float | None,
@@ -96,6 +99,7 @@ def _fit_and_write(
     check_folder(out, written + perhaps, (edges, features, labels))
     if report:
         check_jinja()
+    own_terms = [_make_term(place) for place in terms]
     given = read_given(
         edges, features, labels, classes, out, header=header, source=source, target=target,
         weight=weight, node=node, label=label, strict=strict, unknown=unknown, jobs=jobs,
@@ -111,6 +115,7 @@ def _fit_and_write(
     ):
         settings = Settings(
             n_classes=classes,
+            terms=_with_labels(own_terms, given) if own_terms else "auto",
             null_model=null_model,
             weights=_parse_weights(weights),
             threshold="auto" if threshold is None else threshold,
@@ -167,6 +172,25 @@ def _fit_and_write(
         _show(summary, [out / name for name in written])
     if fitted.status == Status.INTERRUPTED:
         sys.exit(130)
+
+
+def _make_term(place: str) -> Term:
+    """Return the term at package.module:Name, with its default settings."""
+    kind = import_term(place)
+    try:
+        return kind()
+    except Exception as error:
+        raise InputError(
+            f"cannot make the term {place}, which must not need arguments: {error}"
+        ) from error
+
+
+def _with_labels(terms: list[Term], given: Given) -> list[Term]:
+    """Return these terms, with one for the labels if there are any and none is about them."""
+    codes = None if given.labels is None else given.labels.codes
+    if codes is None or any(term.source == "labels" for term in terms):
+        return terms
+    return [*terms, Labels()]
 
 
 def _parse_weights(text: str) -> str | float | tuple[float, ...]:

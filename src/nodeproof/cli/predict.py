@@ -21,6 +21,7 @@ from nodeproof.saving.model import load_model
 from nodeproof.storage.atomic import atomic_path
 from nodeproof.tables.files import unnamed
 from nodeproof.tables.new_nodes import read_new_nodes
+from nodeproof.terms.registry import import_term
 
 __all__ = ["run_predict"]
 
@@ -36,12 +37,15 @@ def run_predict(
     target: str | None,
     weight: str | None,
     node: str | None,
+    terms: tuple[str, ...],
     safe_csv: bool,
     as_json: bool,
 ) -> None:
     """Load the model, read the files, and write the predictions to the file ``out``."""
     began = time.perf_counter()
     check_file(out, file, (features, edges))
+    for place in terms:
+        import_term(place)
     fitted = load_model(file)
     if features is not None and fitted.n_features is None:
         raise InputError(f"the model in {file} was fitted without features: leave out --features")

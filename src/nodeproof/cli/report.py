@@ -13,14 +13,19 @@ from nodeproof.cli.terminal import check_file, print_document
 from nodeproof.fitted import Fitted
 from nodeproof.report import write_report
 from nodeproof.saving.model import load_model
+from nodeproof.terms.registry import import_term
 
 __all__ = ["run_report"]
 
 
-def run_report(file: Path, *, out: Path | None, title: str, as_json: bool) -> None:
+def run_report(
+    file: Path, *, out: Path | None, title: str, terms: tuple[str, ...], as_json: bool
+) -> None:
     """Write the report on the model in a folder."""
     out = file.with_name("report.html") if out is None else out
     check_file(out, file)
+    for place in terms:
+        import_term(place)
     fitted = load_model(file)
     proof = _certificate_of(fitted, file.with_name("certificate.npz"))
     write_report(fitted, out, certificate=proof, title=title)

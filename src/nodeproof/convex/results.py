@@ -24,7 +24,6 @@ from nodeproof.problem import Models
 from nodeproof.solvers.align import match_labels
 from nodeproof.solvers.base import Result, Status
 from nodeproof.solvers.splitting import positive_part
-from nodeproof.terms.labels import Labels
 
 __all__ = ["ConvexResult", "best_bound", "finish", "round_point", "tighten"]
 
@@ -94,8 +93,9 @@ def _candidates(
     yield _at_most(np.asarray(blocks, dtype=np.int64), L, K)
     yield _grow(L, K)
     for (term, _), part in zip(program.terms, program.models_set.split(point.models), strict=True):
-        if isinstance(term, Labels):
-            yield part.argmax(axis=1).astype(np.int64)
+        named = term.labels_from(part)
+        if named is not None:
+            yield named
     values, vectors = np.linalg.eigh(L)
     most = min(K, n)
     for k in {most, min(most, max(1, int((values > 0.5).sum())))}:

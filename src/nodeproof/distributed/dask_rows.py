@@ -21,7 +21,6 @@ from nodeproof.graph import RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
 from nodeproof.solvers.align import agreement
-from nodeproof.terms.labels import Labels
 
 if TYPE_CHECKING:
     from nodeproof.distributed.dask import DaskEngine
@@ -105,7 +104,7 @@ class DaskRows:
     def agreement(self, labels: NDArray[np.int64]) -> Array:
         """Return how much of each label each class holds, shape (K, K)."""
         for k, term in enumerate(self.problem.terms):
-            if isinstance(term, Labels) and can_cut(term, self.problem):
+            if term.counts_labels and can_cut(term, self.problem):
                 return self._add("term_sums", k)
         return agreement(self.fetch(), labels)
 

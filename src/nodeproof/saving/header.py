@@ -7,6 +7,7 @@ are not written, and not taken from a file.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,8 @@ from nodeproof.storage.schema import (
     text,
     whole,
 )
-from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, Softmax
+from nodeproof.terms import Term
+from nodeproof.terms.registry import find_term
 
 if TYPE_CHECKING:
     from nodeproof.settings import Settings
@@ -45,13 +47,13 @@ __all__ = [
     "GRAPH_SETTINGS",
     "LARGEST",
     "REPORTED",
-    "SOFTMAX_SETTINGS",
     "check_header",
     "check_version",
     "decode",
     "decode_settings",
     "encode",
     "encode_settings",
+    "term_classes",
 ]
 
 FORMAT = "nodeproof-model"
@@ -68,27 +70,11 @@ _MOST_TERMS = 64
 #: what belongs to the machine or the session, and what a loaded model has instead
 _OWN = {"engine": None, "checkpoint": None, "n_jobs": None, "verbose": False}
 
-
 _COUNT = or_none(whole)
 _SOLVER = {"max_iter": whole, "tol": number, "n_jobs": anything, "random_state": _COUNT}
 
-#: what may appear in a file by name, with the attributes that make it up
-_KNOWN: dict[str, tuple[type, dict[str, Check]]] = {
-    "Covariance": (
-        Covariance,
-        {"lo": or_none(number), "hi": or_none(number), "shrinkage": number,
-         "intercept": flag},
-    ),
-    "Gaussian": (
-        Gaussian, {"covariance": one_of("diagonal", "shared", "full"), "shrinkage": number}
-    ),
-    "Labels": (Labels, {"accuracy": number, "strength": number}),
-    "Multinomial": (Multinomial, {"smoothing": number, "trust": number}),
-    "Softmax": (
-        Softmax,
-        {"hops": whole, "l2": number, "rounds": whole, "confidence": number,
-         "sharpness": or_none(number), "folds": whole, "of": one_of("features", "links")},
-    ),
+#: solvers that may appear in a file by name, with the attributes that make them up
+_SOLVERS: dict[str, tuple[type, dict[str, Check]]] = {
     "BlockCADO": (
         BlockCADO,
         {**_SOLVER, "temperature": number, "n_init": either(one_of("auto"), whole),
@@ -103,23 +89,31 @@ _KNOWN: dict[str, tuple[type, dict[str, Check]]] = {
 }  # fmt: skip
 
 
-def _part(*names: str) -> Check:
-    """Check for a term or solver: the name of its class, and known settings only."""
-
-    def holds(value: Any) -> bool:
-        if type(value) is not dict or value.get("class") not in names:
-            return False
-        checks = _KNOWN[value["class"]][1]
-        return all(
-            name == "class" or (name in checks and checks[name](found))
-            for name, found in value.items()
-        )
-
-    return holds
+def _is_solver(value: Any) -> bool:
+    """Tell whether a value names a solver, with settings that it knows."""
+    named = type(value) is dict and type(value.get("class")) is str
+    return named and value["class"] in _SOLVERS and _settings_of(value, _SOLVERS[value["class"]][1])
 
 
-_TERM = _part("Covariance", "Gaussian", "Labels", "Multinomial", "Softmax")
-_TERMS = list_of(_TERM, _MOST_TERMS)
+def _is_term(value: Any) -> bool:
+    """Tell whether a value names a term, with settings that it knows."""
+    name = _term_name(value)
+    term = None if name is None else find_term(name)
+    return term is not None and _settings_of(value, term.settings())
+
+
+def _settings_of(value: dict[str, Any], checks: Mapping[str, Check]) -> bool:
+    return all(
+        name == "class" or (name in checks and checks[name](found)) for name, found in value.items()
+    )
+
+
+def _term_name(value: Any) -> str | None:
+    name = value.get("class") if type(value) is dict else None
+    return name if type(name) is str else None
+
+
+_TERMS = list_of(_is_term, _MOST_TERMS)
 _WEIGHTS = list_of(number, 3)
 
 _PARAMS: dict[str, Check] = {
@@ -129,7 +123,7 @@ _PARAMS: dict[str, Check] = {
     "threshold": either(one_of("auto"), number),
     "weights": either(one_of("auto", "calibrated"), number, _WEIGHTS),
     "son": number,
-    "solver": either(one_of("auto", "block", "cado", *CONVEX_SOLVERS), _part("BlockCADO", "CADO")),
+    "solver": either(one_of("auto", "block", "cado", *CONVEX_SOLVERS), _is_solver),
     "temperature": number,
     "n_init": either(one_of("auto"), whole),
     "max_iter": whole,
@@ -140,18 +134,18 @@ _PARAMS: dict[str, Check] = {
     "verbose": anything,
 }
 
-#: entries of `Kept` beside arrays
+#: entries of `PredictionState` beside arrays; what terms keep is listed by their position, under
+#: `Term.kept_as`
 GRAPH_SETTINGS = ("null_model", "total", "unit")
-SOFTMAX_SETTINGS = ("hops", "alpha", "of")
 
+_OF_TERMS = dict_of(lambda value: type(value) is dict)
 _KEPT = {
     "scale": number,
     "graph": or_none(
         entries({"null_model": one_of("uniform", "degree"), "total": number, "unit": number})
     ),
-    "softmax": dict_of(
-        entries({"hops": whole, "alpha": number, "of": one_of("features", "links")}, ("of",))
-    ),
+    "softmax": _OF_TERMS,
+    "term": _OF_TERMS,
 }
 _FINDINGS = {
     "n_links": whole,
@@ -182,7 +176,7 @@ _HEADER: dict[str, tuple[Check, float]] = {
     "n_features_in": (_COUNT, 1),
     "reported": (entries(_REPORTED), 1),
     "estimated_accuracy": (or_none(list_of(number, 3)), np.inf),
-    "kept": (entries(_KEPT), 2),
+    "kept": (entries(_KEPT, optional=("term",)), 2),
     "not_applicable": (or_none(text), np.inf),
     "findings": (or_none(entries(_FINDINGS)), 4),
 }
@@ -207,10 +201,52 @@ def check_version(data: bytes, path: Any) -> dict[str, Any]:
 
 def check_header(meta: dict[str, Any]) -> None:
     """Refuse a header with entries that are missing, unknown or of another kind."""
+    _check_terms_are_known(meta)
     checks = {name: check for name, (check, _) in _HEADER.items()}
     optional = [name for name, (_, since) in _HEADER.items() if since > meta["version"]]
     check_entries(meta, checks, optional)
     check_entries(meta["params"], _PARAMS, optional=_PARAMS, what="the settings in its header")
+    if "kept" in meta:
+        _check_kept(meta)
+
+
+def _check_terms_are_known(meta: dict[str, Any]) -> None:
+    """Say what to do about terms that this session does not have."""
+    params = meta.get("params")
+    for listed in (meta.get("terms"), params.get("terms") if type(params) is dict else None):
+        for name in map(_term_name, listed if type(listed) is list else ()):
+            if name is not None and find_term(name) is None:
+                raise InputError(
+                    f"this model has a term {shown(name)}, which is unknown here: import the "
+                    "module that defines it and register it with nodeproof.terms.register, or "
+                    "give --term package.module:Name on the command line"
+                )
+
+
+def _check_kept(meta: dict[str, Any]) -> None:
+    """Refuse what terms keep for new nodes unless it is what they ask for."""
+    kept = {
+        (kind, k): settings
+        for kind in ("softmax", "term")
+        for k, settings in meta["kept"].get(kind, {}).items()
+    }
+    terms = {
+        (term.kept_as, str(k)): term
+        for k, term in enumerate(term_classes(meta))
+        if term.kept_settings or term.kept_arrays
+    }
+    if set(kept) != set(terms):
+        raise ValueError("terms and what they keep for new nodes do not fit together")
+    for place, term in terms.items():
+        optional = tuple(name for name, check in term.kept_settings.items() if check(None))
+        if not entries(term.kept_settings, optional)(kept[place]):
+            raise ValueError(f"{' '.join(place)} in its header keeps {shown(kept[place])}")
+
+
+def term_classes(meta: dict[str, Any]) -> list[type[Term]]:
+    """Return the class of each term of a header that has been checked."""
+    found = (find_term(spec["class"]) for spec in meta["terms"])
+    return [term for term in found if term is not None]
 
 
 def encode_settings(settings: Settings) -> dict[str, Any]:
@@ -230,17 +266,34 @@ def encode(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [encode(item) for item in value]
     name = type(value).__name__
-    if name in _KNOWN and type(value) is _KNOWN[name][0]:
-        settings = {
-            key: _OWN[key] if key in _OWN else encode(getattr(value, key))
-            for key in _KNOWN[name][1]
+    if name in _SOLVERS and type(value) is _SOLVERS[name][0]:
+        known = _SOLVERS[name][1]
+        return {"class": name} | {
+            key: _OWN[key] if key in _OWN else encode(getattr(value, key)) for key in known
         }
-        return {"class": name, **settings}
+    if isinstance(value, Term):
+        return _encode_term(value)
     if isinstance(value, np.random.RandomState):
         return None  # a stream that has moved on cannot be repeated
     raise InputError(
-        f"cannot save {value!r}: a model file holds nodeproof's own terms and solvers only"
+        f"cannot save {value!r}: a model file holds terms, and nodeproof's own solvers only"
     )
+
+
+def _encode_term(term: Term) -> dict[str, Any]:
+    kind, settings = type(term), type(term).settings()
+    if find_term(kind.__name__) is not kind:
+        raise InputError(
+            f"cannot save {term!r}: where it is loaded nobody would know the class "
+            f"{kind.__name__}; put @nodeproof.terms.register before it"
+        )
+    missing = [name for name in settings if not hasattr(term, name)]
+    if missing:
+        raise InputError(
+            f"cannot save {term!r}: its constructor takes {missing[0]}, and it has no attribute of "
+            "this name"
+        )
+    return {"class": kind.__name__, **{name: encode(getattr(term, name)) for name in settings}}
 
 
 def decode_settings(params: dict[str, Any]) -> dict[str, Any]:
@@ -250,8 +303,14 @@ def decode_settings(params: dict[str, Any]) -> dict[str, Any]:
 
 def decode(value: Any) -> Any:
     """Return the part, or list of parts, that `encode` has made JSON of."""
-    if isinstance(value, dict):
-        kind, known = _KNOWN[value["class"]]
-        settings = {name: found for name, found in value.items() if name in known}
-        return kind(**{name: _OWN.get(name, found) for name, found in settings.items()})
-    return [decode(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [decode(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    settings = {name: found for name, found in value.items() if name != "class"}
+    if value["class"] in _SOLVERS:
+        own = {name: _OWN.get(name, found) for name, found in settings.items()}
+        return _SOLVERS[value["class"]][0](**own)
+    term = find_term(value["class"])
+    assert term is not None
+    return term(**settings)

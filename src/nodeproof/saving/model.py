@@ -17,10 +17,11 @@ reports (choices, sources, history, status). Beside it lie plain arrays:
 ``null_pairs``      (K,) float64             `FittedGraph.pairs`, if there was a graph
 ==================  =======================  ===================================================
 
-A term `Softmax` at position k has more, named ``softmax_k_…``: ``coefficients`` (K, r + 1); the
-parts of its `Reduction`, as far as there are any: ``shift`` and ``scale`` (m,), ``directions``
-(m, r); and if it averages over hops, ``lagged`` (n, r), ``normaliser`` (n,) and, of features,
-``alone`` (K, r + 1).
+What a term keeps for new nodes lies beside that (`Term.kept_arrays`). A `Softmax` at position k
+has, named ``softmax_k_…``: ``coefficients`` (K, r + 1); the parts of its `Reduction`, as far as
+there are any: ``shift`` and ``scale`` (m,), ``directions`` (m, r); and if it averages over hops,
+``lagged`` (n, r), ``normaliser`` (n,) and, of features, ``alone`` (K, r + 1). Arrays of other
+terms are named ``term_k_…``.
 
 A model that can be certified also has its labelling problem, the arrays of
 `Instance.to_arrays` as ``problem_…``; or the header says why there is none.
@@ -28,9 +29,9 @@ A model that can be certified also has its labelling problem, the arrays of
 What a report shows beside all that lies there as ``findings_…``, the arrays of
 `Findings.to_parts`.
 
-What a file may hold is listed in `model_header` (entries of the JSON) and in `model_arrays`
-(arrays with their shapes). A file that holds anything else is refused, by its directory and its
-headers before its arrays are read.
+What a file may hold is listed in `saving.header` (entries of the JSON), in `saving.arrays`
+(arrays with their shapes) and by each term. A file that holds anything else is refused, by its
+directory and its headers before its arrays are read.
 
 Version 1 had neither `Softmax` nor anything about links of new nodes, version 2 no labelling
 problem, version 3 no findings; all are still read.
@@ -51,11 +52,11 @@ from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.errors import InputError
 from nodeproof.fitted import Fitted
 from nodeproof.inputs import Unit
+from nodeproof.prediction import is_calibrated
 from nodeproof.problem import Models
 from nodeproof.saving.arrays import (
     Arrays,
     check_arrays,
-    check_spreads,
     check_values,
     describe_kept,
     rebuild_findings,
@@ -100,7 +101,7 @@ def save_model(fitted: Fitted, path: str | PathLike[str], certifiable: bool = Tr
         "n_features_in": fitted.n_features,
         "reported": {f"{name}_": getattr(fitted, name) for name in REPORTED},
         "estimated_accuracy": fitted.estimated_accuracy,
-        "kept": describe_kept(fitted.new_nodes),
+        "kept": describe_kept(fitted.new_nodes, fitted.terms),
         "not_applicable": problem if isinstance(problem, str) else None,
         "findings": None if findings is None else findings.to_parts()[0],
     }
@@ -141,12 +142,13 @@ def _rebuild(meta: dict[str, Any], arrays: Arrays) -> Fitted:
     terms = tuple(decode(spec) for spec in meta["terms"])
     models = tuple(arrays[f"term_{k}"] for k in range(len(terms)))
     for term, model in zip(terms, models, strict=True):
-        check_spreads(term, model)
+        term.check_models(model)
     affinity = Affinity(arrays["ell"], arrays["ell_t"]) if "ell" in arrays else None
     accuracy, names = meta.get("estimated_accuracy"), arrays.get("feature_names")
     reported = {name: meta["reported"][f"{name}_"] for name in REPORTED}
+    settings = Settings(**decode_settings(meta["params"]))
     return Fitted(
-        settings=Settings(**decode_settings(meta["params"])),
+        settings=settings,
         classes=arrays["classes"],
         proba=arrays["proba"],
         given=arrays["given"] if len(arrays["given"]) else None,
@@ -154,7 +156,7 @@ def _rebuild(meta: dict[str, Any], arrays: Arrays) -> Fitted:
         models=Models(affinity, models, arrays["log_prior"]),
         on_graph=bool(meta["fitted_on_graph"]),
         estimated_accuracy=None if accuracy is None else tuple(accuracy),
-        new_nodes=rebuild_kept(meta, arrays),
+        new_nodes=rebuild_kept(meta, arrays, terms, models, is_calibrated(settings)),
         unit=Unit(arrays["shift"], arrays["scale"]) if "shift" in arrays else None,
         n_features=meta["n_features_in"],
         feature_names=None if names is None else names.astype(object),

@@ -19,7 +19,7 @@ from nodeproof.runtime import threads
 from nodeproof.solvers.align import agreement
 from nodeproof.solvers.assignments import OneHot, sweep_labels
 from nodeproof.solvers.sweep import Sweeper
-from nodeproof.terms.base import is_summable
+from nodeproof.terms.summable import is_summable
 
 __all__ = ["HardRows", "LocalEngine", "LocalRows", "check_engine", "open_engine"]
 

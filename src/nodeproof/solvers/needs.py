@@ -10,7 +10,7 @@ from rich.filesize import decimal
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
 from nodeproof.runtime.memory import available_memory, check_free
-from nodeproof.solvers.starts import choose_starts
+from nodeproof.solvers.starts import choose_starts, points_of
 
 __all__ = ["Needs", "check_rows", "needs_of"]
 
@@ -106,7 +106,7 @@ def _start_bytes(problem: Problem, start: str) -> int:
         return 20 * n * (K + 5)  # five blocks of vectors, some more than classes
     labels = problem.labels
     if start == "features" and (labels is None or not (labels >= 0).any()):
-        X = next(vars(term)["X"] for term in problem.terms if term.source == "features")
+        X = points_of(problem)
         return 8 * (X.size if isinstance(X, np.ndarray) else 2 * X.nnz) + 2 * _row_bytes(n, K)
     return _row_bytes(n, K)
 

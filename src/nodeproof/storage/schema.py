@@ -43,6 +43,7 @@ __all__ = [
     "one_of",
     "or_none",
     "parse_object",
+    "plain",
     "shown",
     "text",
     "whole",
@@ -215,6 +216,15 @@ def list_of(check: Check, most: int | None = None) -> Check:
     return lambda value: (
         type(value) is list and (most is None or len(value) <= most) and all(map(check, value))
     )
+
+
+def plain(value: Any) -> bool:
+    """Tell whether a value of JSON is null, true, false, a number or text, or lists of such."""
+    return _scalar(value) or list_of(either(_scalar, list_of(_scalar)))(value)
+
+
+def _scalar(value: Any) -> bool:
+    return value is None or flag(value) or number(value) or text(value)
 
 
 def dict_of(check: Check) -> Check:

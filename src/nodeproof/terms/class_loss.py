@@ -174,5 +174,5 @@ def _dot(left: Array, right: Array) -> Array:
 
 
 def _wide(numbers: NDArray[Any], models: Array) -> NDArray[Any]:
-    """Return one number a class in a shape that multiplies its model."""
+    """Return one number per class in a shape that multiplies its model."""
     return numbers.reshape(-1, *[1] * (models.ndim - 1))
