@@ -21,7 +21,7 @@ from scaling.cells import Cell, plan, preparations
 from scaling.data import Data, draw, load, planted, told_by_genie
 from scaling.peers import PEERS, Found, Peer
 from scaling.picture import draw_bench
-from scaling.rows import OWN, exponent, growth_of
+from scaling.rows import OWN, exponent, growth_of, in_units, power_of_ten
 
 JOURNAL = "cells.jsonl"
 SIZES = (2_000, 4_000)
@@ -249,6 +249,13 @@ def test_a_disk_that_is_too_small_is_told_before_the_work(canned, tmp_path, caps
     assert ended.value.code == 2
     assert "of disk or more" in capsys.readouterr().err
     assert not canned
+
+
+def test_figures_are_written_with_their_units():
+    seconds = (0.0000125, 0.5, 0.04, 312.4)
+    assert [in_units(s) for s in seconds] == ["12 µs", "0.50 s", "40 ms", "312 s"]
+    sizes = (1e6, 2e8, 12_500)
+    assert [power_of_ten(n) for n in sizes] == ["10⁶", "2·10⁸", "1.25·10⁴"]
 
 
 def test_exponents_are_those_of_the_data():

@@ -101,7 +101,7 @@ def test_a_data_set_in_json(capsys, data_folder, tmp_path, monkeypatch):
         (["data", "get", "cora", "--out", "no/such/file.npz"], "does not exist"),
         (["data", "get"], "NAME"),
         (["data", "dance"], "dance"),
-        (["fit", "data"], "several sets (ind.cora, ind.other)"),
+        (["fit", "data"], "several data sets (ind.cora, ind.other)"),
         (["fit", "data/ind.cora", "--source", "0"], "has no columns"),
         (["fit", "unknown.bin"], "is of no known format"),
     ],

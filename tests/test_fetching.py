@@ -238,7 +238,7 @@ def test_later_reads_and_downloads_must_match_the_first(
     path = cache / "tiny" / "tiny.npz"
     good = path.read_bytes()
     path.write_bytes(archive(tmp_path, n=4))
-    assert "is not what it was" in refusal("tiny")
+    assert "has changed" in refusal("tiny")
     path.unlink()
     server.files["tiny.npz"] = archive(tmp_path, n=4)
     assert "is not the file that it must be" in refusal("tiny")

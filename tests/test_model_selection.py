@@ -185,7 +185,7 @@ class Coder(Spy):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"cv": StratifiedKFold(3)}, "cuts rows, and so the graph"),
+        ({"cv": StratifiedKFold(3)}, "splits rows, and so the graph"),
         ({"cv": "five"}, "number of folds"),
         ({"cv": []}, "no split"),
         ({"cv": [([0], [1])]}, "type Split, got tuple"),

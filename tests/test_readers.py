@@ -51,7 +51,7 @@ def test_columns_of_a_table_can_be_named(tmp_path: Path) -> None:
     data = read_graph(tmp_path / "e.csv", source=1, target=2, header=True)
     assert links_of(data) == {(0, 1): 1.0, (1, 2): 1.0}
     path = npz(tmp_path / "e.npz", **OURS)
-    assert "is no table: leave out source, weight" in refusal(path, source=0, weight=2)
+    assert "is not a table: leave out source, weight" in refusal(path, source=0, weight=2)
 
 
 def test_nodes_that_are_row_numbers_have_no_names(tmp_path: Path) -> None:

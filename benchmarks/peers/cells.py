@@ -1,4 +1,4 @@
-"""A cell: one method on one split of one set, fitted and measured in a process of its own."""
+"""Cells: one method on one split of one graph, fitted and measured in a process of its own."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Cell:
     method : str
         Name in `PEERS`.
     number : int
-        Of the split; also the seed of the method.
+        Number of the split; also the seed of the method.
     random : bool
         Whether the split is random.
     flip : float
@@ -71,7 +71,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """What is computed, by which code from which bytes, as one line of text."""
+        """What is computed, with which code from which bytes, as one line of JSON."""
         trained = PEERS[self.method].needs == "torch"
         described = asdict(replace(self, path=self.set_name, limit=self.limit if trained else 0.0))
         described["data"] = _file_digest(self.path)
@@ -154,7 +154,7 @@ def _warm_up(cell: Cell, data: Data) -> None:
         try:
             PEERS[cell.method].fit(small, split, 0)
         except Exception:
-            return  # what is wrong will be told of the set itself
+            return  # the fit itself will report what is wrong
 
 
 def _is_told(warning: warnings.WarningMessage) -> bool:

@@ -38,7 +38,7 @@ _MEASURED = (
 
 @dataclass(frozen=True)
 class Difference:
-    """How far a method lies from another on the same splits: mean and 95 % t-interval."""
+    """Difference of two methods on the same splits: mean and 95 % t-interval."""
 
     set_name: str
     method: str

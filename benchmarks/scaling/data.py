@@ -1,4 +1,4 @@
-"""The graphs that are measured on: sparse, planted, as large as asked for.
+"""The graphs of the benchmark: sparse, planted, of any size.
 
 Mean degree 20, half of the links inside the class, 10 classes, 1 % labels and 16 features of
 mean zero, so that only their covariances tell the classes apart.
@@ -38,16 +38,16 @@ __all__ = [
 #: number of classes, mean degree, share of the links inside a class, share of labelled nodes
 K, DEGREE, INSIDE, LABELLED = 10, 20, 0.5, 0.01
 
-#: below so many links the classes are too small for the degree
+#: with fewer links the classes are too small for the degree
 FEWEST = 2_000
 
-# Nodes that the genie is asked about at a time.
+# Nodes per block of the genie.
 _BLOCK = 65_536
 
 
 @dataclass(frozen=True)
 class Data:
-    """What a method is given.
+    """The input of a method.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Data:
     X : ndarray of shape (n, 16), or None
         Features, float32.
     y : ndarray of shape (n,)
-        Labels, −1 where there is none.
+        Labels, −1 where unknown.
     """
 
     graph: sp.csr_array
@@ -65,14 +65,14 @@ class Data:
 
     @property
     def nbytes(self) -> int:
-        """Size of graph, features and W in float32: what no fit can do without."""
+        """Bytes of graph, features and memberships in float32, which every fit needs."""
         arrays = [self.graph.data, self.graph.indices, self.graph.indptr]
         arrays += [] if self.X is None else [self.X]
         return sum(array.nbytes for array in arrays) + 4 * K * len(self.y)
 
 
 def planted(links: int, seed: int) -> Planted:
-    """Draw a graph of about so many links; every class has a label at least."""
+    """Draw a graph of about this many links; every class has at least one label."""
     size = 2 * links // DEGREE // K
     p, q = _densities(size)
     return make_planted(
@@ -82,7 +82,7 @@ def planted(links: int, seed: int) -> Planted:
 
 
 def draw(links: int, seed: int, folder: Path) -> dict[str, Any]:
-    """Draw a graph, write it to a new folder, and return what the genie reaches on it."""
+    """Draw a graph, write it to a new folder, and return its size and the genie's accuracy."""
     data = planted(links, seed)
     X = data.X.astype(np.float32)
     found = {
@@ -104,7 +104,7 @@ def draw(links: int, seed: int, folder: Path) -> dict[str, Any]:
 
 
 def load(folder: Path, sources: str) -> Data:
-    """Read what `draw` has written into memory, features only where the sources name them."""
+    """Read the data that `draw` wrote, features only if they are among the sources."""
     indices, indptr, y = (_read(folder, name) for name in ("indices", "indptr", "y"))
     ones = np.ones(len(indices), dtype=np.float32)
     graph = sp.csr_array((ones, indices, indptr), shape=(len(y), len(y)))
@@ -117,7 +117,7 @@ def load_truth(folder: Path) -> NDArray[np.int64]:
 
 
 def told_by_genie(folder: Path, sources: str) -> float:
-    """Return what the genie reaches with these sources, as `draw` has found it."""
+    """Return the genie's accuracy with these sources, as `draw` computed it."""
     found: dict[str, float] = json.loads((folder / "genie.json").read_text(encoding="utf-8"))
     return found[sources]
 
@@ -130,7 +130,7 @@ def genie_accuracy(
     X: NDArray[Any] | None = None,
     covariances: NDArray[np.float64] | None = None,
 ) -> float:
-    """Return how often the genie is right at the nodes without a label, block by block.
+    """Return the genie's accuracy at the unlabelled nodes, computed block by block.
 
     As `Planted.genie_accuracy`, in memory that does not grow with the graph: it knows the true
     parameters and the true classes of all other nodes.
@@ -140,11 +140,11 @@ def genie_accuracy(
     indptr, indices : ndarray of shape (n + 1,) and (2m,)
         The links; may be memory-mapped.
     truth, y : ndarray of shape (n,)
-        The planted classes, and the labels, −1 where there is none.
+        The planted classes, and the labels, −1 where unknown.
     X : ndarray of shape (n, d), optional
         Features, and
     covariances : ndarray of shape (K, d, d), optional
-        what they were drawn with.
+        their true covariances.
     """
     n = len(truth)
     sizes = np.bincount(truth, minlength=K).astype(np.float64)

@@ -28,7 +28,7 @@ SMALL = 10_000
 #: folder of the data in memory, in the folder of their size
 DATA = "data"
 
-# A peer that has taken so many seconds is not repeated.
+# A peer that has taken this many seconds is not repeated.
 _PATIENCE = 30.0
 
 
@@ -38,11 +38,11 @@ def measure(cell: Cell, folder: Path, tell: Tell) -> Record:
     Parameters
     ----------
     cell : Cell
-        What to measure.
+        The measurement.
     folder : path
-        Where the data of its size are, or shall be; it exists.
+        Existing folder for the data of its size.
     tell : callable
-        Told now and then how far the work is.
+        Called now and then with a short text on the progress.
     """
     with warnings.catch_warnings():
         # How a fit ended is in the record.
@@ -129,7 +129,7 @@ def _peer(cell: Cell, folder: Path, tell: Tell) -> Record:
 
 
 def _compile(sources: str) -> float:
-    """Fit a small graph of the same kind; return how long this first fit takes."""
+    """Fit a small graph of the same kind, which compiles; return the seconds it takes."""
     small = planted(SMALL, 0)
     X = small.X.astype(np.float32) if "F" in sources else None
     pass_over(small.graph.indices)
@@ -137,22 +137,22 @@ def _compile(sources: str) -> float:
 
 
 class Fit:
-    """One fit as a user would make it, timed as a whole and by its sweeps.
+    """One fit with default settings, timed as a whole and per sweep.
 
     Attributes
     ----------
     seconds : float
-        Of the whole fit.
+        Duration of the whole fit.
     sweep : float or None
-        The median time from one sweep to the next; None where there is only one.
+        The median time from one sweep to the next; None if there is only one.
     n_iter, status : int, str
         How it ended.
     starts : int
-        How many starts there were.
+        Number of starts.
     chosen : list of str
-        What was chosen on the way, for which labels may have been held back.
+        Names of the automatic choices, some of which need cross-fitted models.
     labels : ndarray of shape (n,)
-        What was found.
+        Predicted classes.
     """
 
     def __init__(self, graph: Any, X: Any, y: Any, callback: Any = None) -> None:
@@ -186,7 +186,7 @@ def judge(labels: NDArray[Any], truth: NDArray[Any], y: NDArray[Any]) -> Record:
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """Return how long some work takes."""
+    """Return the duration of some work."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began

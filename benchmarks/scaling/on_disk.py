@@ -24,12 +24,12 @@ __all__ = ["MEASURES"]
 # In the folder of a size: the links, and the graph made of them.
 _PLANTED, _GRAPH = "planted", "graph"
 
-# Bytes read at a time to see how fast the disk is.
+# Bytes read at a time to measure the speed of the disk.
 _CHUNK = 1 << 23
 
 
 def _write(cell: Cell, folder: Path, tell: Tell) -> Record:
-    """Write the links to files; return how long it took."""
+    """Write the links to files; return the time it took."""
     from nodeproof.datasets import write_planted
 
     resumed = (folder / _PLANTED).exists()
@@ -49,7 +49,7 @@ def _write(cell: Cell, folder: Path, tell: Tell) -> Record:
 
 
 def _convert(cell: Cell, folder: Path, tell: Tell) -> Record:
-    """Convert the links to a graph on disk; return how long it took."""
+    """Convert the links to a graph on disk; return the time it took."""
     from nodeproof.tables.convert import convert
 
     resumed = any(folder.glob(f"*{_GRAPH}*"))
@@ -71,14 +71,14 @@ def _convert(cell: Cell, folder: Path, tell: Tell) -> Record:
 
 
 def _stream(cell: Cell, folder: Path, tell: Tell) -> Record:
-    """Fit the graph from disk; return the figures, and how fast the disk is."""
+    """Fit the graph from disk; return the figures and the speed of the disk."""
     from nodeproof.storage.graph_folder import GraphFolder
 
     tell("compiling")
     compiled = _compile_from_disk()
-    tell("reading, to see how fast the disk is")
+    tell("measuring the speed of the disk")
     speed = _disk_speed(folder / _GRAPH / "indices.npy")
-    # What has just been read must not help the fit.
+    # The cache must not help the fit.
     _forget(folder / _GRAPH / "indices.npy")
     began_at = time.perf_counter()
 
@@ -135,7 +135,7 @@ def _labels(path: Path, n: int) -> NDArray[np.int8]:
 
 
 def _disk_speed(path: Path) -> float:
-    """Return how many bytes a second a file is read with from its start, none of it cached."""
+    """Return the bytes per second with which an uncached file is read."""
     _forget(path)
     with path.open("rb", buffering=0) as file:
         buffer = bytearray(_CHUNK)
@@ -146,10 +146,10 @@ def _disk_speed(path: Path) -> float:
 
 
 def _forget(path: Path) -> None:
-    """Drop a file from the system's cache, where the system can be asked to."""
+    """Drop a file from the system's cache, if the system supports it."""
     if hasattr(os, "posix_fadvise"):
         with path.open("rb") as file:
-            # Pages that are not written yet would stay.
+            # Dirty pages would stay.
             os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 

@@ -1,7 +1,7 @@
-"""What others would take: methods that nodeproof is timed beside.
+"""Other methods that nodeproof is compared with.
 
-A peer is one function from what it is given to the classes it finds; one line registers it. One
-whose library is missing is listed with the command that installs it.
+A peer is one function from its input to the classes it finds; one line registers it. A peer whose
+library is missing is listed with the command that installs it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ EPOCHS, TIMED = 200, 4
 
 @dataclass(frozen=True)
 class Found:
-    """What a peer has found.
+    """The result of a peer.
 
     Attributes
     ----------
     labels : ndarray of shape (n,), or None
-        Classes; None of a peer that was not run to its end.
+        Classes; None if the peer was not run to its end.
     seconds : float, optional
-        What it would take to its end, where it was not run so far.
+        Extrapolated duration, if it was not run to its end.
     """
 
     labels: NDArray[Any] | None
@@ -47,22 +47,22 @@ class Found:
 
 @dataclass(frozen=True)
 class Peer:
-    """A method: what it looks at, what it needs, and what is to be said of its figures.
+    """A method.
 
     Attributes
     ----------
     name : str
-        As in the tables.
+        Name in the tables.
     sources : str
         "GL" (graph and labels) or "GFL" (features as well).
     fit : callable
         From `Data` to `Found`.
     modules : tuple of str
-        What it imports beside the dependencies of nodeproof, and
+        Modules it needs beside the dependencies of nodeproof, and
     install : str
-        the packages that have it.
+        the packages that contain them.
     note : str
-        What a reader of the figures has to know.
+        Remark on its figures.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Peer:
 
     @property
     def missing(self) -> str:
-        """Say how to install what is missing; empty where nothing is."""
+        """The command that installs what is missing; empty if nothing is."""
         if all(find_spec(module) for module in self.modules):
             return ""
         return f"not installed: pip install {self.install}"
@@ -103,7 +103,7 @@ def sknetwork_diffusion(data: Data) -> Found:
 
 
 def sgc(data: Data) -> Found:
-    """Fit logistic regression to products of features two hops smooth (Wu et al., ICML 2019).
+    """Fit logistic regression to smoothed products of features (SGC; Wu et al., ICML 2019).
 
     The features themselves have mean zero in every class: smoothed, they would tell nothing.
     """
@@ -113,8 +113,8 @@ def sgc(data: Data) -> Found:
     products = adjacency @ (adjacency @ (data.X[:, i] * data.X[:, j]))
     known = np.flatnonzero(data.y >= 0)
     scale = StandardScaler().fit(products[known])
-    # Of nine penalties, .0003 … 100, the one that did best on the hidden nodes of one graph of 10⁶
-    # links: chosen with an eye on the truth, which favours it.
+    # The best of nine penalties, .0003 … 100, on the hidden nodes of one graph of 10⁶ links: chosen
+    # with the truth, which favours it.
     regression = LogisticRegression(C=0.003, max_iter=300)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -126,7 +126,7 @@ def gcn(data: Data) -> Found:
     """Train a graph convolutional network (Kipf and Welling, ICLR 2017) for a few epochs.
 
     Sixteen hidden units, dropout .5, Adam, as published. The first epoch prepares the graph; the
-    middle one of the next few, times what is left, gives the seconds.
+    median of the next few, times the rest, gives the seconds.
     """
     assert data.X is not None
     torch, functional = import_module("torch"), import_module("torch.nn.functional")

@@ -52,7 +52,7 @@ def draw_bench(report: Report, path: Path) -> None:
     Raises
     ------
     MissingExtraError
-        Where matplotlib is not installed.
+        If matplotlib is not installed.
     """
     with settings():
         from matplotlib.figure import Figure
@@ -78,7 +78,7 @@ def _lines(report: Report) -> list[_Line]:
         style = replace(STYLES[sources], dashes="-", width=1.8, size=4.2)
         rows = [row for row in own if row.sources == sources]
         lines.append(_line(name, style, rows, "seconds", own=True))
-    # A pass over a graph on disk is another thing: it depends on what is cached.
+    # A pass over a graph on disk is not comparable: it depends on the cache.
     graph = [row for row in own if row.sources == "GL" and not row.on_disk]
     lines.append(_line("one A @ M (n × 10)", _PRODUCT, graph, "product", own=True))
     lines.append(_line("one pass over the indices", _PASS, graph, "index_pass", own=True))
@@ -174,7 +174,7 @@ def _write(ax: Axes, side: int, ends: list[tuple[int, float, _Line]]) -> None:
 
 
 def _spread(places: list[float]) -> list[float]:
-    """Push rising places apart to the room that labels need, each as little as it goes."""
+    """Move increasing positions apart by the room that labels need, each as little as possible."""
     groups = [[place, 1.0] for place in places]
     merged: list[list[float]] = []
     for group in groups:

@@ -1,4 +1,4 @@
-"""What the measurements say: rows, ratios, exponents; as JSON, CSV and a picture."""
+"""The report on the measurements: rows, ratios, exponents; as JSON, CSV and a picture."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from scaling.rows import OWN, Growth, Row, growth_of
 
 __all__ = ["Report"]
 
-# Bytes of data below which their share in the peak says nothing.
+# Bytes of data below which their ratio to the peak is meaningless.
 _MEASURABLE = 16_000_000
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found.
+    """The figures of a run.
 
     Attributes
     ----------
     rows : list of Row
         One per method and size; one without size for each peer that is not installed.
     exponents : dict of Growth
-        How the times grow, where they were measured at two sizes at least.
+        Growth of the times that were measured at two or more sizes.
     disk : list of dict
-        Of each size that stayed on disk: how fast the disk reads, what making the graph took,
-        and a sweep beside that of the largest graph in memory.
+        For each size that stayed on disk: speed of the disk, cost of creating the graph, and a
+        sweep compared with that of the largest graph in memory.
     failed : bool
-        Whether a fit of nodeproof itself has failed.
+        Whether a fit of nodeproof itself failed.
     settings : dict
-        What the graphs were drawn with, the seed, repeats and threads.
+        Parameters of the graphs, seed, repeats and threads.
     """
 
     rows: list[Row]
@@ -156,7 +156,7 @@ def _ratio(value: float | None, unit: float | None) -> float | None:
 
 
 def _disk(cells: list[Cell], records: Mapping[str, Record], own: list[Row]) -> list[dict[str, Any]]:
-    """Return what is to be said of graphs on disk, each beside the largest in memory."""
+    """Return the figures of graphs on disk, each compared with the largest in memory."""
     inside = [row for row in own if not row.on_disk and row.sources == "GL" and row.sweep_per_link]
     largest = max(inside, key=lambda row: row.links or 0, default=None)
     found = []

@@ -14,18 +14,18 @@ OWN = "nodeproof"
 
 @dataclass(frozen=True)
 class Row:
-    """The figures of one method at one size; seconds unless said.
+    """The figures of one method at one size; times are in seconds.
 
     Attributes
     ----------
     method, sources : str
-        What was fitted to which sources.
+        The method and its sources.
     links, nodes : int
         Size of the graph.
     on_disk : bool
         Whether the graph stayed on disk.
     seconds : float or None
-        The whole fit; None where it failed or was not run.
+        The whole fit; None if it failed or was not run.
     product, index_pass : float or None
         One ``A @ M`` (float32, n×10) and one pass over the indices, in the same process.
     sweep : float or None
@@ -35,18 +35,18 @@ class Row:
     sweep_per_link : float or None
         Nanoseconds.
     sweeps, starts : int or None
-        How many sweeps the best start took, and how many starts there were.
+        Number of sweeps of the best start, and of starts.
     chosen : str
-        What the fit chose on the way: at some sizes it does more than at others.
+        Names of the automatic choices: at some sizes a fit makes more than at others.
     accuracy, hidden, genie : float or None
-        At all nodes, at those without a label, and the best possible at these.
+        At all nodes, at unlabelled ones, and the best possible at these.
     peak_mb, memory : float or None
-        Peak anonymous memory above that before, and as a ratio to graph, features and W (where
-        these have 16 MB or more: below, what the process does beside counts as much).
+        Peak anonymous memory above that before the fit, and its ratio to graph, features and
+        memberships (if these have 16 MB or more: below, other allocations count as much).
     compiled : float or None
         A first fit on a small graph, which is not counted.
     note : str
-        What a reader has to know.
+        Remark for the reader.
     """
 
     method: str
@@ -76,7 +76,7 @@ class Row:
 
     @property
     def title(self) -> str:
-        """The method, and that its time is extrapolated where it is."""
+        """The method, marked if its time is extrapolated."""
         return f"{self.method} (extrapolated)" if "extrapolated" in self.note else self.method
 
 
@@ -89,10 +89,10 @@ class Growth:
     exponent : float
         By least squares of log(time) on log(links).
     sizes : list of int
-        The links it was measured at.
+        Numbers of links at which it was measured.
     same_work : bool
-        Whether the same was done at all of them; a fit of few nodes tries more starts and
-        holds labels back, so that it may take longer than one of many.
+        Whether the work was the same at all of them; a fit of few nodes has more starts and
+        cross-fitted models, and may take longer than one of many.
     """
 
     exponent: float
@@ -101,19 +101,12 @@ class Growth:
 
 
 def exponent(links: list[int], seconds: list[float]) -> float:
-    """Return how times grow with the links: least squares of log(time) on log(links).
-
-    Examples
-    --------
-    >>> from scaling.rows import exponent
-    >>> round(exponent([100, 1_000, 10_000], [1.0, 20.0, 400.0]), 3)
-    1.301
-    """
+    """Return the exponent of times by links: least squares of log(time) on log(links)."""
     return float(np.polyfit(np.log(links), np.log(seconds), 1)[0])
 
 
 def growth_of(rows: list[Row]) -> dict[str, Growth]:
-    """Return how every time grows that was measured at two sizes at least."""
+    """Return the growth of every time that was measured at two or more sizes."""
     series: dict[str, list[tuple[Row, float]]] = {}
 
     def add(name: str, row: Row, seconds: float | None) -> None:
@@ -140,7 +133,7 @@ def growth_of(rows: list[Row]) -> dict[str, Growth]:
 
 
 def _growth(name: str, points: list[tuple[Row, float]]) -> Growth:
-    """Return how a time grows; of whole fits, at sizes where as much is done as at the largest."""
+    """Return the growth of a time; for whole fits, at sizes with the same work as the largest."""
     same = True
     if name.startswith("fit "):
         last = points[-1][0]
@@ -152,14 +145,7 @@ def _growth(name: str, points: list[tuple[Row, float]]) -> Growth:
 
 
 def in_units(seconds: float) -> str:
-    """Write a time with two or three digits and its unit.
-
-    Examples
-    --------
-    >>> from scaling.rows import in_units
-    >>> in_units(0.0000125), in_units(0.5), in_units(0.04), in_units(312.4)
-    ('12 µs', '0.50 s', '40 ms', '312 s')
-    """
+    """Write a time with two or three digits and its unit."""
     value, unit = seconds, "s"
     if seconds < 0.1:
         value, unit = (1e3 * seconds, "ms") if seconds >= 1e-4 else (1e6 * seconds, "µs")
@@ -168,14 +154,7 @@ def in_units(seconds: float) -> str:
 
 
 def power_of_ten(number: float) -> str:
-    """Write a large number as a power of ten.
-
-    Examples
-    --------
-    >>> from scaling.rows import power_of_ten
-    >>> power_of_ten(1e6), power_of_ten(2e8), power_of_ten(12_500)
-    ('10⁶', '2·10⁸', '1.25·10⁴')
-    """
+    """Write a large number as a power of ten."""
     mantissa, power = f"{number:e}".split("e")
     digits = str(int(power)).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
     factor = f"{float(mantissa):g}"

@@ -14,8 +14,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.csr import csr_of_entries
-from nodeproof.datasets.dataset import MASKS, Dataset, assemble
-from nodeproof.datasets.parts import as_mask, check_matrix, check_node_count, graph_of_edges
+from nodeproof.datasets.dataset import (
+    MASKS,
+    Dataset,
+    as_mask,
+    assemble,
+    check_matrix,
+    check_node_count,
+    graph_of_edges,
+)
 from nodeproof.errors import InputError
 from nodeproof.storage.atomic import atomic_path
 from nodeproof.storage.npz import Archive, open_npz, write_npz

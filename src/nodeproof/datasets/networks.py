@@ -1,4 +1,7 @@
-"""MatrixMarket files, read by numpy: scipy's reader can crash on files that are damaged."""
+"""MatrixMarket files; GraphML, GML and edge lists, which networkx reads.
+
+MatrixMarket is parsed by numpy: scipy's reader can crash on damaged files.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.csr import csr_of_entries
-from nodeproof.datasets.dataset import Dataset, assemble
-from nodeproof.datasets.parts import check_node_count, sorted_names
+from nodeproof.datasets.dataset import Dataset, assemble, check_node_count, sorted_names
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.runtime.memory import check_free
@@ -38,7 +40,7 @@ def read_matrix_market(path: Path) -> sp.csr_array:
     Raises
     ------
     InputError
-        If the file is damaged, or of a kind that no graph is in.
+        If the file is damaged, or of a kind that cannot hold a graph.
     """
     with reading(path), open_text(path, "latin-1") as file:
         layout, field, symmetry = _read_banner(path, file)
@@ -99,7 +101,7 @@ def _read_array(path: Path, lines: Iterator[str], n: int, symmetric: bool) -> sp
 
 
 def _numbers(path: Path, lines: Iterator[str], count: int, width: int) -> NDArray[np.float64]:
-    """Return so many lines of numbers, no more and no fewer."""
+    """Return exactly ``count`` lines of numbers."""
     check_free(40.0 * count * width, f"{path}: {count:,} entries", "convert it on another machine")
     told = (line for line in lines if line.strip())
     table = np.zeros((0, width))
@@ -119,11 +121,7 @@ def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:
     yield from rest
 
 
-# ------------------------------------------------------------------------------
-# GraphML, GML and the edge lists of networkx, read by networkx.
-
-
-# Node attributes that say the class; "value" is what Newman's collection of GML files has.
+# Node attributes that hold the class; "value" is the one of Newman's collection of GML files.
 _CLASSES = (*LABELS, "value")
 _BROKEN = (SyntaxError, IndexError, TypeError, AttributeError, RecursionError, OverflowError)
 
@@ -136,7 +134,7 @@ def read_network(path: Path, format: str, label: str | None = None) -> Dataset: 
     path : pathlib.Path
         The file, perhaps compressed (``.gz``).
     format : {"graphml", "gml", "edgelist"}
-        What it is.
+        Its format.
     label : str, optional
         The node attribute that becomes y.
     """
@@ -232,7 +230,7 @@ def _read_edgelist(path: Path) -> Any:
 
 
 def _source(path: Path) -> Any:
-    """Return what networkx is to read: it would unpack a file whatever comes of it."""
+    """Return what networkx is to read: it would decompress a file of any size."""
     return open_bytes(path) if is_packed(path) else path
 
 

@@ -6,10 +6,9 @@ that is listed here is public. May import `inputs`, `metrics` and what is below 
 estimator, and imports none.
 """
 
-from nodeproof.model_selection.scores import Split
+from nodeproof.model_selection.cross_validation import cross_validate
 from nodeproof.model_selection.search import GridSearch
-from nodeproof.model_selection.splitters import LabelKFold, Masks, PerClass, RandomShare
-from nodeproof.model_selection.validation import cross_validate
+from nodeproof.model_selection.splitters import LabelKFold, Masks, PerClass, RandomShare, Split
 
 __all__ = [
     "GridSearch",

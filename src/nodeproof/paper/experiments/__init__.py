@@ -1,14 +1,14 @@
 """Every experiment of the paper, and some beyond: a registry of panels, run cell by cell.
 
-`registry` lists what is run, `cells` runs one setting with one seed, `claims` compares results with
-what the paper says, `figures` and `summary` show them. For `nodeproof reproduce`. May import the
-library and the rest of `paper`.
+A `Panel` is what a figure shows; its `Cell`s are the fits behind it. `reproduce` runs the cells
+that are missing, and writes tables, figures, verdicts on the paper's claims, and a summary.
 """
 
 from nodeproof.paper.experiments import registry
 from nodeproof.paper.experiments.cells import Cell, run, run_cell
 from nodeproof.paper.experiments.methods import METHODS, SOURCES, Method, Outcome
 from nodeproof.paper.experiments.panels import PANELS, Axis, Curve, Panel, register, select
+from nodeproof.paper.experiments.plots import accuracy_curves, phase_diagram
 from nodeproof.paper.experiments.reproduction import Reproduction, reproduce
 from nodeproof.paper.experiments.results import Results, Series
 
@@ -25,6 +25,8 @@ __all__ = [
     "Reproduction",
     "Results",
     "Series",
+    "accuracy_curves",
+    "phase_diagram",
     "register",
     "registry",
     "reproduce",

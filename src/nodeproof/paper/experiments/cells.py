@@ -40,15 +40,15 @@ _COMPUTING = ("cells.py", "methods.py", "recovery.py")
 class Cell:
     """One method on one draw of planted data.
 
-    Cells are known by what they compute, not by the panel that asks for them: two panels that
-    share a point share its cells.
+    Cells are identified by what they compute, not by the panel that asks for them: two panels that
+    share a grid point share its cells.
 
     Parameters
     ----------
     method : str
         Name in `METHODS`.
     sources : str
-        What the method may look at: letters of "G", "F" and "L".
+        What the method may use: letters of "G", "F" and "L".
     seed : int
         Seed of the data and of the method.
     data : mapping
@@ -77,7 +77,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """What the cell computes, by which code, as one line of text."""
+        """What the cell computes, with which code, as one line of JSON."""
         described = {
             "version": __version__,
             "code": code_digest(),
@@ -91,7 +91,7 @@ class Cell:
 
     @property
     def data_key(self) -> str:
-        """What the data are drawn from."""
+        """The parameters of the data, as one line of JSON."""
         return json.dumps([self.settings, self.seed], sort_keys=True, default=list)
 
     @property
@@ -103,7 +103,7 @@ class Cell:
         n = float(sizes.sum())
         inside = float((sizes**2).sum())
         links = asked["p"] * inside + asked["q"] * (n * n - inside)
-        # Measured: several starts on small graphs and one on large ones bend the line.
+        # The exponent is measured: small graphs get several starts, large ones a single one.
         return 0.1 + float((10 * n + links) * K / 195_000) ** 0.65
 
 
@@ -125,9 +125,9 @@ def code_digest(root: Path = Path(nodeproof.__file__).parent) -> str:
 def run_cell(cell: Cell) -> Record:
     """Run one cell and return its record, ready for JSON.
 
-    ``accuracy`` is taken over the nodes without a label; by the names of the classes where the
-    method was given labels, else up to renaming them. ``matched`` always is up to renaming. Both
-    are None of a method that labels no node; ``answers`` are there of one that gives any.
+    ``accuracy`` is that of the nodes without a label; by the names of the classes if the method was
+    given labels, else up to renaming them. ``matched`` is always up to renaming. Both are None for
+    a method that labels no node; ``answers`` are present if the method gives any.
     """
     data = _draw(cell.data_key)
     method = METHODS[cell.method]
@@ -167,7 +167,7 @@ def _accuracies(data: Planted, outcome: Outcome) -> tuple[float, float] | tuple[
 
 @lru_cache(maxsize=2)
 def _draw(key: str) -> Planted:
-    """Draw the data of a cell; the cells before and after it mostly share them."""
+    """Draw the data of a cell; neighbouring cells mostly share them."""
     settings, seed = json.loads(key)
     return make_planted(**settings, random_state=seed)
 

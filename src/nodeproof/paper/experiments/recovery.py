@@ -1,4 +1,13 @@
-"""What a method found on one draw of planted data."""
+"""Questions about exact recovery: whether it is promised, proven, found, possible.
+
+Every node has a score for each class, ``z_v = e_{y_v} + noise``, and the loss
+``f_v(π) = −⟨z_v, π⟩`` over the simplex: the paper's loss of labels, with scores that vary. Its
+gradients do not depend on the models, so the noise is scaled to have exactly the gradient
+variability ρ (Assumption 5) that is asked for. Weights are those of Theorem 1: γ is fixed, and
+``μ = m·n/n_i`` where ``n_i ≤ √n``, ``m·n/√n_i`` elsewhere.
+
+Each ``ask_…`` is a method of the experiments: from one draw of planted data to an `Outcome`.
+"""
 
 from __future__ import annotations
 
@@ -35,21 +44,21 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a method found.
+    """The outcome of a method on one draw of planted data.
 
     Attributes
     ----------
     labels : ndarray of shape (n,), or None
-        Classes 0…K−1; None of a method that labels no node.
+        Classes 0…K−1; None for a method that labels no node.
     named : bool
-        Whether the method was told labels, so that the names of its classes mean something.
+        Whether the method was given labels, so that the names of its classes are meaningful.
     n_iter, status, objective
         As the solver reports them, where there is one.
     trace, times : dict of list
-        By name, the course of a quantity over the iterations, and the seconds since the start
-        (without what it took to measure).
+        By name, the values of a quantity over the iterations, and the seconds since the start
+        (without the time taken to measure).
     answers : dict of float
-        By name, what the method says of the data: 1 for yes, 0 for no, or a number.
+        By name, the method's answers about the data: 1 for yes, 0 for no, or a number.
     """
 
     labels: NDArray[np.int64] | None
@@ -62,20 +71,16 @@ class Outcome:
     answers: Mapping[str, float] = field(default_factory=dict)
 
 
-# ------------------------------------------------------------------------------
-# What is asked of exact recovery, in the order of how little it takes to say yes.
-
-
 @dataclass(frozen=True)
 class Question:
-    """A question: who is asked, which of its answers it is, and what stands above the map."""
+    """A question: the method that is asked, the name of its answer, and the title of the map."""
 
     method: str
     answer: str
     title: str
 
 
-#: the maps of a panel of answers
+#: the maps of a panel of answers, from the most cautious answer to the boldest
 QUESTIONS = (
     Question("theorem", "claimed", "Theorem 1 as printed claims it"),
     Question("theorem", "promised", "Theorem 1 as corrected promises it"),
@@ -86,20 +91,11 @@ QUESTIONS = (
 )
 
 
-# ------------------------------------------------------------------------------
-# Four questions about exact recovery: whether it is promised, proven, found, possible.
-#
-# Every node has a score for each class, ``z_v = e_{y_v} + noise``, and the loss
-# ``f_v(π) = −⟨z_v, π⟩`` over the simplex: the paper's loss of labels, with scores that vary. Its
-# gradients do not depend on the models, so the noise is scaled to have exactly the gradient
-# variability ρ (Assumption 5) that is asked for. Weights are those of Theorem 1: γ is fixed, and
-# ``μ = m·n/n_i`` where ``n_i ≤ √n``, ``m·n/√n_i`` elsewhere.
-
 Array = NDArray[np.float64]
 _RHO, _MU, _GAMMA = 0.5, 3.0, 0.1
 _TINY = 1e-300
 
-# A relative gap that no certificate passes for none.
+# Relative gap above which no certificate counts as closed.
 _GAP = 1e-6
 
 
@@ -121,7 +117,7 @@ def ask_theorem(
     mu: float = _MU,
     gamma: float = _GAMMA,
 ) -> Outcome:
-    """Ask Theorem 1 of the planted classes: (1) of graph and scores, (2) scores, (3) graph."""
+    """Ask whether Theorem 1 covers the planted classes: part 1, 2 or 3, by the sources."""
     problem = _problem(data, sources, rho, mu, gamma)
     found = theory.measure(problem, data.y_true)
     said = theory.theorem(found)
@@ -141,7 +137,7 @@ def ask_program(
     mu: float = _MU,
     gamma: float = _GAMMA,
 ) -> Outcome:
-    """Ask for a proof in closed form that they are optimal in the paper's convex program."""
+    """Ask for a closed-form proof that the classes are optimal in the paper's convex program."""
     problem = _problem(data, sources, rho, mu, gamma)
     certificate = certify_program(problem, data.y_true, construction="multiplicative")
     return Outcome(
@@ -156,17 +152,17 @@ def ask_program(
 def ask_proof(
     data: Planted, sources: str, seed: int, rho: float = _RHO, mu: float = _MU
 ) -> Outcome:
-    """Ask for a proof in closed form that the planted classes are the best of all labellings."""
+    """Ask for a closed-form proof that the planted classes are the best of all labellings."""
     looks = 0
 
     def enough(stage: Stage) -> bool:
         nonlocal looks
         looks += 1
-        # What is certain of single nodes, which would come next, takes longest.
+        # The next stage, proofs for single nodes, takes longest.
         return looks == 2 and stage.objective - stage.lower_bound > _GAP * abs(stage.objective)
 
     problem = _problem(data, sources, rho, mu, 0.0)
-    # A search that the clock ends would not end alike twice.
+    # A search that the clock ends would not be reproducible.
     found = certify(problem, data.y_true, time_budget=0.0, callback=enough, random_state=seed)
     return Outcome(
         None,
@@ -195,18 +191,18 @@ def ask_solver(
 
 
 def ask_theory(data: Planted, sources: str, seed: int, rho: float = _RHO) -> Outcome:
-    """Ask whether any method could: exponents against log n, and the genie on this draw.
+    """Ask whether any method could recover them: exponent against log n, genie on this draw.
 
     Both know the parameters. Scores of two classes are ``√2`` apart, with Gaussian noise of
-    deviation τ: they add ``s(1 − s)/τ²`` to the exponent, which links that are alike both ways have
-    their largest of at s = 1/2, too.
+    deviation τ: they add ``s(1 − s)/τ²`` to the exponent, which is largest at s = 1/2, as it is for
+    symmetric links.
     """
     sizes = np.asarray(data.params["sizes"])
     if len(set(sizes.tolist())) > 1:
-        raise InputError(f"the limits of recovery are asked for classes of one size; got {sizes}")
+        raise InputError(f"the limits of recovery need classes of one size; got {sizes}")
     exponent, log_likelihood = 0.0, np.zeros((len(data.y), len(sizes)))
     if "G" in sources:
-        # Other classes tell nothing of two.
+        # Other classes do not help to tell two apart.
         links = theory.exact_recovery(sizes[:2], data.params["p"], data.params["q"])
         exponent += links.exponent
         log_likelihood += np.log(np.maximum(data.genie_proba("G"), _TINY))
@@ -234,7 +230,7 @@ def _scores(data: Planted, rho: float) -> tuple[Array, float]:
     K = data.params["n_clusters"]
     if data.X.shape[1] < K:
         raise InputError(
-            f"scores take their noise from the features, one a class: got {data.X.shape[1]} "
+            f"scores take their noise from the features, one per class: got {data.X.shape[1]} "
             f"features for {K} classes"
         )
     noise = data.X[:, :K]

@@ -1,11 +1,11 @@
-"""Fit classifiers on splits, here or in other processes, and score what they say."""
+"""Cross-validation that hides labels and keeps the graph whole, in one or several processes."""
 
 from __future__ import annotations
 
 import os
 import time
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from numbers import Integral
@@ -14,28 +14,36 @@ from typing import Any, Self
 import numpy as np
 from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
 from nodeproof.errors import InputError
 from nodeproof.inputs import encode_labels
 from nodeproof.inputs.unpacking import unpack
-from nodeproof.model_selection.scores import Score, Split, keep_labels, positions
-from nodeproof.model_selection.splitters import LabelKFold
+from nodeproof.model_selection.scores import Score, as_scores, positions
+from nodeproof.model_selection.splitters import LabelKFold, Split, keep_labels
 from nodeproof.runtime import threads
 from nodeproof.runtime.logs import warn_caller
 from nodeproof.runtime.threads import serve
 
-__all__ = ["Fit", "Nodes", "Outcome", "as_splits", "run"]
+__all__ = [
+    "Fit",
+    "Nodes",
+    "Outcome",
+    "as_splits",
+    "cross_validate",
+    "run",
+]
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """All nodes, with all that is known of them.
+    """All nodes with their data.
 
     Attributes
     ----------
     X, graph : object
-        Features and links, as they were given.
+        Features and links, as given.
     labels : ndarray of shape (n,)
         Integers or strings; −1 or an empty string where unknown.
     classes : ndarray of shape (K,)
@@ -49,7 +57,7 @@ class Nodes:
 
     @classmethod
     def of(cls, X: Any, y: Any, graph: Any) -> Self:
-        """Read the labels, in whatever form they are given, and the names that they come with."""
+        """Read the labels, in whatever form they are given, with the names of the classes."""
         given = unpack(X, y, graph)
         encoded = encode_labels(given.y, None)
         if encoded.codes is None or len(encoded.classes) < 2:
@@ -64,7 +72,7 @@ class Nodes:
         return cls(given.X, graph, labels, encoded.classes.astype(labels.dtype))
 
     def check(self, fit: Fit) -> None:
-        """Raise an error if a fit cannot be made or scored for want of nodes or labels."""
+        """Raise an error if a fit has too few nodes or labels to be made or scored."""
         if not np.isin(fit.split.hide(self.labels), self.classes).any():
             raise InputError(f"{fit.name} has no training node with a label: predictions need some")
         if len(fit.scored) == 0:
@@ -81,20 +89,20 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fit to be made.
+    """A fit to make.
 
     Attributes
     ----------
     clf : estimator
         The classifier, not fitted yet.
     split : Split
-        Which labels it is given.
+        The labels that it gets.
     scored : ndarray of int
-        The nodes to score it at.
+        Nodes to score it at.
     name : str
-        What errors call it.
+        Name in error messages.
     use_validation : bool
-        Whether it is given the validation nodes too, to choose settings on.
+        Whether it also gets the validation nodes, to choose settings on.
     """
 
     clf: Any
@@ -106,12 +114,12 @@ class Fit:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a fit.
+    """The outcome of a fit.
 
     Attributes
     ----------
     scores : list of float
-        In the order in which they were asked for.
+        In the order of the scores.
     seconds : float
         Duration of the fit.
     clf : estimator or None
@@ -138,7 +146,7 @@ def as_splits(cv: Any, y: Any, random_state: Any) -> list[Split]:
         cv = LabelKFold(int(cv), random_state)
     if type(cv).__module__.startswith("sklearn."):
         raise InputError(
-            f"{type(cv).__name__} of scikit-learn cuts rows, and so the graph; use PerClass, "
+            f"{type(cv).__name__} of scikit-learn splits rows, and so the graph; use PerClass, "
             "RandomShare, LabelKFold or Masks"
         )
     if isinstance(cv, list | tuple):
@@ -166,7 +174,7 @@ def run(
 ) -> Generator[tuple[int, Outcome]]:
     """Yield the number and the outcome of each fit as it is finished, in any order.
 
-    A warning that many fits have in common is given once. The answers do not depend on `n_jobs`.
+    A warning that many fits share is given once. The outcomes do not depend on `n_jobs`.
     """
     if n_jobs == 0:
         raise InputError("n_jobs must not be 0: give a number of processes, or None for one")
@@ -240,7 +248,7 @@ def _predictions(clf: Any, nodes: Nodes) -> tuple[NDArray[Any], NDArray[Any], ND
     n = len(nodes.labels)
     if given.shape != (n, len(own)) or len(clf.labels_) != n:
         raise InputError(
-            f"{name} must say something of all {n} nodes and {len(own)} classes, but its labels_ "
+            f"{name} must predict all {n} nodes and {len(own)} classes, but its labels_ "
             f"have length {len(clf.labels_)} and its proba_ shape {given.shape}"
         )
     known = set(nodes.classes.tolist())
@@ -251,3 +259,110 @@ def _predictions(clf: Any, nodes: Nodes) -> tuple[NDArray[Any], NDArray[Any], ND
     proba = np.zeros((n, len(classes)), np.result_type(given.dtype, np.float32))
     proba[:, positions(own, classes)] = given
     return classes, classes[positions(np.asarray(clf.labels_), classes)], proba
+
+
+def cross_validate(
+    clf: Any,
+    X: Any,
+    y: Any,
+    *,
+    graph: Any = None,
+    cv: Any = 5,
+    scoring: str | Callable[..., Any] | list[Any] = "accuracy",
+    use_validation: bool = False,
+    n_jobs: int | None = None,
+    return_estimators: bool = False,
+    return_proba: bool = False,
+) -> dict[str, Any]:
+    """Score a classifier at nodes whose labels were hidden from it.
+
+    For every split a clone is fitted to the whole graph and all features, with the labels of the
+    training nodes alone, and scored at the test nodes.
+
+    Parameters
+    ----------
+    clf : estimator
+        A NodeClassifier, or anything with ``fit(X, y, *, graph)`` that then has ``labels_``,
+        ``proba_`` and ``classes_``.
+    X : array of shape (n, m), or None
+        Features.
+    y : array of shape (n,)
+        Labels; −1 (or None, NaN, an empty string) where unknown.
+    graph : object, optional
+        The links, in any form that `clf` takes.
+    cv : int, splitter or list of Split
+        A number stands for the folds of `LabelKFold`, the same in every call.
+    scoring : str, callable or list of them
+        "accuracy", "balanced_accuracy", "macro_f1", "log_loss", "brier",
+        "expected_calibration_error", or functions of (y_true, labels, proba, classes): true and
+        predicted classes of the k test nodes, their probabilities of shape (k, K) and the names
+        of the columns.
+    use_validation : bool
+        Whether ``fit`` is also given ``validation=(nodes, labels)``, to choose settings on.
+        Otherwise the labels of validation nodes are hidden and not used.
+    n_jobs : int, optional
+        Processes, which share the cores; −1 for one per core. By default the fits run one after
+        another in this process. The scores do not depend on it.
+    return_estimators, return_proba : bool
+        Whether to return the fitted classifiers, and their probabilities.
+
+    Returns
+    -------
+    dict
+        "test_<score>" and "fit_seconds", each of shape (n_splits,). Losses keep their sign:
+        lower is better. On request, "estimators", a list; and "proba" of shape
+        (n_splits, n, K) with the names of its columns in "classes" and the list of "splits".
+        A class without a training label has probability 0.
+
+    Examples
+    --------
+    >>> from nodeproof import NodeClassifier
+    >>> from nodeproof.datasets import make_planted
+    >>> from nodeproof.model_selection import PerClass, cross_validate
+    >>> data = make_planted(cluster_size=50, p=0.4, random_state=0)
+    >>> cv = PerClass(n_train=2, n_splits=3, random_state=0)
+    >>> clf = NodeClassifier(random_state=0)
+    >>> scores = cross_validate(clf, data.X, data.y_true, graph=data.graph, cv=cv)
+    >>> bool(scores["test_accuracy"].min() > 0.95)
+    True
+    """
+    nodes = Nodes.of(X, y, graph)
+    scores = as_scores(scoring)
+    splits = as_splits(cv, nodes.labels, random_state=0)
+    fits = [
+        Fit(clone(clf), split, split.test, f"split {number}", use_validation)
+        for number, split in enumerate(splits)
+    ]
+    for fit in fits:
+        nodes.check(fit)
+    outcomes = dict(
+        run(
+            fits,
+            nodes,
+            scores,
+            n_jobs=n_jobs,
+            keep_clf=return_estimators,
+            keep_proba=return_proba,
+        )
+    )
+    ordered = [outcomes[number] for number in range(len(fits))]
+    values = np.array([outcome.scores for outcome in ordered])
+    answer: dict[str, Any] = {f"test_{score.name}": values[:, k] for k, score in enumerate(scores)}
+    answer["fit_seconds"] = np.array([outcome.seconds for outcome in ordered])
+    if return_estimators:
+        answer["estimators"] = [outcome.clf for outcome in ordered]
+    if return_proba:
+        answer["proba"], answer["classes"] = _stacked(ordered)
+        answer["splits"] = splits
+    return answer
+
+
+def _stacked(outcomes: list[Outcome]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the probabilities of all splits, shape (n_splits, n, K), and the names of K."""
+    names = list(dict.fromkeys(name for one in outcomes for name in one.classes.tolist()))
+    places = {name: i for i, name in enumerate(names)}
+    n = len(outcomes[0].proba)
+    proba = np.zeros((len(outcomes), n, len(names)))
+    for rows, outcome in zip(proba, outcomes, strict=True):
+        rows[:, [places[name] for name in outcome.classes.tolist()]] = outcome.proba
+    return proba, np.array(names)
