@@ -347,9 +347,9 @@ def test_nodes_without_links_are_not_pushed_into_the_smallest_class():
 
 def test_few_labels_in_a_large_graph_reach_everyone():
     """From the labels alone the rows would stay uniform; another start is then taken."""
-    n0 = 4_000
+    n0 = 10_000
     data = make_planted(
-        10, n0, p=10 / n0, q=10 / (9 * n0), n_features=1, n_noise=0, label_ratio=0.00075,
+        10, n0, p=10 / n0, q=10 / (9 * n0), n_features=1, n_noise=0, label_ratio=0.0003,
         random_state=0,
     )  # fmt: skip
     clf = NodeClassifier(random_state=0).fit(y=data.y, graph=data.graph)
