@@ -106,7 +106,7 @@ NAMES = {
 
 @pytest.mark.parametrize("kind", NAMES)
 @settings(
-    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_it_is_the_graph_that_memory_gives(tmp_path, kind, data):
