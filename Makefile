@@ -24,22 +24,34 @@ $(VENV)/.installed: pyproject.toml
 demo: venv
 	$(BIN)/nodeproof demo --out $(OUT)
 
-test: lint
-	$(BIN)/python -m pytest -n auto --dist loadfile
+# Files stay whole on one worker, for their fixtures. Loops are compiled once for all workers
+# (tests/compile_once.py), and so are modules, whatever the shell says: tests start many processes.
+PYTEST := -m pytest -n auto --dist loadfile
+test test-numeric test-slow test-lowest: export PYTHONDONTWRITEBYTECODE =
 
-# The numeric tests with the instructions of other CPUs, as far as this one has them.
+# Everything that takes seconds, and the doctests.
+test: lint
+	$(BIN)/python $(PYTEST)
+
+# The tests marked `numeric`, whose last bits differ from CPU to CPU, with the instructions of other
+# CPUs, as far as this one has them.
 test-numeric: venv
 	$(BIN)/python tools/every_cpu.py -q -n auto --dist loadfile
 
+# The tests marked `slow`: kills at random moments, thousands of instances, the built pages.
 test-slow: venv
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python $(PYTEST) -m slow tests
 
-# The fast tests with the oldest versions that pyproject.toml allows, on the oldest Python; but for
-# the pages: they show what the newest versions print. What is compiled is kept apart: another
-# numba would throw away what that of .venv keeps.
+# The fast tests with the oldest versions that pyproject.toml allows, on the oldest Python. Left out
+# are pages and examples, which show what the newest versions print, and what is about our own
+# source, proofs and records alone and asks nothing of other packages that the rest does not ask.
+# What is compiled is kept apart: another numba would throw away what that of .venv keeps.
+LEFT_OUT := docs examples security tools certificate_forged certificate_never_wrong \
+  certificate_steps certificate_verify checkpoint_refused experiments_claims experiments_summary \
+  experiments_theorem paper_slips parts recovery report_page theory
 test-lowest: $(LOWEST)/.installed
-	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python -m pytest -n auto --dist loadfile \
-	  --ignore tests/test_docs.py $(TESTS)
+	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python $(PYTEST) \
+	  $(LEFT_OUT:%=--ignore tests/test_%.py) $(TESTS)
 
 $(LOWEST)/.installed: pyproject.toml tools/lowest.py | venv
 	@$(PYTHON_LOWEST) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \

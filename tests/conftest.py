@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import compile_once
 from browser_helpers import browser, browser_page  # noqa: F401 (fixtures)
 from checkpoint_helpers import ask, kill  # noqa: F401 (fixtures)
 from nodeproof.datasets import Planted, make_planted
@@ -87,6 +88,7 @@ def hard():
 
 
 def pytest_configure() -> None:
-    """Hear Ctrl-C also where tests run in the background, whose children would not."""
+    """Compile each loop in one worker; hear Ctrl-C also in the background, for the children."""
+    compile_once.install()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -280,19 +280,17 @@ print(hashlib.sha256(clf.proba_.tobytes()).hexdigest())
 """
 
 
-def test_two_processes_give_the_same_bits():
-    digests = set()
-    for threads_of_blas in ("1", "2"):
-        environment = {**os.environ, "OMP_NUM_THREADS": threads_of_blas}
-        done = subprocess.run(
-            [sys.executable, "-c", _PRINT_BITS],
-            capture_output=True,
-            text=True,
-            env=environment,
-            check=True,
-        )
-        digests.add(done.stdout.strip())
-    assert len(digests) == 1
+def test_two_processes_give_the_same_bits(capsys):
+    """This one, in which BLAS has as many threads as there are cores, and one with one thread."""
+    exec(_PRINT_BITS, {})
+    done = subprocess.run(
+        [sys.executable, "-c", _PRINT_BITS],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        check=True,
+    )
+    assert done.stdout == capsys.readouterr().out
 
 
 def test_marginals_are_better_calibrated_than_the_rows():

@@ -298,22 +298,18 @@ print(proof.lower_bound.hex(), proof.objective.hex(), proof.labels.tolist(),
 """
 
 
-def test_the_same_seed_gives_the_same_bits_with_any_threads(unclear):
-    instance, z = unclear
+def test_the_same_seed_gives_the_same_bits_with_any_threads(capsys):
+    """Here BLAS has one thread, in the other process two."""
     script = SCRIPT.format(tests=str(Path(__file__).parent))
-    outputs = []
-    for count in ("1", "2"):
-        environment = os.environ | {"OMP_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
-        done = subprocess.run(
-            [sys.executable, "-c", script],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        outputs.append(done.stdout)
-    assert outputs[0] == outputs[1]
-    assert outputs[0].startswith(certify_instance(instance, z, max_iter=30).lower_bound.hex())
+    exec(script, {})
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == capsys.readouterr().out
 
 
 def test_the_number_of_jobs_changes_nothing(strong, problem, models):

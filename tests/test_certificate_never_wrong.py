@@ -56,7 +56,7 @@ def not_idle(tally):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_closed_forms_prove_nothing_false(kind):
-    not_idle(run(kind, range(100), time_budget=0))
+    not_idle(run(kind, range(60), time_budget=0))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -69,13 +69,13 @@ def test_better_dual_variables_prove_nothing_false(kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_closed_forms_prove_nothing_false_of_thousands(kind):
-    not_idle(run(kind, range(100, 100 + (1500 if kind == "random" else 1000)), time_budget=0))
+    not_idle(run(kind, range(60, 60 + (1000 if kind == "random" else 500)), time_budget=0))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_better_dual_variables_prove_nothing_false_of_hundreds(kind):
-    not_idle(run(kind, range(10_030, 10_230), time_budget=60, max_iter=40))
+    not_idle(run(kind, range(10_030, 10_130), time_budget=60, max_iter=40))
 
 
 def run_problems(seeds, **options):
@@ -102,8 +102,8 @@ def test_certificates_of_problems_prove_nothing_false():
 
 @pytest.mark.slow
 def test_certificates_of_problems_prove_nothing_false_of_hundreds():
-    run_problems(range(1000, 1400), time_budget=0)
-    run_problems(range(2000, 2100), max_iter=40)
+    run_problems(range(1000, 1200), time_budget=0)
+    run_problems(range(2000, 2050), max_iter=40)
 
 
 # Judgements. ----------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def check_dual_is_honest(instance, dual, z, truth):
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("form", FORMS)
 def test_any_dual_variables_bound_from_below(form, scale):
-    for seed in range(12):
+    for seed in range(6):
         rng = np.random.default_rng([11, seed])
         instance = scaled(draw_instance(rng, KINDS[seed % 3]), scale)
         n, K = instance.n_nodes, instance.n_classes
@@ -151,7 +151,7 @@ def test_any_dual_variables_bound_from_below(form, scale):
 @pytest.mark.parametrize("noise", [0.0, 1e-13, 1e-9, 1e-3, 0.3])
 def test_dual_variables_near_good_ones_bound_from_below(form, noise):
     # The families lie where the bound is tight: what is too high by little is seen there.
-    for seed in range(8):
+    for seed in range(4):
         rng = np.random.default_rng([13, seed])
         instance = draw_instance(rng, KINDS[seed % 3])
         n, K = instance.n_nodes, instance.n_classes
@@ -220,7 +220,7 @@ def test_what_ascent_and_blocks_find_bounds_from_below(kind):
 
 def test_ascent_climbs():
     climbed = 0
-    for seed in range(20):
+    for seed in range(10):
         rng = np.random.default_rng([23, seed])
         instance = draw_instance(rng, "random")
         z = instance.settle(rng.integers(instance.n_classes, size=instance.n_nodes))
@@ -234,7 +234,7 @@ def test_ascent_climbs():
             after = max(judge(instance, dual, z).lower_bound for _, (_, dual) in looks)
             assert before <= after <= best
             climbed += best - after < 0.5 * (best - before)
-    assert climbed >= 5
+    assert climbed >= 3
 
 
 # What is no dual variable. --------------------------------------------------------------

@@ -221,8 +221,7 @@ def spectra(n):
 
 
 @pytest.mark.parametrize("name", ["isolated", "near", "chebyshev", "ramp", "grouped"])
-@pytest.mark.parametrize("failure", [0.2, 0.05])
-@pytest.mark.parametrize("n_steps", [3, 6, 12])
+@pytest.mark.parametrize(("failure", "n_steps"), [(0.2, 3), (0.05, 6), (0.2, 12)])
 def test_ritz_values_miss_no_more_often_than_is_claimed(name, failure, n_steps):
     values, trials = spectra(80)[name], 300
     eta = lanczos_slack(80, n_steps, failure)

@@ -310,7 +310,7 @@ def test_what_is_best_but_for_rounding_is_not_called_exact():
 
 def test_no_false_claim_survives_tampering():
     false = confirmed = 0
-    for seed in range(80):
+    for seed in range(50):
         rng = np.random.default_rng([61, seed])
         instance = draw_instance(rng, "random")
         n, K = instance.n_nodes, instance.n_classes
@@ -345,8 +345,8 @@ def test_no_false_claim_survives_tampering():
                 else:
                     false += 1
                     refused(other)
-    assert false > 60
-    assert confirmed > 60
+    assert false > 40
+    assert confirmed > 40
 
 
 @pytest.mark.parametrize(("p", "omega", "budget"), [(0.006, 0.5, 0.0), (0.01, 0.3, 2.0)])

@@ -391,7 +391,7 @@ main(['certify', '.', '--time-budget', '600'])
 
 def test_ctrl_c_stops_the_search_and_writes_what_is_proven(tmp_path):
     """A real process, interrupted in the middle of its search."""
-    data = make_planted(cluster_size=100, p=0.1, random_state=0)
+    data = make_planted(cluster_size=50, p=0.15, random_state=0)
     clf = NodeClassifier(n_classes=3, random_state=0).fit(graph=data.graph)
     clf.save(tmp_path / "model.npz")
     process = subprocess.Popen(

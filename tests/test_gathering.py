@@ -76,7 +76,7 @@ def test_the_exponential_has_the_precision_of_the_rows():
     costs = np.concatenate([rng.uniform(0, 40, (500, 7)), rng.uniform(600, 2000, (5, 7))])
     costs[:, 3] = 0.0
     n, K = costs.shape
-    W, new = np.full((n, K), 1 / K, dtype=np.float32), np.empty((n, K))
+    W, new = np.full((n, K), 1 / K, dtype=np.float32), np.empty((n, K), dtype=np.float32)
     kernels.sweep_rows(
         0, n, 0, 512, np.zeros(n + 1, np.int32), np.zeros(0, np.int32), np.zeros(0, np.float32),
         np.ones(n), W, np.zeros(K), costs, 0, np.zeros(K), np.zeros((1, 1)), np.zeros((1, 1)), 1.0,

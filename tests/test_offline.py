@@ -80,8 +80,21 @@ else:
 """
 
 
-def asked_for(code: str, folder: Path) -> list[str]:
-    """Run code where nothing can be reached; return what was tried, in any process."""
+# One process for all of it: most of its time it would import.
+STEPS = {"imports": IMPORTS, "work": WORK, "fetch": FETCH}
+RUN = """
+import os
+for step, code in {steps!r}.items():
+    with open(os.environ["NETWORK_LOG"], "a") as log:
+        print("step", step, file=log)
+    exec(code, {{}})
+"""
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[str]]]:
+    """Run each step where nothing can be reached; return what each tried, in any process."""
+    folder = tmp_path_factory.mktemp("offline")
     guard = folder / "guard"
     guard.mkdir()
     (guard / "sitecustomize.py").write_text(GUARD)
@@ -93,24 +106,30 @@ def asked_for(code: str, folder: Path) -> list[str]:
         "XDG_CACHE_HOME": str(folder / "cache"),
         "MPLBACKEND": "agg",
     }
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return log.read_text().splitlines() if log.exists() else []
+    command = [sys.executable, "-c", RUN.format(steps=STEPS)]
+    ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    tried: dict[str, list[str]] = {}
+    for line in log.read_text().splitlines():
+        if line.startswith("step "):
+            step = tried.setdefault(line.removeprefix("step "), [])
+        else:
+            step.append(line)
+    return folder, tried
 
 
-def test_no_module_asks_for_a_network_when_it_is_imported(tmp_path):
-    assert asked_for(IMPORTS, tmp_path) == []
+def test_no_module_asks_for_a_network_when_it_is_imported(done):
+    assert done[1]["imports"] == []
 
 
-def test_no_work_asks_for_a_network(tmp_path):
-    assert asked_for(WORK, tmp_path) == []
-    assert {"model.npz", "report.html"} <= {file.name for file in (tmp_path / "fitted").iterdir()}
+def test_no_work_asks_for_a_network(done):
+    folder, tried = done
+    assert tried["work"] == []
+    assert {"model.npz", "report.html"} <= {file.name for file in (folder / "fitted").iterdir()}
 
 
-def test_a_fetch_does_and_says_so_where_there_is_none(tmp_path):
-    assert asked_for(FETCH, tmp_path)
+def test_a_fetch_does_and_says_so_where_there_is_none(done):
+    assert done[1]["fetch"]
 
 
 @pytest.mark.parametrize("source", REGISTRY.values(), ids=REGISTRY)

@@ -51,34 +51,40 @@ def run_commands() -> None:
         assert not ended.value.code, command
 
 
-def run_plainly(code: str, folder: Path) -> str:
-    paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(paths)}
-    code = f"import json, test_plain_kernels as test; {code}"
-    command = [sys.executable, "-W", "error::RuntimeWarning", "-c", code]
-    run = subprocess.run(
-        command, env=os.environ | environment, cwd=folder, capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stderr
-    return run.stdout
+@pytest.fixture(scope="module")
+def plainly(tmp_path_factory) -> tuple[Path, dict[str, list[int]]]:
+    """Run everything in one process; return its folder and what its fits found.
 
-
-def test_fits_find_the_same(tmp_path):
-    assert json.loads(run_plainly("print(json.dumps(test.fit_all()))", tmp_path)) == fit_all()
-
-
-@pytest.fixture
-def links(tmp_path):
-    """Two groups of six that are all linked, with one link between them."""
+    The commands get two groups of six that are all linked, with one link between them.
+    """
+    folder = tmp_path_factory.mktemp("plain")
     pairs = [(f"{g}{u}", f"{g}{v}") for g in "ab" for u in range(6) for v in range(u)]
     lines = [f"{u},{v}\n" for u, v in [*pairs, ("a0", "b0")]]
-    (tmp_path / "edges.csv").write_text("source,target\n" + "".join(lines))
-    (tmp_path / "labels.csv").write_text("node,label\na1,left\nb1,right\n")
-    (tmp_path / "new.csv").write_text("source,target\nnew,a1\nnew,a2\n")
-    return tmp_path
+    (folder / "edges.csv").write_text("source,target\n" + "".join(lines))
+    (folder / "labels.csv").write_text("node,label\na1,left\nb1,right\n")
+    (folder / "new.csv").write_text("source,target\nnew,a1\nnew,a2\n")
+    paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(paths)}
+    code = (
+        "import json, test_plain_kernels as test; test.run_commands();"
+        "json.dump(test.fit_all(), open('found.json', 'w'))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", "-c", code],
+        env=os.environ | environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    return folder, json.loads((folder / "found.json").read_text())
 
 
-def test_commands_run(links):
-    run_plainly("test.run_commands()", links)
-    assert (links / "new-predictions.csv").read_text().splitlines()[1].startswith('"new","left",')
-    assert (links / "graph" / "graph.json").exists()
+def test_fits_find_the_same(plainly):
+    assert plainly[1] == fit_all()
+
+
+def test_commands_run(plainly):
+    folder, _ = plainly
+    assert (folder / "new-predictions.csv").read_text().splitlines()[1].startswith('"new","left",')
+    assert (folder / "graph" / "graph.json").exists()

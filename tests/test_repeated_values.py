@@ -20,8 +20,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("labelled", [True, False])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("labelled", "seed"), [(True, 0), (False, 1)])
 def test_links_that_tell_all_are_not_overruled(kind, labelled, seed):
     data = make_planted(cluster_size=60, p=0.3, q=0.05, random_state=seed)
     X = KINDS[kind](data.X, np.random.default_rng(seed))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -33,11 +35,16 @@ def fit(data, **settings):
     return NodeClassifier(random_state=0, **settings).fit(data.X, y, graph=data.graph)
 
 
-@pytest.fixture
-def saved(data, tmp_path):
-    path = tmp_path / "model.npz"
+@pytest.fixture(scope="module")
+def kept(data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("kept") / "model.npz"
     fit(data).save(path)
     return path
+
+
+@pytest.fixture
+def saved(kept, tmp_path):
+    return Path(shutil.copy(kept, tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -346,9 +353,14 @@ def test_a_damaged_classifier_is_refused(tmp_path, kind):
         NodeClassifier.load(tmp_path / "m.npz")
 
 
-@pytest.mark.parametrize("weights", ["calibrated", (1.0, 2.5, 13.0)])
 @pytest.mark.parametrize(
-    "term", [Covariance(), *(Gaussian(kind) for kind in ("shared", "diagonal", "full"))], ids=repr
+    ("term", "weights"),
+    [
+        (Covariance(), (1.0, 2.5, 13.0)),
+        (Gaussian("shared"), "calibrated"),
+        (Gaussian("diagonal"), (1.0, 2.5, 13.0)),
+        (Gaussian("full"), "calibrated"),
+    ],
 )
 def test_spreads_of_less_than_nothing_are_refused(data, tmp_path, term, weights):
     clf = NodeClassifier(terms=[term, Labels()], weights=weights, max_iter=5, random_state=0)

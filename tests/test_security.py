@@ -11,8 +11,6 @@ from pathlib import Path
 import nodeproof
 
 SOURCE = Path(nodeproof.__file__).parent
-FILES = sorted(SOURCE.rglob("*.py"))
-TREES = {str(path.relative_to(SOURCE)): ast.parse(path.read_text("utf-8")) for path in FILES}
 
 # Who may use modules that run what they read, speak to a network or start programs.
 ALLOWED = {
@@ -28,9 +26,19 @@ GUARDED = {
 }
 
 
-def imported(tree: ast.AST) -> Iterator[str]:
+@cache
+def nodes() -> dict[str, list[ast.AST]]:
+    """Return the syntax of every module, by its file; read once, and not before it is asked for."""
+    files = sorted(SOURCE.rglob("*.py"))
+    return {
+        str(path.relative_to(SOURCE)): list(ast.walk(ast.parse(path.read_text("utf-8"))))
+        for path in files
+    }
+
+
+def imported(found: list[ast.AST]) -> Iterator[str]:
     """Yield what is imported, by a statement or by `import_module`."""
-    for node in ast.walk(tree):
+    for node in found:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -46,8 +54,8 @@ def called(call: ast.Call) -> str:
     return ast.unparse(call.func)
 
 
-def calls(tree: ast.AST) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+def calls() -> Iterator[ast.Call]:
+    return (node for found in nodes().values() for node in found if isinstance(node, ast.Call))
 
 
 def option(call: ast.Call, name: str) -> object:
@@ -61,8 +69,8 @@ def option(call: ast.Call, name: str) -> object:
 
 def test_modules_that_run_data_start_programs_or_reach_out_are_used_only_where_they_must():
     found: dict[str, set[str]] = {}
-    for file, tree in TREES.items():
-        for name in imported(tree):
+    for file, syntax in nodes().items():
+        for name in imported(syntax):
             for guarded in GUARDED:
                 if name == guarded or name.startswith(f"{guarded}."):
                     found.setdefault(guarded, set()).add(file)
@@ -73,8 +81,8 @@ def offences(is_bad: Callable[[ast.AST], bool]) -> list[str]:
     """Return where in the source something stands that must not."""
     return [
         f"{file}:{node.lineno}: {ast.unparse(node)}"
-        for file, tree in TREES.items()
-        for node in ast.walk(tree)
+        for file, syntax in nodes().items()
+        for node in syntax
         if is_bad(node)
     ]
 
@@ -133,11 +141,10 @@ def test_addresses_are_secure():
 
 
 def test_templates_escape_what_they_are_given():
-    for tree in TREES.values():
-        for call in calls(tree):
-            if called(call).endswith(("jinja2.Environment", "jinja2.Template")):
-                assert option(call, "autoescape") is True
-            assert not called(call).endswith("Markup")
+    for call in calls():
+        if called(call).endswith(("jinja2.Environment", "jinja2.Template")):
+            assert option(call, "autoescape") is True
+        assert not called(call).endswith("Markup")
     for page in SOURCE.rglob("*.html"):
         text = page.read_text("utf-8")
         assert "autoescape false" not in text
@@ -146,9 +153,7 @@ def test_templates_escape_what_they_are_given():
 
 
 def test_duckdb_gets_no_extensions():
-    connections = [
-        call for tree in TREES.values() for call in calls(tree) if called(call) == "duckdb.connect"
-    ]
+    connections = [call for call in calls() if called(call) == "duckdb.connect"]
     assert len(connections) == 1
     settings = ast.literal_eval(
         ast.Dict(*zip(*_constants(connections[0].keywords[0].value), strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import tomllib
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -115,11 +116,25 @@ def test_core_types_that_cannot_be_run_are_skipped_with_a_word(monkeypatch):
     taken = {"Sandybridge": {"Sandybridge"}, "Haswell": {"Haswell", "Zen"}, "Zen": set()}
     monkeypatch.setattr(every_cpu, "kernels", taken.get)
     found = dict(every_cpu.targets())
-    assert found["Sandybridge"] == {"OPENBLAS_CORETYPE": "Sandybridge"}
+    assert found["Sandybridge"] == {
+        "OPENBLAS_CORETYPE": "Sandybridge",
+        "NUMBA_CPU_NAME": "generic",
+    }
     assert "Haswell and Zen" in found["Haswell"]
     assert "lacks its instructions" in found["SkylakeX"]
     assert "nothing" in found["Zen"]
-    assert found["generic numba"] == {"NUMBA_CPU_NAME": "generic"}
+    taken["Haswell"] = {"Haswell"}
+    assert dict(every_cpu.targets())["Haswell"] == {"OPENBLAS_CORETYPE": "Haswell"}
+    taken.clear()
+    assert dict(every_cpu.targets())["generic numba"] == {"NUMBA_CPU_NAME": "generic"}
+
+
+def test_all_numeric_tests_are_run():
+    tests = Path(__file__).parent
+    marked = re.compile(r"^(pytestmark = .*|@)pytest\.mark\.numeric", re.MULTILINE)
+    files = {str(path) for path in tests.rglob("*.py") if marked.search(path.read_text("utf-8"))}
+    assert len(files) > 20
+    assert files <= set(every_cpu.numeric_files())
 
 
 def test_a_core_type_is_probed_by_using_it(monkeypatch):

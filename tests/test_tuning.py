@@ -285,7 +285,7 @@ def test_wrong_labels_do_not_make_links_look_uncertain(right):
     assert expected_calibration_error(data.y_true[hidden], clf.proba_[hidden]) < 0.04
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_standardised_features_are_still_told_by_their_covariances(seed):
     """One unlucky fold of eighteen labels, some of them wrong, does not end the race."""
     data = make_planted(

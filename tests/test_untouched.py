@@ -57,17 +57,16 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize(
-    ("change", "settings"),
+    ("change", "settings", "use"),
     [
-        (first_weight, {}),
-        (first_weight, {"weighted": True}),
-        (one_link, {}),
-        (one_feature, {}),
-        (two_features_swapped, {}),
-        (one_feature, {"sparse": True}),
-        (one_feature, {"table": True}),
+        *((first_weight, {}, use) for use in USES),
+        *((one_feature, {}, use) for use in USES),
+        (first_weight, {"weighted": True}, "certify"),
+        (one_link, {}, "save"),
+        (two_features_swapped, {}, "report"),
+        (one_feature, {"sparse": True}, "query"),
+        (one_feature, {"table": True}, "save"),
     ],
 )
 def test_what_would_be_about_other_data_is_refused(planted, change, settings, use, tmp_path):

@@ -3,8 +3,8 @@
     python tools/every_cpu.py [PYTEST OPTION ...]
 
 OpenBLAS and numba compute the same numbers on every CPU but for the last bits. The tests run once
-with the kernels that OpenBLAS has for each core type that this CPU can run, and once with what
-numba compiles for any CPU. What cannot be run here is skipped with a word.
+with the kernels that OpenBLAS has for each core type that this CPU can run, the first time with
+what numba compiles for any CPU. What cannot be run here is skipped with a word.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1] / "tests"
 
 CORE_TYPES = ("Sandybridge", "Haswell", "SkylakeX", "Zen")
 
@@ -42,6 +45,7 @@ def kernels(core_type: str) -> set[str] | None:
 
 def targets() -> Iterator[tuple[str, dict[str, str] | str]]:
     """Yield the name of each target with its environment, or why it is skipped."""
+    generic = {"NUMBA_CPU_NAME": "generic"}
     for core_type in CORE_TYPES:
         taken = kernels(core_type)
         if taken is None:
@@ -50,8 +54,16 @@ def targets() -> Iterator[tuple[str, dict[str, str] | str]]:
             instead = " and ".join(sorted(taken)) or "nothing"
             yield core_type, f"BLAS takes other kernels for it ({instead})"
         else:
-            yield core_type, {"OPENBLAS_CORETYPE": core_type}
-    yield "generic numba", {"NUMBA_CPU_NAME": "generic"}
+            yield core_type, {"OPENBLAS_CORETYPE": core_type} | generic
+            generic = {}
+    if generic:
+        yield "generic numba", generic
+
+
+def numeric_files() -> list[str]:
+    """Return the files with tests to run: to read all others takes longer than these tests."""
+    files = sorted(TESTS.rglob("test_*.py"))
+    return [str(path) for path in files if "pytest.mark.numeric" in path.read_text("utf-8")]
 
 
 def main(options: list[str]) -> int:
@@ -62,7 +74,8 @@ def main(options: list[str]) -> int:
             outcomes[name] = f"skipped: {target}"
         else:
             print(f"== {name}", flush=True)
-            command = [sys.executable, "-m", "pytest", "-m", "numeric and not slow", *options]
+            command = [sys.executable, "-m", "pytest", "-m", "numeric and not slow"]
+            command += [*numeric_files(), *options]
             failed = subprocess.run(command, env=os.environ | target).returncode
             outcomes[name] = "failed" if failed else "passed"
         print(f"== {name}: {outcomes[name]}", flush=True)

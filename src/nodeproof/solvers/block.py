@@ -262,14 +262,15 @@ class _Solve:
     ) -> Result:
         solver, problem, matrix = self.solver, self.problem, self.matrix
         graph = problem.graph
-        hard = solver.temperature == 0 and not problem.son
+        temperature = float(solver.temperature)  # of an int, loops would be compiled once more
+        hard = temperature == 0 and not problem.son
         rows = self.workspace.place(W, hard)
         at = saved or self._begin(rows, known, look, round_number)
         models, held, history = at.models, at.held, at.history
         status, iteration, totals = Status.MAX_ITER, at.iteration, None
         try:
             for iteration in range(at.iteration + 1, solver.max_iter + 1):
-                change, links = rows.sweep(models, solver.temperature, totals)
+                change, links = rows.sweep(models, temperature, totals)
                 history["change"].append(change)
                 if models.affinity is not None and not matrix:
                     history["ell"].append(float(models.affinity.ell[0, 0]))
@@ -347,7 +348,7 @@ class _Solve:
                 else problem.fixed_affinity()
             )
         models = Models(affinity, rows.fit_terms(kept, 1e-8), log_prior)
-        value = rows.energy(models, self.solver.temperature)
+        value = rows.energy(models, float(self.solver.temperature))
         if affinity is not None and links is not None:
             value += affinity.energy(links, sums.pairs)
         return models, value
