@@ -130,15 +130,15 @@ def test_without_duckdb_the_extra_is_named(capsys, links, tmp_path, monkeypatch)
 INTERRUPTED = """
 import os, signal, sys, time
 from nodeproof.cli import main
-from nodeproof.io import converting
-convert = converting.convert
+from nodeproof.cli import convert as command
+convert = command.convert
 def slow(edges, out, progress, **options):
     def stop(stage, done, total):
         if stage == "rows":
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(30)
     return convert(edges, out, progress=stop, **options)
-converting.convert = slow
+command.convert = slow
 main(["convert", *sys.argv[1:]])
 """
 

@@ -178,7 +178,7 @@ def _read_block(block: Block, path: str, ranges: list[tuple[int, int]]) -> Block
 
 def _read_header(path: str) -> dict[str, Any] | None:
     """Return the header of a graph folder, with its checksums; None where there is none."""
-    from nodeproof.storage.graph_header import read_header
+    from nodeproof.storage.graph_files import read_header
 
     try:
         return read_header(Path(path))

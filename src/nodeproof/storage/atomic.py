@@ -97,7 +97,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from nodeproof.io import atomic_path
+    >>> from nodeproof.storage.atomic import atomic_path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with atomic_path(Path(folder, "labels.csv")) as temporary:
     ...         _ = temporary.write_text("node,label")
@@ -143,7 +143,7 @@ def atomic_folder(path: str | os.PathLike[str], without: Iterable[str] = ()) -> 
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from nodeproof.io import atomic_folder
+    >>> from nodeproof.storage.atomic import atomic_folder
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with atomic_folder(Path(folder, "out")) as temporary:
     ...         _ = (temporary / "labels.csv").write_text("node,label")

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from nodeproof.errors import InputError, count_of
 from nodeproof.inputs.new_links import links_from_pairs
+from nodeproof.storage.node_ids import as_texts
 from nodeproof.tables.columns import Column
 from nodeproof.tables.edges import Links, read_links
 from nodeproof.tables.features import FeatureRows, read_features, some
 from nodeproof.tables.files import TableFile, file_kind
 from nodeproof.tables.keys import Keys, check_lookalikes, one_node_set
-from nodeproof.tables.names import as_texts
 from nodeproof.tables.reading import open_table
 
 __all__ = ["NewNodes", "read_new_nodes"]
