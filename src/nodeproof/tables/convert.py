@@ -43,8 +43,8 @@ PathLike = str | os.PathLike[str]
 _LEAST_MEMORY = 128 * 2**20
 # Links, or entries, that are handled at a time.
 _BATCH = 1 << 20
-# What an entry takes on disk while it is sorted: its key of 16 bytes.
-_SORTED_BYTES = 16
+# What DuckDB takes to sort an entry: a key of 16 bytes.
+_BYTES_PER_KEY = 16
 
 
 def convert(
@@ -142,11 +142,11 @@ def convert(
         for line in notes:
             say(line)
         with WorkFolder(place, links.signature(), _is_state, fresh) as work:
-            positions = _find_ids(connection, links, work, limit // 2, tell)
+            positions = _find_ids(connection, links, limit // 2, work, tell)
             if positions.ids == "text":
                 for line in lookalikes_in_file(connection, positions.file, links.table.path.name):
                     say(line)
-            rows = _write_rows(connection, links, positions, work, tell)
+            rows = _write_rows(connection, links, positions, limit // 2, work, tell)
             _complete(work, positions, rows, out)
     return GraphFolder.open(out)
 
@@ -158,7 +158,7 @@ def work_folder(out: PathLike) -> Path:
 
 
 def _find_ids(
-    connection: Any, links: LinkFiles, work: WorkFolder, memory: int, progress: Progress
+    connection: Any, links: LinkFiles, memory: int, work: WorkFolder, progress: Progress
 ) -> NodePositions:
     """Collect the ids of the nodes, unless an earlier run has done so."""
     file = work.path / "graph" / "ids.parquet"
@@ -177,6 +177,7 @@ def _write_rows(
     connection: Any,
     links: LinkFiles,
     positions: NodePositions,
+    memory: int,
     work: WorkFolder,
     progress: Progress,
 ) -> dict[str, Any]:
@@ -198,7 +199,9 @@ def _write_rows(
                 )
         return found
     weighted, total = links.weight is not None, links.n_links
-    _refuse_full_disk(graph, 2 * total * (_SORTED_BYTES + (8 if weighted else 4)))
+    # The arrays, and of the sorted keys what does not stay in memory.
+    spilled = max(0, 2 * total * _BYTES_PER_KEY - memory)
+    _refuse_full_disk(graph, 2 * total * (8 if weighted else 4) + spilled)
     progress("links", 0, total)
     done = 0
 
