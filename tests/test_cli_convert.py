@@ -129,8 +129,9 @@ def test_without_duckdb_the_extra_is_named(capsys, links, tmp_path, monkeypatch)
 
 INTERRUPTED = """
 import os, signal, sys, time
+from importlib import import_module
 from nodeproof.cli import main
-from nodeproof.cli import convert as command
+command = import_module("nodeproof.cli.convert")
 convert = command.convert
 def slow(edges, out, progress, **options):
     def stop(stage, done, total):
