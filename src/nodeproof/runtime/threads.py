@@ -293,6 +293,8 @@ def default_threads() -> int:
 
 def map_rows(function: Callable[[int, int], T], stop: int, start: int = 0) -> list[T]:
     """Return ``function(lo, hi)`` for the ranges that cut start…stop, in their order."""
+    if stop - start <= ROWS:  # most graphs: no threads to start
+        return [function(start, stop)] if stop > start else []
     ranges = [(lo, min(lo + ROWS, stop)) for lo in range(start, stop, ROWS)]
     return map_each(lambda k: function(*ranges[k]), len(ranges))
 

@@ -25,10 +25,12 @@ from nodeproof.solvers.base import (
 )
 from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session, fingerprint
 from nodeproof.solvers.memberships import Engine, LocalWorkspace, Workspace
-from nodeproof.solvers.starts import STARTS, choose_starts, promising_starts
+from nodeproof.solvers.starts import STARTS, choose_starts, given_start, promising_starts
 from nodeproof.solvers.sweep import says_nothing, settled, surpassed
 
-__all__ = ["BlockCADO"]
+__all__ = [
+    "BlockCADO",
+]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
@@ -192,7 +194,7 @@ class _Solve:
             named = isinstance(given, str)
             if saved is None:
                 self.before = None
-                W = STARTS[given](problem, self.rng) if named else _as_rows(given, problem)
+                W = STARTS[given](problem, self.rng) if named else given_start(given, problem)
             else:
                 W = saved.W
             # Such a start says more about links than those among a few labelled nodes.
@@ -391,14 +393,3 @@ class _Solve:
 
     def _start_names(self) -> list[str | None]:
         return [start if isinstance(start, str) else None for start in self.starts]
-
-
-def _as_rows(start: Any, problem: Problem) -> Rows:
-    rows = np.array(start, dtype=np.float32, order="C")
-    shape = (problem.n_nodes, problem.n_classes)
-    if rows.shape != shape or not (rows >= 0).all() or not (rows.sum(axis=1) > 0).all():
-        raise InputError(
-            f"a start must have non-negative rows that are not zero, shape {shape}; got shape "
-            f"{rows.shape}"
-        )
-    return rows / rows.sum(axis=1, keepdims=True)

@@ -14,12 +14,19 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
+from nodeproof.errors import InputError
 from nodeproof.graph import NullCorrected
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
 from nodeproof.solvers.align import match_labels
 
-__all__ = ["STARTS", "choose_starts", "points_of", "promising_starts"]
+__all__ = [
+    "STARTS",
+    "choose_starts",
+    "given_start",
+    "points_of",
+    "promising_starts",
+]
 
 Rows = NDArray[np.float32]
 
@@ -230,3 +237,15 @@ def _soften(clusters: NDArray[np.int32], n_classes: int) -> Rows:
     W = np.full((len(clusters), n_classes), 0.2 / n_classes, dtype=np.float32)
     W[np.arange(len(clusters)), clusters] += 0.8
     return W
+
+
+def given_start(start: Any, problem: Problem) -> Rows:
+    """Return memberships that a caller starts from, scaled to sum to one, shape (n, K)."""
+    rows = np.array(start, dtype=np.float32, order="C")
+    shape = (problem.n_nodes, problem.n_classes)
+    if rows.shape != shape or not (rows >= 0).all() or not (rows.sum(axis=1) > 0).all():
+        raise InputError(
+            f"a start must have non-negative rows that are not zero, shape {shape}; got shape "
+            f"{rows.shape}"
+        )
+    return rows / rows.sum(axis=1, keepdims=True)
