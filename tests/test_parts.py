@@ -157,7 +157,7 @@ def test_so_they_do_for_other_affinities_and_temperatures(name, temperature, mat
 def test_batches_may_end_anywhere(n_batches, charged, shared, data, words, monkeypatch):
     """Within ranges and cells, or beyond several; costs are charged for few rows or many."""
     monkeypatch.setattr(sweep, "_BATCHES", n_batches)
-    monkeypatch.setattr(sweep, "_BATCHES_A_CLASS", 0)
+    monkeypatch.setattr(sweep, "_BATCHES_PER_CLASS", 0)
     monkeypatch.setattr(sweep, "_CHARGED", charged)
     monkeypatch.setattr(sweep, "_WORTH_SHARING", shared)
     same_in_parts(make_problem("diagonal", data, words), 3)
@@ -237,7 +237,7 @@ def same_solves(problem: Problem, client: FakeClient, **settings) -> None:
 def few_batches(monkeypatch):
     """Fewer tasks: solves are about what follows on what."""
     monkeypatch.setattr(sweep, "_BATCHES", 8)
-    monkeypatch.setattr(sweep, "_BATCHES_A_CLASS", 0)
+    monkeypatch.setattr(sweep, "_BATCHES_PER_CLASS", 0)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

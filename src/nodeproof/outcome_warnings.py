@@ -13,7 +13,7 @@ from nodeproof.auto.settings import most_certain
 from nodeproof.errors import InputError
 from nodeproof.runtime.logs import is_called_by, warn_caller
 from nodeproof.solvers import Result, Status
-from nodeproof.solvers.sweep import says_nothing
+from nodeproof.solvers.sweep import uninformative
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
@@ -69,7 +69,7 @@ def warn_of_outcome(clf: NodeClassifier, result: Result) -> None:
             "them too, or say how many classes there are"
         )
         return
-    if says_nothing(clf.proba_, result.models, clf._given):
+    if uninformative(clf.proba_, result.models, clf._given):
         warn_caller(
             "what was given does not tell the classes apart: the nodes without a label get "
             "little more than the proportions of the classes; more labels or features may help"

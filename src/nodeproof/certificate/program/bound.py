@@ -6,7 +6,7 @@ By convexity, for any ν, any Γ, and any antisymmetric flows no longer than one
     Σν + Σ_uv min(Γ_uv, 0) + n·min_{θ ∈ Θ} λ_min(diag(⟨q_v, θ⟩ − ν) − B − Γ)
        + Σ_v [f_v(θ̂_v) − ⟨∇f_v(θ̂_v), θ̂_v⟩].
 
-λ_min is concave in θ, so that where Θ has few vertices they are all there is to look at; a
+λ_min is concave in θ, so that where Θ has few vertices only these count; a
 spectral box has a bound of its own (`JointAtoms.bound`). Rounding is allowed for throughout.
 """
 

@@ -107,9 +107,6 @@ def prove_centroids(program: Program, W: NDArray[Any]) -> Proven:
     return Proven(found.theta, losses.at, losses.duals / losses.gamma)
 
 
-# ------------------------------------------------------------------------------
-# The ideal solution of a labelling in the convex program: one atom a class, and its flows.
-
 EPS = float(np.finfo(float).eps)
 
 # Flows keep a hair below their limit, so that rounding cannot make one too long.
@@ -117,7 +114,7 @@ HAIR = 1.0 - 1e-12
 
 
 class Ideal:
-    """One atom a class: ``λ_i = n_i``, ``e_i = 1_{C_i}/√n_i``, θ_i the biased centroids.
+    """One atom per class: ``λ_i = n_i``, ``e_i = 1_{C_i}/√n_i``, θ_i the biased centroids.
 
     Parameters
     ----------
@@ -135,7 +132,7 @@ class Ideal:
     theta : ndarray of shape (k, d)
         The biased centroids.
     tangents : ndarray of shape (k, d)
-        Where losses are replaced by their tangents: at the centroids, or as near as can be told.
+        Where losses are replaced by their tangents: at the centroids, or as near as resolved.
     between : ndarray of shape (k, k, d)
         Flows g_ij between the classes. They point from the other centroid to the own one;
         where centroids coincide, they keep them together.
@@ -294,7 +291,7 @@ def _check_labels(problem: Problem, labels: ArrayLike) -> NDArray[np.int64]:
     z = np.asarray(labels)
     if z.shape != (problem.n_nodes,) or not np.issubdtype(z.dtype, np.integer):
         raise InputError(
-            f"labels must be {problem.n_nodes} whole numbers, one a node; got shape {z.shape} "
+            f"labels must be {problem.n_nodes} whole numbers, one per node; got shape {z.shape} "
             f"of {z.dtype}"
         )
     wrong = np.flatnonzero((z < 0) | (z >= problem.n_classes))

@@ -128,10 +128,6 @@ def _cut(g: Array) -> Array:
     return np.asarray(g * np.where(lengths > HAIR, HAIR / np.maximum(lengths, HAIR), 1.0))
 
 
-# ------------------------------------------------------------------------------
-# The part of the paper's certificates that links give: ``P⊥(S − λI)P⊥``.
-
-
 #: name → (whether it holds, by how much)
 Conditions = dict[str, tuple[bool, float]]
 
@@ -143,7 +139,7 @@ _SHARES = (0.0, 0.25, 0.5, 1.0)
 
 
 def at_least_zero(margin: float) -> tuple[bool, float]:
-    """Return whether a margin is none below zero, and the margin."""
+    """Return whether a margin is at least zero, and the margin."""
     return bool(margin >= 0.0), float(margin)
 
 

@@ -3,7 +3,7 @@
 The paper shows that the ideal solution is optimal by a matrix Z and flows g_vu, in three ways:
 by the nodes alone, by the graph alone, and by both. Here B stands for its Ā, with any threshold t
 and scale s (its own are t = 1/2, s = 2), and f for all terms together, with weights. The
-published formulas are kept beside the corrected ones: their conditions tell where they fail.
+published formulas are kept beside the corrected ones: their conditions show where they fail.
 """
 
 from __future__ import annotations
@@ -215,8 +215,7 @@ def _is_zero(off: float, ideal: Ideal) -> tuple[bool, float]:
     return off <= 1e-9 * max(1.0, ideal.scale), -off
 
 
-# ------------------------------------------------------------------------------
-# A certificate of the ideal solution that asks less of a graph than the paper's.
+# A certificate of the ideal solution that needs less of a graph than the paper's.
 
 
 def multiplicative(ideal: Ideal) -> Built:
