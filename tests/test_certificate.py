@@ -70,7 +70,7 @@ def test_planted_classes_are_certified(strong, sources):
     assert clf.certified_nodes_.all()
     if "L" in sources:
         np.testing.assert_array_equal(clf.map_labels_, strong.y_true)
-    assert "proven to be the best of all" in proof.explain()
+    assert "proven to be optimal" in proof.explain()
     assert "only one" in proof.explain()
     assert proof.renaming == (sources == "G")
 

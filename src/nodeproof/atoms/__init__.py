@@ -1,4 +1,8 @@
-"""Atomic sets, each with its linear minimisation oracle, its norm and its projection."""
+"""Atomic sets, each with its linear minimisation oracle, its norm and its projection.
+
+`joint` has the paper's own atoms and `cogent` the projection on their ball. May import `sets`,
+`solvers.semidefinite` and what is below them.
+"""
 
 from nodeproof.atoms.base import AtomicSet, Calls, Counted, Decomposition
 from nodeproof.atoms.classic import RankOne, SignedBasis, SymmetricPositive, SymmetricSigned

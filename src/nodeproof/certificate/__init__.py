@@ -1,4 +1,4 @@
-"""Certificates: proofs that a labelling is the best of all, or how far from it it can be."""
+"""Certificates: proofs that a labelling is optimal, or bounds of its gap."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

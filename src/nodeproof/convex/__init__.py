@@ -1,4 +1,6 @@
 """The paper's convex program: its objective and sets, and the solvers that bound it from below.
 
-The solvers are also in `nodeproof.solvers`. May import `atoms`, `solvers` and what is below them.
+`program` has the objective and its dual, `admm`, `cano` and `sdp` the solvers (also found in
+`nodeproof.solvers`), `results` what they share, `clustering` and `characteristic` the two smaller
+problems of the paper. May import `atoms`, `certificate.labelling`, `solvers` and what is below.
 """

@@ -1,7 +1,8 @@
 """The inner loops, compiled; no policy.
 
 Every kernel releases the GIL and works on a range of rows, so that callers may run fixed
-ranges on several threads: what a range gives does not depend on who runs it.
+ranges on several threads: the result of a range does not depend on the thread. May import nothing
+of the library.
 """
 
 from nodeproof.kernels.beliefs import belief_rows, message_rows

@@ -1,7 +1,7 @@
 """Convex sets that class models live in, each with its linear minimisation oracle.
 
-All methods are batched: leading axes of an array count its points, and what comes back has
-the same leading axes.
+All methods are batched: the leading axes of an array count its points, and results have the same
+leading axes. May import nothing but `errors`.
 """
 
 from nodeproof.sets.balls import Box, Similarities, Simplex, SpectralBox

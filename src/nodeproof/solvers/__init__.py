@@ -1,6 +1,8 @@
 """Solvers: each takes a problem and returns a `Result`.
 
-Those of the convex program live in `nodeproof.convex` and are found here on first use.
+`block` is the default, with its sweeps, starts, memberships and checkpoints in modules of their
+own; `cado` is the paper's. The solvers of the convex program live in `nodeproof.convex` and are
+imported here on first use. May import `problem` and what is below it.
 """
 
 from importlib import import_module

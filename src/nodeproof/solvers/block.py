@@ -26,7 +26,7 @@ from nodeproof.solvers.base import (
 )
 from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session
 from nodeproof.solvers.memberships import Engine, LocalWorkspace, Workspace
-from nodeproof.solvers.starts import STARTS, choose_starts, promising_starts
+from nodeproof.solvers.starts import STARTS, as_memberships, choose_starts, promising_starts
 from nodeproof.solvers.sweep import settled, surpassed, uninformative
 
 __all__ = ["BlockCADO"]
@@ -193,7 +193,7 @@ class _Solve:
             named = isinstance(given, str)
             if saved is None:
                 self.before = None
-                W = STARTS[given](problem, self.rng) if named else _as_rows(given, problem)
+                W = STARTS[given](problem, self.rng) if named else as_memberships(given, problem)
             else:
                 W = saved.W
             # Such a start is more informative about links than a few labelled nodes.
@@ -391,14 +391,3 @@ class _Solve:
 
     def _start_names(self) -> list[str | None]:
         return [start if isinstance(start, str) else None for start in self.starts]
-
-
-def _as_rows(start: Any, problem: Problem) -> Rows:
-    rows = np.array(start, dtype=np.float32, order="C")
-    shape = (problem.n_nodes, problem.n_classes)
-    if rows.shape != shape or not (rows >= 0).all() or not (rows.sum(axis=1) > 0).all():
-        raise InputError(
-            f"a start must have non-negative rows that are not all zero, shape {shape}; got shape "
-            f"{rows.shape}"
-        )
-    return rows / rows.sum(axis=1, keepdims=True)

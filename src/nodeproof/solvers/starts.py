@@ -14,12 +14,13 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
+from nodeproof.errors import InputError
 from nodeproof.graph import NullCorrected
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
 from nodeproof.solvers.align import match_labels
 
-__all__ = ["STARTS", "choose_starts", "promising_starts"]
+__all__ = ["STARTS", "as_memberships", "choose_starts", "promising_starts"]
 
 Rows = NDArray[np.float32]
 
@@ -224,3 +225,15 @@ def _soften(clusters: NDArray[np.int32], n_classes: int) -> Rows:
     W = np.full((len(clusters), n_classes), 0.2 / n_classes, dtype=np.float32)
     W[np.arange(len(clusters)), clusters] += 0.8
     return W
+
+
+def as_memberships(start: Any, problem: Problem) -> Rows:
+    """Return a given start as memberships of shape (n, K), or raise an error."""
+    rows = np.array(start, dtype=np.float32, order="C")
+    shape = (problem.n_nodes, problem.n_classes)
+    if rows.shape != shape or not (rows >= 0).all() or not (rows.sum(axis=1) > 0).all():
+        raise InputError(
+            f"a start must have non-negative rows that are not all zero, shape {shape}; got shape "
+            f"{rows.shape}"
+        )
+    return rows / rows.sum(axis=1, keepdims=True)

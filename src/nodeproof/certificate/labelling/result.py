@@ -156,7 +156,7 @@ class Certificate:
         sure = int(self.certified_nodes.sum())
         names = ", up to the names of the classes" if self.renaming else ""
         if self.certified:
-            best = "the best of all" if self.exact or self.unique else "as good as any"
+            best = "optimal" if self.exact or self.unique else "as good as any"
             limits = []
             if (tolerance := self.special_tolerance) is not None:
                 needed = ", which was not needed" if self.exact else ""
@@ -171,7 +171,7 @@ class Certificate:
             )
         if self.gap < 1.0:
             start = (
-                "This labelling may not be the best, but it cannot be improved by more than "
+                "This labelling may not be optimal, but it cannot be improved by more than "
                 f"{percent(self.gap)} of its objective"
             )
         else:

@@ -22,10 +22,10 @@ __all__ = ["Conditions", "Links", "TypedFlows", "at_least_zero", "content_flows"
 
 Array = NDArray[np.float64]
 
-# Steps at most, and how little a step changes at the end.
+# Most steps, and the change of a step that ends them.
 _STEPS, _STILL = 500, 1e-11
 
-# So many numbers at most: flows between all types of nodes.
+# Most numbers: flows between all types of nodes.
 _MOST_NUMBERS = 4_000_000
 
 
@@ -195,7 +195,7 @@ class Links:
     def corrected(
         self, judge: Callable[[Array, float], float] | None = None
     ) -> tuple[Array, float, Conditions]:
-        """Return a, λ and whether there is room for them, by the entries as they are."""
+        """Return a, λ and whether there is room for them, by the actual entries."""
         limits = self.by_entries
         pull = self._least_pull(limits)
         if judge is not None:
@@ -234,7 +234,7 @@ class Links:
         return lower, upper
 
     def _lower(self, limits: tuple[Array, Array], s: float, t: float, pull: float) -> Array:
-        """Return the smallest a that Step 3 allows; without room, what the means would ask."""
+        """Return the smallest a that Step 3 allows; without room, what the means would need."""
         need = np.full(self.rho.shape, s * (1.0 - t))
         np.fill_diagonal(need, s * t + pull / self.ideal.sizes)
         fits = limits[0] > 0.0
