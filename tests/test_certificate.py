@@ -119,7 +119,7 @@ def test_a_weak_graph_has_a_gap_and_says_so():
     better = certify_instance(proof.instance, proof.labels, max_iter=20)
     assert better.lower_bound > proof.lower_bound
     assert better.method == "blocks"
-    assert "may not be the best, but" in better.explain()
+    assert "may not be optimal, but" in better.explain()
 
 
 def test_a_summary_is_ready_for_json(strong, problem, models):
