@@ -127,7 +127,9 @@ class CADO:
         # A model per node, its inverse and its gradient, in ranges of nodes.
         held = min(problem.n_nodes, threads.ROWS * threads.default_threads())
         entries = max((theta[0].size for theta in models.terms), default=0)
-        check_free(32.0 * held * entries, "one model per node", "reduce the features, or use 'block'")
+        check_free(
+            32.0 * held * entries, "one model per node", "reduce the features, or use 'block'"
+        )
         history = defaultdict[str, list[float]](list)
         status, iteration, lmo_calls = Status.MAX_ITER, 0, 0
         try:
