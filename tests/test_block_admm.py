@@ -1,4 +1,4 @@
-"""Block ADMM: what others solve exactly, bounds that hold, honest ends."""
+"""Block ADMM: agreement with exact solvers, valid bounds, honest statuses."""
 
 import numpy as np
 import pytest
@@ -92,7 +92,7 @@ def test_bounds_of_random_blocks_are_never_above_what_they_bound(seed):
 
 
 @pytest.mark.parametrize("son", [0.0, 0.3])
-def test_another_penalty_leaves_the_multipliers_what_they_are(son):
+def test_another_penalty_keeps_the_multipliers(son):
     program = Program(small_problem(son=son))
     state = Blocks(program.B, program.require_polytope("it"), son)
     for _ in range(7):
@@ -153,7 +153,7 @@ def test_a_large_sum_of_norms_gives_all_nodes_one_model():
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-6, 1e6, 1e30])
-def test_any_unit_will_do(scale):
+def test_units_do_not_matter(scale):
     problem = small_problem(weights=(scale, 0.0, 2.0 * scale))
     one = BlockADMM(tol=0.0, max_iter=100).solve(small_problem())
     result = BlockADMM(tol=0.0, max_iter=100).solve(problem)
@@ -205,7 +205,7 @@ def test_features_are_sent_to_cano():
     assert "\n" not in str(error.value)
 
 
-def test_too_little_memory_is_told_before_anything_is_built(monkeypatch):
+def test_too_little_memory_is_refused_before_anything_is_built(monkeypatch):
     n = 600
     problem = labelled(np.zeros(n, dtype=int))
     # Less than six of its matrices take.

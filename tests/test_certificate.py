@@ -70,7 +70,7 @@ def test_planted_classes_are_certified(strong, sources):
     assert clf.certified_nodes_.all()
     if "L" in sources:
         np.testing.assert_array_equal(clf.map_labels_, strong.y_true)
-    assert "proven to be the best of all" in proof.explain()
+    assert "proven to be optimal" in proof.explain()
     assert "only one" in proof.explain()
     assert proof.renaming == (sources == "G")
 
@@ -119,7 +119,7 @@ def test_a_weak_graph_has_a_gap_and_says_so():
     better = certify_instance(proof.instance, proof.labels, max_iter=20)
     assert better.lower_bound > proof.lower_bound
     assert better.method == "blocks"
-    assert "may not be the best, but" in better.explain()
+    assert "may not be optimal, but" in better.explain()
 
 
 def test_a_summary_is_ready_for_json(strong, problem, models):

@@ -315,7 +315,7 @@ def test_demo_prints_the_table_and_draws_the_picture(capsys, tmp_path):
     assert code == 0, err
     assert "Graph + Feature + Label" in out
     assert "spectral clustering" in out
-    assert "This labelling is proven to be the best of all" in out.replace("\n", " ")
+    assert "This labelling is proven to be optimal" in out.replace("\n", " ")
     assert out.count("certificate of Graph + Feature + Label: ") == 2
     assert (tmp_path / "demo" / "demo.png").read_bytes().startswith(b"\x89PNG")
     figures = json.loads((tmp_path / "demo" / "demo.json").read_text())

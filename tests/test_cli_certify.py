@@ -87,7 +87,7 @@ def test_certify_writes_the_proof_and_what_it_says_of_every_node(capsys, fitted)
     assert code == 0, err
     assert names_in(fitted) == sorted([*before, *WRITTEN])
     assert (fitted / "certificate.png").read_bytes().startswith(b"\x89PNG")
-    assert "proven to be the best of all" in " ".join(out.replace("│", " ").split())
+    assert "proven to be optimal" in " ".join(out.replace("│", " ").split())
     assert "180 of 180" in out
 
     model = NodeClassifier.load(fitted / "model.npz")

@@ -39,7 +39,7 @@ SETTINGS = {
 def few_batches(monkeypatch):
     """Of the batches, 64 as a rule, each takes as long as a message to and fro."""
     monkeypatch.setattr(sweep, "_BATCHES", 10)
-    monkeypatch.setattr(sweep, "_BATCHES_A_CLASS", 1)
+    monkeypatch.setattr(sweep, "_BATCHES_PER_CLASS", 1)
 
 
 def test_without_a_cluster_one_line_says_so():

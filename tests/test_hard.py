@@ -1,4 +1,4 @@
-"""Temperature 0: one integer a node, and the same result as with rows."""
+"""Temperature 0: one integer per node, and the same result as with memberships."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def build(data, weights="calibrated", null_model="uniform", graph=None):
         ((1.0, 2.5, 13.0), "matrix", "random", "uniform"),
     ],
 )
-def test_labels_go_where_rows_would(data, monkeypatch, weights, affinities, start, null_model):
+def test_labels_end_where_memberships_would(
+    data, monkeypatch, weights, affinities, start, null_model
+):
     problem = build(data, weights, null_model)
     solver = solvers.BlockCADO(temperature=0, affinities=affinities, random_state=0, max_iter=40)
     hard = solver.solve(problem, start)
@@ -62,7 +64,7 @@ def test_weights_of_links_count(data):
         np.testing.assert_allclose(W.link_mass(plain, matrix), plain.link_mass(W[:], matrix))
 
 
-def test_sums_are_those_of_the_rows_uniform_ones_included():
+def test_sums_are_those_of_the_memberships_uniform_ones_included():
     labels = np.array([0, 2, -1, 1, 2, -1], dtype=np.int16)
     eta = np.array([0.5, 1.0, 2.0, 0.0, 1.5, 1.0])
     W = OneHot(labels, 3)
@@ -72,7 +74,7 @@ def test_sums_are_those_of_the_rows_uniform_ones_included():
             np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-6)
 
 
-def test_rows_that_say_nothing_have_no_label():
+def test_uniform_memberships_have_no_label():
     rows = np.array([[0.2, 0.2, 0.2], [0.1, 0.6, 0.3], [0.0, 0.0, 1.0]])
     assert OneHot.of(rows).labels.tolist() == [-1, 1, 2]
     assert OneHot.of(np.ones((2, 1))).labels.tolist() == [0, 0]

@@ -83,16 +83,16 @@ def test_covariances_of_very_many_features_are_not_chosen():
     assert "Gaussian(covariance='diagonal'" in clf.choices_["terms"]["value"][0]
 
 
-def test_a_model_a_node_of_many_features(monkeypatch):
+def test_one_model_per_node_of_many_features(monkeypatch):
     """One covariance of 500 features takes 2 MB: CADO and CANO hold one for every node."""
     monkeypatch.setattr(memory, "available_memory", lambda: 2**29)
     X = np.random.default_rng(0).standard_normal((300, 500))
     y = np.arange(300) % 2
-    with refused("a model a node would take"):
+    with refused("one model per node would take"):
         nodes = NodeData(2, X, y)
         terms = [Covariance().bind(nodes), Labels().bind(nodes)]
         CADO(random_state=0).solve(Problem(None, terms, 2, (1.0, 2.5, 13.0)))
-    with refused("a model a node would take"):
+    with refused("one model per node would take"):
         NodeClassifier(solver="cano").fit(X, y, graph=np.ones((300, 300)))
 
 

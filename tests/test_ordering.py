@@ -14,7 +14,7 @@ from nodeproof.graph import Graph
 from nodeproof.problem import Models
 from nodeproof.solvers import BlockCADO, Result, Status
 from nodeproof.solvers.align import best_first
-from nodeproof.solvers.beliefs import reported_rows
+from nodeproof.solvers.beliefs import reported_probabilities
 from nodeproof.terms import NodeData
 
 pytestmark = pytest.mark.numeric
@@ -240,12 +240,14 @@ def test_classes_of_other_names_are_the_same_where_no_label_names_them():
 def test_what_starts_disagree_about_is_not_certain():
     labels = terms.Labels().bind(NodeData(2, y=np.array([0, -1, -1, 1])))
     problem = Problem(None, [labels], n_classes=2)
-    best = replace(ended(SURE, 0.0), rivals=(ended(OTHER, 0.0),))
-    rows, weight = reported_rows(problem, best, BlockCADO())
+    best = replace(ended(SURE, 0.0), alternatives=(ended(OTHER, 0.0),))
+    rows, weight = reported_probabilities(problem, best, BlockCADO())
     assert weight == 0.5
     np.testing.assert_allclose(rows, [[1, 0], [0.5, 0.5], [0.5, 0.5], [0, 1]])
-    less = replace(ended(SURE, 0.0), rivals=(ended(OTHER, 0.1),))
-    assert reported_rows(problem, less, BlockCADO())[0][1, 0] > 0.6  # less credible, less of a say
+    less = replace(ended(SURE, 0.0), alternatives=(ended(OTHER, 0.1),))
+    assert (
+        reported_probabilities(problem, less, BlockCADO())[0][1, 0] > 0.6
+    )  # less credible, less of a say
 
 
 def test_starts_that_agree_leave_the_confidence_alone(easy):

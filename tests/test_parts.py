@@ -1,4 +1,4 @@
-"""Rows spread over several holders give the same bits as rows in one place."""
+"""Memberships distributed over several workers have the same bits as on one machine."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_parts_do_all_that_one_machine_does(name, n_parts, data, words):
         ("degree", 0.4, True),
     ],
 )
-def test_so_they_do_for_other_affinities_and_temperatures(name, temperature, matrix, data, words):
+def test_parts_do_so_for_other_affinities_and_temperatures(name, temperature, matrix, data, words):
     same_in_parts(make_problem(name, data, words), 3, matrix, temperature)
 
 
@@ -180,7 +180,7 @@ def test_so_they_do_for_other_affinities_and_temperatures(name, temperature, mat
 def test_batches_may_end_anywhere(n_batches, charged, shared, data, words, monkeypatch):
     """Within ranges and cells, or beyond several; costs are charged for few rows or many."""
     monkeypatch.setattr(sweep, "_BATCHES", n_batches)
-    monkeypatch.setattr(sweep, "_BATCHES_A_CLASS", 0)
+    monkeypatch.setattr(sweep, "_BATCHES_PER_CLASS", 0)
     monkeypatch.setattr(sweep, "_CHARGED", charged)
     monkeypatch.setattr(sweep, "_WORTH_SHARING", shared)
     same_in_parts(make_problem("diagonal", data, words), 3)
@@ -196,7 +196,7 @@ def test_cells_may_be_as_large_as_ranges(data, words, monkeypatch):
     [Covariance(), Covariance(intercept=True), Gaussian("diagonal"), Gaussian("full")],
     ids=str,
 )
-def test_rows_cost_the_same_to_the_last_bit(term, random_graph, monkeypatch):
+def test_costs_are_the_same_to_the_last_bit(term, random_graph, monkeypatch):
     """A product with few rows has other last bits than one with many, which rarely shows in W."""
     n, n_classes = 1060, 10  # 17 rows a batch
     rng = np.random.default_rng(0)
@@ -233,7 +233,7 @@ def test_rows_cost_the_same_to_the_last_bit(term, random_graph, monkeypatch):
 
 
 @pytest.mark.parametrize("n", [7, 64, 65, 129])
-def test_some_parts_may_have_no_rows(n, random_graph):
+def test_some_parts_may_have_no_nodes(n, random_graph):
     rng = np.random.default_rng(3)
     nodes = NodeData(K, rng.standard_normal((n, 2)), rng.integers(-1, K, size=n))
     terms = [Covariance().bind(nodes), Gaussian("full").bind(nodes), Labels().bind(nodes)]
@@ -260,7 +260,7 @@ def same_solves(problem: Problem, client: FakeClient, **settings) -> None:
 def few_batches(monkeypatch):
     """Fewer tasks: solves are about what follows on what."""
     monkeypatch.setattr(sweep, "_BATCHES", 8)
-    monkeypatch.setattr(sweep, "_BATCHES_A_CLASS", 0)
+    monkeypatch.setattr(sweep, "_BATCHES_PER_CLASS", 0)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -295,7 +295,7 @@ def test_hard_solves_find_the_same_labels(name, data, words, few_batches):
     assert there.value == pytest.approx(here.value, rel=1e-6)
 
 
-def test_callbacks_can_look_at_rows_and_stop(data, words, few_batches):
+def test_callbacks_can_read_memberships_and_stop(data, words, few_batches):
     problem = make_problem("graph, labels", data, words)
     seen: dict[str, list] = {"here": [], "there": []}
 
@@ -332,7 +332,7 @@ def path_of_ranges() -> Problem:
     return Problem(Graph(sp.diags_array([steps, steps], offsets=[-1, 1]).tocsr()), [], K)
 
 
-def test_only_boundary_rows_are_told(path_of_ranges):
+def test_only_boundary_memberships_are_sent(path_of_ranges):
     W = draw_rows(256)
     for part in make_parts(path_of_ranges, 2):
         own = np.concatenate([W[lo:hi] for lo, hi in part.layout.ranges(part.number)])
@@ -345,7 +345,7 @@ def test_only_boundary_rows_are_told(path_of_ranges):
         np.testing.assert_array_equal(few.rows[0], W[128 if part.number == 0 else 127])
 
 
-def test_rows_that_are_not_linked_are_ignored(path_of_ranges):
+def test_memberships_of_unlinked_nodes_are_ignored(path_of_ranges):
     """Of four parts, the first is linked to the second only; it is told of all boundaries."""
     first, second, third, _ = make_parts(path_of_ranges, 4)
     np.testing.assert_array_equal(second.boundary, [64, 127])
@@ -359,7 +359,7 @@ def test_rows_that_are_not_linked_are_ignored(path_of_ranges):
     np.testing.assert_array_equal(W[64], [1, 2, 3])
 
 
-def test_nothing_but_boundary_rows_goes_from_worker_to_worker(path_of_ranges):
+def test_workers_exchange_boundary_memberships_only(path_of_ranges):
     client = FakeClient(2)
     rows = DaskEngine(client).open(path_of_ranges).place(draw_rows(256))
     rows.sums()
@@ -402,7 +402,7 @@ def test_links_in_a_folder_are_read_by_workers_that_see_it(
     assert len(read) == (3 if seen is True else 0)
 
 
-def test_models_are_sent_once_a_sweep(data, words, monkeypatch):
+def test_models_are_sent_once_per_sweep(data, words, monkeypatch):
     sent = []
     order = dask_memberships.DaskMemberships._order
 
@@ -435,7 +435,7 @@ def test_a_worker_lost_at_any_time_changes_nothing(name, data, words, few_batche
         assert result.history == undisturbed.history, number
 
 
-def test_workers_may_be_lost_while_a_loss_is_made_good(data, words, few_batches):
+def test_workers_may_be_lost_during_recovery(data, words, few_batches):
     problem = make_problem("covariance", data, words)
     client = FakeClient(3, lose_at=(40, 45, 60, 62, 100))
     same_solves(problem, client, n_init=1, max_iter=3)
@@ -450,7 +450,7 @@ def test_fewer_workers_do_where_none_comes(data, words, few_batches):
     assert len(client.workers) == 1
 
 
-def test_rows_that_were_fetched_need_not_be_worked_out_again(data, words, few_batches, monkeypatch):
+def test_memberships_that_were_fetched_are_not_recomputed(data, words, few_batches, monkeypatch):
     problem = make_problem("graph, labels", data, words)
     models = problem.fit_models(draw_rows(problem.n_nodes))
     swept = []

@@ -13,7 +13,7 @@ from nodeproof.auto.settings import most_certain
 from nodeproof.errors import InputError
 from nodeproof.runtime.logs import is_called_by, warn_caller
 from nodeproof.solvers import Result, Status
-from nodeproof.solvers.sweep import says_nothing
+from nodeproof.solvers.sweep import uninformative
 
 if TYPE_CHECKING:
     from nodeproof.fitted import Fitted
@@ -69,7 +69,7 @@ def warn_of_outcome(fitted: Fitted, result: Result) -> None:
             "of them too, or say how many classes there are"
         )
         return
-    if says_nothing(fitted.proba, result.models, fitted.given):
+    if uninformative(fitted.proba, result.models, fitted.given):
         warn_caller(
             "what was given does not tell the classes apart: the nodes without a label get "
             "little more than the proportions of the classes; more labels or features may help"

@@ -1,8 +1,7 @@
-"""Atomic sets: each has its linear minimisation oracle, its norm and its projection.
+"""Atomic sets, each with its linear minimisation oracle, its norm and its projection.
 
-The convex solvers minimise over them; a new set derives from `AtomicSet` and is then covered by the
-contract tests. The sets listed here are public; `cogent` belongs to `JointAtoms`.
-May import `sets` and what is below it.
+`joint` has the paper's own atoms and `cogent` the projection on their ball. May import `sets`,
+`solvers.semidefinite` and what is below them.
 """
 
 from nodeproof.atoms.base import AtomicSet, Calls, Counted, Decomposition

@@ -52,7 +52,7 @@ class Decomposition:
     Attributes
     ----------
     E : ndarray of shape (n, r)
-        Embeddings ``√λ_a e_a``, one a column: ``L = E Eᵀ``.
+        Embeddings ``√λ_a e_a``, one per column: ``L = E Eᵀ``.
     theta : ndarray of shape (r, d)
         The model of each atom: ``θ_v = Σ_a E_va² θ_a``.
     """
@@ -78,12 +78,12 @@ class Decomposition:
         return cls(np.hstack(roots), np.repeat(vertices, ranks, axis=0))
 
 
-# Counting how often oracles are asked, which is what Theorem 2 of the paper bounds.
+# Theorem 2 of the paper bounds how often oracles are called.
 
 
 @dataclass
 class Calls:
-    """How often oracles were asked; several of them can share one.
+    """How often oracles were called; several can share one counter.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class Counted:
     Parameters
     ----------
     wrapped : AtomicSet, ConvexSet or callable
-        What is asked.
+        The object to wrap.
     calls : Calls, optional
         Where to count; a new one by default.
 
@@ -142,25 +142,25 @@ class Counted:
         return getattr(self.wrapped, name)
 
     def lmo(self, *args: Any, **options: Any) -> Any:
-        """Ask for the atom or vertex that minimises, and count it."""
+        """Return the minimising atom or vertex, and count the call."""
         answer = self.wrapped.lmo(*args, **options)
         self.calls.lmo += 1
         return answer
 
     def find(self, *args: Any, **options: Any) -> Any:
-        """Ask for good atoms, and count one linear minimisation."""
+        """Return good atoms, and count one linear minimisation."""
         answer = self.wrapped.find(*args, **options)
         self.calls.lmo += 1
         return answer
 
     def project(self, *args: Any, **options: Any) -> Any:
-        """Ask for the projection, and count it."""
+        """Return the projection, and count the call."""
         answer = self.wrapped.project(*args, **options)
         self.calls.projection += 1
         return answer
 
     def prox(self, *args: Any, **options: Any) -> Any:
-        """Ask for the proximal step, and count it."""
+        """Return the proximal step, and count the call."""
         answer = self.wrapped.prox(*args, **options)
         self.calls.prox += 1
         return answer

@@ -106,7 +106,7 @@ class JointAtoms(AtomicSet[Point]):
         G : ndarray of shape (n, n)
             Its symmetric part counts.
         g : ndarray of shape (n, d)
-            One gradient a node.
+            One gradient per node.
         starts : ndarray of shape (s, d), optional
             Models to start alternations from.
         n_starts : int, optional
@@ -130,7 +130,7 @@ class JointAtoms(AtomicSet[Point]):
         return E, theta, np.concatenate([values for _, values, _ in found])
 
     def bound(self, G: Array, g: Array, n_iter: int = 60) -> float:
-        """Return what no atom's value undercuts: rigorous, rounding allowed for.
+        """Return a rigorous lower bound of all atoms' values, rounding allowed for.
 
         Where Θ has few vertices it is the oracle's own value. For a spectral box it is
         ``λ_min(G + ρ₋ diag(tr Q_v) − Tr_m S)``, where S ⪰ 0 and
@@ -170,8 +170,8 @@ class JointAtoms(AtomicSet[Point]):
     def norm(self, point: Point) -> float:
         """Return the trace of L where the point is a sum of atoms, else infinity.
 
-        It is none where a hyperplane separates it from all that were tried, or where those stay
-        a hundredth of the trace away: CoGEnT comes close only slowly.
+        It is not one where a hyperplane separates it from all sums that were tried, or where
+        these stay a hundredth of the trace away: CoGEnT comes close only slowly.
         """
         L, theta = point
         self._check(L, theta)

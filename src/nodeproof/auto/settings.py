@@ -18,7 +18,7 @@ from nodeproof.graph import Graph
 from nodeproof.problem import PAPER_WEIGHTS, Problem
 from nodeproof.solvers import CADO, BlockCADO, Result, Status
 from nodeproof.solvers.base import LARGEST, check_at_least
-from nodeproof.solvers.beliefs import affordable, reported_rows
+from nodeproof.solvers.beliefs import affordable, reported_probabilities
 
 __all__ = [
     "CONVEX_SOLVERS",
@@ -204,7 +204,7 @@ def choose_probabilities(
     elif problem.terms and problem.terms[0].discriminative:
         why = "a classifier's, its sharpness by labels held back"
     else:
-        rows, share = reported_rows(problem, result, solver)
+        rows, share = reported_probabilities(problem, result, solver)
         if problem.graph is None or problem.trust == 0:
             why = "without links they are exact given the class models"
         elif not affordable(problem):
@@ -214,7 +214,7 @@ def choose_probabilities(
         else:
             value, why = "belief propagation", "nodes do not hear their echo"
         if share < 1.0:
-            rivals = count_of(len(result.rivals), "other start")
+            rivals = count_of(len(result.alternatives), "other start")
             why += f"; averaged with {rivals} that ended elsewhere, almost as good"
     reported = np.asarray(result.W if rows is None else rows)
     if tuned is not None and getattr(solver, "temperature", None) == 1.0:

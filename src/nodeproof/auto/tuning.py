@@ -14,7 +14,7 @@ from nodeproof.auto.held_out import Blind, Classifier, HeldBack, choose_classifi
 from nodeproof.problem import Problem
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import BlockCADO, Result, Status
-from nodeproof.solvers.beliefs import reported_rows
+from nodeproof.solvers.beliefs import reported_probabilities
 from nodeproof.terms import Labels, NodeData, Softmax, Term
 from nodeproof.terms.logistic import fit_noise
 
@@ -291,7 +291,7 @@ def _blind_rows(
         bound = [term.bind(seen) for term in terms]
         problem = Problem(nodes.graph, bound, nodes.n_classes, trust=setting.trust)
         result = _finished(solver.solve(problem, start=starts[fold] if starts else None))
-        rows, _ = reported_rows(problem, result, solver)
+        rows, _ = reported_probabilities(problem, result, solver)
         yield result.W if rows is None else rows
 
 

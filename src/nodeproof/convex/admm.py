@@ -1,4 +1,4 @@
-"""Block ADMM: the convex program over a polytope, one semidefinite block a vertex."""
+"""Block ADMM: the convex program over a polytope, one semidefinite block per vertex."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ __all__ = ["BlockADMM"]
 
 Array = NDArray[np.float64]
 
-# ρ to begin with, in units of the largest cost: whole classes move from vertex to vertex at a
-# pace of 1/ρ.
+# First ρ, in units of the largest cost: whole classes move from vertex to vertex at a pace of 1/ρ.
 _RHO = 0.35
 
 
@@ -63,10 +62,9 @@ class BlockADMM:
         Most iterations.
     lifted : bool
         Keep the class models fixed, at those fitted to the start, and solve the lifted
-        relaxation of the labelling problem instead: see :mod:`nodeproof.convex.lifted`. It
-        takes calibrated weights too.
+        relaxation of the labelling problem instead; calibrated weights are allowed too.
     check_every : int
-        After so many iterations feasible points and bounds are computed.
+        Number of iterations between computations of feasible points and bounds.
     random_state : int, optional
         Seed of the rounding to a labelling.
 
@@ -106,10 +104,10 @@ class BlockADMM:
             With fixed weights, and terms whose losses are linear on a polytope; with any, if
             lifted.
         start : ndarray of shape (n, K), optional
-            Rows to begin from, by default those of block CADO: they change how long it takes,
-            not what is found. If lifted, the rows that the models are fitted to.
+            Memberships to begin from, by default those of block CADO: they change how long it
+            takes, not what is found. If lifted, the memberships that the models are fitted to.
         callback : callable, optional
-            Told whenever the bound is computed; a true answer ends the solve.
+            Called whenever the bound is computed; a true answer stops the solver.
         """
         with threads.using(1):  # matrices are small, and bits must not depend on BLAS threads
             if self.lifted:
@@ -126,7 +124,7 @@ class BlockADMM:
         state = Blocks(program.B, polytope, program.son)
         if start is None:
             seed = 0 if self.random_state is None else self.random_state
-            with np.errstate(over="ignore", invalid="ignore"):  # rows are in float32
+            with np.errstate(over="ignore", invalid="ignore"):  # memberships are float32
                 start = BlockCADO(temperature=0.0, random_state=seed).solve(problem).W
         state.begin(*_as_labelling(program, polytope, start))
         status, iteration, history = self._iterate(state, callback)
@@ -138,7 +136,9 @@ class BlockADMM:
         self, problem: Problem, start: NDArray[Any] | None, callback: Callback | None
     ) -> LabellingResult:
         if start is None:
-            raise InputError("BlockADMM(lifted=True) needs a start: rows to fit the models to")
+            raise InputError(
+                "BlockADMM(lifted=True) needs a start: memberships to fit the models to"
+            )
         if problem.son:
             raise InputError("the lifted relaxation has fixed models: leave son at 0")
         check_memory("BlockADMM", problem.n_nodes, 6 * problem.n_classes + 3)

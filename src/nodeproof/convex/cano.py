@@ -121,7 +121,7 @@ class CANO:
         start : None
             The program is convex: it does not matter where one begins.
         callback : callable, optional
-            Told after every iteration; a true answer ends the solve.
+            Called after every iteration; a true answer stops the solver.
         """
         if start is not None:
             raise InputError("CANO solves a convex program and takes no start")

@@ -7,7 +7,7 @@ With 𝓑 the symmetric matrices with ones on the diagonal and entries in [0, 1]
     (2)  the same with the atomic norm of {e eᵀ : ‖e‖ = 1}, so that L ⪰ 0,
     (3)  minimise  −⟨Ā, L⟩ + μ0 Σλ  over L = Σ λ_i e_i e_iᵀ in 𝓑.
 
-What is true of them:
+Facts about them:
 
 - On [0, 1] and for links of weight 0 or 1, ``|l − a| = a − l(2a − 1)``. So (2) is (3) plus the
   constant ΣA, twice the number of links. For other weights the two differ: the absolute loss
@@ -62,9 +62,9 @@ class Clustering:
     value : float
         The objective there, as the paper writes it, constants included.
     lower_bound : float
-        What no other L can undercut: rigorous.
+        A rigorous lower bound of the objective.
     constant : float
-        ``μ0·n``, the part of both that no L changes.
+        ``μ0·n``, the constant part of both.
     gap : float
         How far L can be from optimal, relative to the objective without what is constant.
     status : Status
@@ -166,7 +166,7 @@ def _by_blocks(
     adjacency: Any, mu0: float, threshold: float, tol: float, max_iter: int
 ) -> Clustering:
     graph = Graph(adjacency, "uniform")
-    # A `Graph` says nothing of nodes without a link; −1 in Ā says that they are apart.
+    # A `Graph` leaves nodes without a link undecided; −1 in Ā keeps them apart.
     graph.eta = np.ones(graph.n_nodes)
     problem = Problem(graph, [], 1, weights=(1.0, 0.0, 0.0), threshold=threshold)
     result = BlockADMM(tol=tol, max_iter=max_iter, random_state=0).solve(problem)

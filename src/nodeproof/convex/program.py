@@ -8,7 +8,7 @@ With ``B = s(A − tN)`` off the diagonal and zero on it,
 
 The diagonal makes ``Σλ = n``, so the weight μ0 of the atomic norm changes nothing, and it keeps
 ``L_uv ≤ 1`` and ``θ_v ∈ Θ`` by itself. Values and bounds here are computed from a point or from
-dual variables alone; no solver's word is taken.
+dual variables alone, independently of any solver.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Polytope:
     vertices : ndarray of shape (k, d)
         The vertices θ¹…θᵏ.
     costs : ndarray of shape (n, k)
-        What each node pays at each vertex.
+        The cost of each node at each vertex.
     """
 
     vertices: Array
@@ -96,11 +96,11 @@ class Program:
         self.models_set = Product([term.models_set for term, _ in self.terms])
         self.similarities = Similarities(problem.n_nodes)
         entries = 48.0 * self.n_nodes * self.models_set.dim
-        check_free(entries, "a model a node", "reduce the features, or use solver='block'")
+        check_free(entries, "one model per node", "reduce the features, or use solver='block'")
 
     @cached_property
     def B(self) -> Array:
-        """What each ordered pair gains by being together, shape (n, n)."""
+        """The gain of each ordered pair that is together, shape (n, n)."""
         check_memory("the convex program", self.n_nodes, matrices=2)
         graph, beta = self.problem.graph, self.problem.weights[0]
         if graph is None or not beta:
@@ -126,7 +126,7 @@ class Program:
         Parameters
         ----------
         theta : ndarray of shape (n, d)
-            One model a node.
+            One model per node.
         linear : bool, optional
             Only the losses that are linear, or only those that are not.
         """

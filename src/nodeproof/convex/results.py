@@ -122,9 +122,6 @@ def tighten(B: Array, nu: Array, gamma: Array, costs: Array) -> tuple[Array, Arr
     return nu - np.diag(N), off_diagonal(gamma - N), costs
 
 
-# ------------------------------------------------------------------------------
-# From similarities to a labelling: several roundings, the best by the objective.
-
 Labelling = NDArray[np.int64]
 _RESTARTS = 4
 
@@ -132,11 +129,11 @@ _RESTARTS = 4
 def round_point(
     program: Program, point: Decomposition, rng: np.random.Generator
 ) -> tuple[NDArray[np.float32], Models, float]:
-    """Return the best labelling found with at most K classes: its rows, models and objective.
+    """Return the best labelling found with at most K classes: memberships, models, objective.
 
     Tried are: the blocks of similarities above one half, largest first; k-means on the leading
     eigenvectors of L; growing classes around the nodes that are similar to most others; and,
-    where labels are given, the label that each node's own model leans to.
+    where labels are given, the label that each node's own model favours.
     """
     problem = program.problem
     best: tuple[NDArray[np.float32], Models, float] | None = None
@@ -211,10 +208,6 @@ def _at_most(labelling: Labelling, L: Array, n_classes: int) -> Labelling:
     return np.where(kept, labelling, similar.argmax(axis=1))
 
 
-# ------------------------------------------------------------------------------
-# What the solvers of the convex program return, and how they finish.
-
-
 # Models of classes may be off their sets by rounding.
 _FEASIBLE = 1e-9
 
@@ -232,11 +225,11 @@ class ConvexResult(Result):
     program_value : float
         The program's objective there.
     lower_bound : float
-        What no feasible point, and so no labelling, can undercut: rigorous.
+        A rigorous lower bound of all feasible points, and so of all labellings.
     violation : float
         By how much the point breaks its worst constraint: rounding.
     calls : dict of int
-        How often oracles were asked, of those that Theorem 2 counts.
+        Calls of the oracles that Theorem 2 counts.
     residuals : dict of float
         How far the optimality conditions are from holding.
     """

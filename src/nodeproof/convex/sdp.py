@@ -31,23 +31,23 @@ _FACTORS = 3
 
 @dataclass(frozen=True)
 class ExactSDP:
-    """Solve the convex program over a polytope by a solver that others wrote and proved.
+    """Solve the convex program over a polytope by an established conic solver.
 
     The program is that of `BlockADMM`, handed to Clarabel (an interior point method: most exact,
     minutes and gigabytes beyond some 60 nodes) or to SCS (a splitting method) by way of cvxpy.
-    Their answer is not taken for granted: the value is computed at a feasible point near their
+    Their answer is not taken on trust: the value is computed at a feasible point near their
     blocks, and the lower bound from their multipliers, whatever these are.
 
     Parameters
     ----------
     backend : {"clarabel", "scs"}
-        Who solves it.
+        The solver.
     tol : float
         Relative gap between the objective and its lower bound.
     max_iter : int, optional
         Most iterations; the backend's own limit by default.
     verbose : bool
-        Let the backend report.
+        Whether the backend prints its progress.
     random_state : int, optional
         Seed of the rounding to a labelling.
 
@@ -97,7 +97,7 @@ class ExactSDP:
         start : None
             The program is convex: it does not matter where one begins.
         callback : callable, optional
-            Told whenever the backend returns; a true answer ends the solve.
+            Called whenever the backend returns; a true answer stops the solver.
         """
         if start is not None:
             raise InputError("ExactSDP solves a convex program and takes no start")

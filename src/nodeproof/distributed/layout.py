@@ -1,6 +1,6 @@
-"""Rows spread over several holders: who holds what, and what travels between them.
+"""Nodes distributed over several workers: who holds which, and what they exchange.
 
-Rows are cut into ranges of ``threads.ROWS``, dealt out in turn.
+Nodes are split into ranges of ``threads.ROWS``, which are assigned to the parts in turn.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Layout:
-    """Which part holds which rows.
+    """Which part holds which nodes.
 
     Attributes
     ----------
@@ -52,16 +52,16 @@ class Layout:
 
     @property
     def batch(self) -> int:
-        """Rows that are solved from the same state."""
+        """Number of nodes that are updated from the same state."""
         return batch_rows(self.n_nodes, self.n_classes)
 
     @property
     def cell(self) -> int:
-        """Rows whose sums are taken in one go."""
+        """Number of nodes whose sums are taken at once."""
         return cell_rows(self.n_nodes)
 
     def ranges(self, part: int) -> list[tuple[int, int]]:
-        """Return the rows of a part, as ranges."""
+        """Return the nodes of a part, as ranges."""
         step = threads.ROWS
         return [
             (lo, min(lo + step, self.n_nodes))
@@ -69,7 +69,7 @@ class Layout:
         ]
 
     def size(self, part: int) -> int:
-        """Return how many rows a part has."""
+        """Return how many nodes a part has."""
         return sum(hi - lo for lo, hi in self.ranges(part))
 
     def owner(self, ids: Ids) -> Ids:
@@ -77,12 +77,12 @@ class Layout:
         return np.asarray(ids // threads.ROWS % self.n_parts)
 
     def local(self, ids: Ids) -> Ids:
-        """Return where its part holds each of these nodes."""
+        """Return the position of each of these nodes in its part."""
         turn = ids // threads.ROWS // self.n_parts
         return np.asarray(turn * threads.ROWS + ids % threads.ROWS)
 
     def held(self, part: int, first: int, last: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the runs of rows first…last that a part holds: (lo, hi, local position of lo)."""
+        """Yield the runs of nodes first…last that a part holds: (lo, hi, local position of lo)."""
         step = threads.ROWS
         for number in range(first // step, (last - 1) // step + 1):
             if number % self.n_parts == part:
@@ -90,7 +90,7 @@ class Layout:
                 yield lo, hi, number // self.n_parts * step + lo - number * step
 
     def holders(self, first: int, last: int) -> list[int]:
-        """Return the parts that hold any of the rows first…last."""
+        """Return the parts that hold any of the nodes first…last."""
         step = threads.ROWS
         numbers = range(first // step, (last - 1) // step + 1)
         return sorted({number % self.n_parts for number in numbers})
@@ -98,7 +98,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Block:
-    """What a part is made of: its rows of the graph, and of what is known of the nodes.
+    """The data of a part: its rows of the graph, and its share of the terms.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Block:
     eta : ndarray of shape (rows,)
         Factors of the null model.
     terms : dict of Term
-        Its nodes' share of the terms that can be cut, by position.
+        Its nodes' share of the terms that can be split, by position.
     """
 
     indptr: NDArray[np.int64]
@@ -129,7 +129,7 @@ def cut_block(graph: Graph | None, problem: Problem, layout: Layout, part: int) 
 
 
 def cut_links(graph: Any, ranges: Sequence[tuple[int, int]]) -> tuple[Any, Any, Any]:
-    """Return rows of a graph, or of a graph's folder, in CSR form."""
+    """Return rows of a graph, or of a graph folder, in CSR form."""
     links = [(int(graph.indptr[lo]), int(graph.indptr[hi])) for lo, hi in ranges]
     sizes = [np.diff(graph.indptr[lo : hi + 1]) for lo, hi in ranges]
     indptr = np.zeros(1 + sum(map(len, sizes)), dtype=np.int64)
@@ -139,7 +139,7 @@ def cut_links(graph: Any, ranges: Sequence[tuple[int, int]]) -> tuple[Any, Any, 
 
 
 def can_cut(term: Term, problem: Problem) -> TypeGuard[SummableTerm]:
-    """Tell whether the parts can do a term's work: the others are done where all rows are."""
+    """Tell whether the parts can evaluate a term; others are evaluated where all nodes are."""
     likelihoods = problem.calibrated and not problem.son
     return likelihoods and is_summable(term) and term.rounds is None
 
@@ -164,14 +164,14 @@ def boundary_of(halos: Sequence[Ids], layout: Layout, part: int) -> Ids:
 
 
 class Piece(NamedTuple):
-    """New rows of a part's boundary, for the others.
+    """New memberships of a part's boundary, for the other parts.
 
     Attributes
     ----------
     part : int
-        Whose they are.
+        The part that they belong to.
     first, last : int
-        The batch: they are those of the boundary among its rows.
+        The batch: they are those of the boundary among its nodes.
     rows : ndarray
         In the order of the nodes.
     """
@@ -183,16 +183,16 @@ class Piece(NamedTuple):
 
 
 class Part:
-    """A block made ready: columns are places in an array of its own rows and its halo.
+    """A block ready for work: columns are positions in an array of its own nodes and its halo.
 
     Parameters
     ----------
     layout : Layout
-        Who holds what.
+        Which part holds which nodes.
     number : int
         Which part this is.
     block : Block
-        Its rows; kept without the columns, which have other numbers here.
+        Its data; kept without the columns, which are renumbered here.
     halo : ndarray
         What :func:`halo_of` gives.
     boundaries : sequence of ndarray
@@ -213,19 +213,19 @@ class Part:
         self.indices = places[block.indices]
         self.block = replace(block, indices=np.zeros(0, block.indices.dtype))
         self.boundary = boundaries[number]
-        # For each other part: its boundary, and where of it this part keeps what.
-        self.told: dict[int, tuple[Ids, NDArray[np.int32]]] = {
+        # For each other part: its boundary, and where this part keeps copies of it.
+        self.copies: dict[int, tuple[Ids, NDArray[np.int32]]] = {
             q: (ids, places[ids]) for q, ids in enumerate(boundaries) if q != number
         }
 
     def piece(self, W: Rows, first: int, last: int) -> Piece:
-        """Return the rows among first…last that others have links to."""
+        """Return the memberships among first…last that others have links to."""
         lo, hi = np.searchsorted(self.boundary, (first, last))
         return Piece(self.number, first, last, W[self.layout.local(self.boundary[lo:hi])])
 
     def install(self, W: Rows, piece: Piece) -> None:
-        """Take the rows of another part that this one has links to."""
-        ids, places = self.told[piece.part]
+        """Store the memberships of another part that this one has links to."""
+        ids, places = self.copies[piece.part]
         lo, hi = np.searchsorted(ids, (piece.first, piece.last))
         wanted = places[lo:hi] >= 0
         W[places[lo:hi][wanted]] = piece.rows[wanted]

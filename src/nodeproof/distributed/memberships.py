@@ -54,7 +54,7 @@ class DaskMemberships:
         self._backup, self._since = W, []  # type: tuple[NDArray[np.float32], list[Any]]
         self._backed_up = time.monotonic()
         self._states: list[Any] = []
-        self._news: list[list[Any]] = []
+        self._incoming: list[list[Any]] = []
         self._charged: dict[int, Array] = {}
 
     # What a solver needs. ------------------------------------------------------------
@@ -86,7 +86,7 @@ class DaskMemberships:
         return RowSums.split(self._add("sums", matrix), self.problem.n_classes)
 
     def link_mass(self, matrix: bool = False) -> Array:
-        """Return the link mass inside classes, or between each two."""
+        """Return the link mass inside classes, or between each pair of them."""
         return self._add("link_mass", matrix)
 
     def sweep(
@@ -107,7 +107,7 @@ class DaskMemberships:
         return agreement(self.fetch(), labels)
 
     def reorder(self, order: NDArray[np.int64]) -> None:
-        """Let column i be what was column order[i]."""
+        """Reorder the columns: column i becomes what column order[i] was."""
         self._change(DaskMemberships._all, "reorder", order)
 
     def energy(self, models: Models, temperature: float) -> float:
@@ -152,7 +152,7 @@ class DaskMemberships:
                 # An error on a healthy cluster would only occur again: the caller must know.
                 if not self._is_loss(error):
                     raise
-                ready, self._states, self._news = False, [], []
+                ready, self._states, self._incoming = False, [], []
                 self.workspace.close()
         raise InputError(
             f"workers of the Dask cluster were lost {_ATTEMPTS} times; the fit was abandoned"
@@ -177,8 +177,8 @@ class DaskMemberships:
             workspace.spread()
         layout = workspace.layout
         self._charged = {}
-        self._states, self._news = [], [[] for _ in workspace.homes]
-        told = []
+        self._states, self._incoming = [], [[] for _ in workspace.homes]
+        pieces = []
         for p, home in enumerate(workspace.homes):
             rows = [self._backup[lo:hi] for lo, hi in layout.ranges(p)]
             sent = workspace.client.scatter(
@@ -186,22 +186,24 @@ class DaskMemberships:
             )
             done = workspace._submit(home, place, workspace.parts[p], sent)
             self._states.append(done)
-            told.append(workspace._submit(home, attrgetter("piece"), done))
-        self._tell(dict(enumerate(told)))
+            pieces.append(workspace._submit(home, attrgetter("piece"), done))
+        self._send(dict(enumerate(pieces)))
         for work, arguments in self._since:
             work(self, *arguments)
 
-    def _tell(self, pieces: dict[int, Any]) -> None:
+    def _send(self, pieces: dict[int, Any]) -> None:
         for p, piece in pieces.items():
-            for q, news in enumerate(self._news):
+            for q, incoming in enumerate(self._incoming):
                 if q != p:
-                    news.append(piece)
+                    incoming.append(piece)
 
     def _order(self, p: int, action: str, *arguments: Any) -> Any:
         """Submit an action of a part; return its future."""
         home = self.workspace.homes[p]
-        done = self.workspace._submit(home, act, self._states[p], self._news[p], action, *arguments)
-        self._states[p], self._news[p] = done, []
+        done = self.workspace._submit(
+            home, act, self._states[p], self._incoming[p], action, *arguments
+        )
+        self._states[p], self._incoming[p] = done, []
         return done
 
     def _act(self, parts: Iterable[int], action: str, *arguments: Any) -> list[Any]:
@@ -215,7 +217,7 @@ class DaskMemberships:
             if action == "sweep":
                 pieces[p] = workspace._submit(home, attrgetter("piece"), done)
         found = workspace.gather(answers)
-        self._tell(pieces)
+        self._send(pieces)
         return found
 
     def _all(self, action: str, *arguments: Any) -> list[Any]:

@@ -1,7 +1,7 @@
-"""What is done with the rows that one holder has.
+"""What a worker does with its part.
 
-Nothing here knows of a cluster: everything done with a part is a function of the part, the
-rows it is told of, and a few numbers. All sums are taken range by range, or cell by cell within a
+Nothing here depends on a cluster: every action is a function of the part, of the memberships that
+it has received, and of a few numbers. All sums are taken range by range, or cell by cell within a
 batch, as on one machine, and added up in the same order; so the result has the same bits, however
 many parts there are.
 """
@@ -29,20 +29,20 @@ Rows = NDArray[np.float32]
 
 @dataclass
 class State:
-    """A part at work.
+    """The state of a part.
 
     Attributes
     ----------
     part : Part
         The part.
     W : ndarray of shape (own + halo, K)
-        Its rows, then those it has links to.
+        The memberships of its nodes, then of those it has links to.
     costs : dict of ndarray of shape (own, K)
-        What terms charge that the part cannot work out itself, by position.
+        Costs of terms that the part cannot evaluate itself, by position.
     models : Models, optional
-        What rows are charged by.
+        The models that costs are computed from.
     charged : pair of int and ndarray
-        A range that is being solved: its first row, and what its rows cost.
+        The current range: its first node, and the costs of its nodes.
     """
 
     part: Part
@@ -53,7 +53,7 @@ class State:
 
 
 class Done(NamedTuple):
-    """What a part has done: its state from now on, what the others must know, the answer."""
+    """The result of an action: the new state, what the other parts need, and the answer."""
 
     state: State
     piece: Piece | None
@@ -61,29 +61,29 @@ class Done(NamedTuple):
 
 
 def place(part: Part, rows: Rows) -> Done:
-    """Return a part at work on these rows, and its boundary for the others."""
+    """Return the state of a part with these memberships, and its boundary for the others."""
     W = np.empty((part.n_own + part.n_halo, part.layout.n_classes), dtype=np.float32)
     W[: part.n_own] = rows
     return Done(State(part, W), part.piece(W, 0, part.layout.n_nodes), None)
 
 
-def act(before: Done, news: Sequence[Piece], action: str, *arguments: Any) -> Done:
-    """Take in what others have told, then do something with the rows of a part."""
+def act(before: Done, incoming: Sequence[Piece], action: str, *arguments: Any) -> Done:
+    """Store what other parts have sent, then perform an action."""
     state = before.state
     with threads.using(1):
-        for piece in news:
+        for piece in incoming:
             state.part.install(state.W, piece)
         return _ACTIONS[action](state, *arguments)
 
 
 def _adopt(state: State, models: Models) -> Done:
-    """Take the class models that rows are charged by from now on."""
+    """Set the class models that costs are computed from."""
     state.models, state.charged = models, (-1, state.charged[1])
     return Done(state, None, None)
 
 
 def _sweep(state: State, first: int, last: int, temperature: float, totals: Array) -> Done:
-    """Solve the part's rows among first…last; answer with the sums of each cell."""
+    """Update the part's nodes among first…last; answer with the sums of each cell."""
     part, layout, W, models = state.part, state.part.layout, state.W, state.models
     K, cell, block = layout.n_classes, layout.cell, part.block
     assert models is not None
@@ -112,9 +112,9 @@ def _sweep(state: State, first: int, last: int, temperature: float, totals: Arra
 
 
 def _charge_range(state: State, models: Models, at: int) -> tuple[int, Array]:
-    """Return the first row of the range that a row is in, and what its rows cost.
+    """Return the first node of the range that a node is in, and the costs of its nodes.
 
-    All of it is charged at once, as on one machine: a product has other last bits for another
+    They are computed at once, as on one machine: the last bits of a product depend on its
     number of rows.
     """
     first = at - at % threads.ROWS
@@ -125,7 +125,7 @@ def _charge_range(state: State, models: Models, at: int) -> tuple[int, Array]:
 
 
 def _costs(state: State, models: Models, lo: int, hi: int) -> Array:
-    """Return what rows lo…hi of the part are charged, added up as a sweep here does."""
+    """Return the costs of nodes lo…hi of the part, added up as on one machine."""
     part = state.part
     total: Array | None = None
     waiting = []
@@ -146,7 +146,7 @@ def _costs(state: State, models: Models, lo: int, hi: int) -> Array:
 
 
 def _by_range(state: State, function: Any) -> list[tuple[int, Array]]:
-    """Return what a function of local rows gives for each range, with the range's first row."""
+    """Return the values of a function for each range, with the range's first node."""
     layout, number = state.part.layout, state.part.number
     ranges = [(lo, at, at + hi - lo) for lo, hi, at in layout.held(number, 0, layout.n_nodes)]
     found = threads.map_each(lambda k: function(*ranges[k][1:]), len(ranges)) if ranges else []

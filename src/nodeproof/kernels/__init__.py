@@ -1,8 +1,8 @@
 """The inner loops, compiled; no policy.
 
-Every kernel releases the GIL and works on a range of rows, so that callers may run fixed ranges on
-several threads: what a range gives does not depend on who runs it. What is listed here is for the
-rest of the library; kernels may import each other and numba, and nothing else.
+Every kernel releases the GIL and works on a range of rows, so that callers may run fixed
+ranges on several threads: the result of a range does not depend on the thread. May import nothing
+of the library.
 """
 
 from nodeproof.kernels.beliefs import belief_rows, message_rows

@@ -40,7 +40,7 @@ def belief_rows(
     lo, hi, first, indptr, weights, eta, W, totals, costs, log_prior, ell, ell_t, messages, new,
     moved,
 ):  # fmt: skip
-    """Solve rows lo…hi by belief propagation on the links; write row v to ``new[v − first]``.
+    """Update nodes lo…hi by belief propagation on the links; write node v to ``new[v − first]``.
 
     ``messages[e]`` is what the far end of link e of row v believes without v, shape (nnz, K).
     A link multiplies by ``Σ_j e^ℓ_ij messages[e, j]``; pairs without a link count as in
@@ -55,7 +55,7 @@ def belief_rows(
     weighted = len(weights) > 0
     gain = np.empty_like(ell)
     _bounded_exp(ell, 1.0, gain)
-    # So many factors can be multiplied before a logarithm must be taken.
+    # Number of factors that can be multiplied before a logarithm must be taken.
     room = 1 if weighted else max(1, int(400.0 / (np.abs(ell).max() + 1.0)))
     for v in range(lo, hi):
         score[:] = 0.0
@@ -86,7 +86,7 @@ def belief_rows(
 
 @njit(cache=True, nogil=True)
 def message_rows(lo, hi, first, first_link, indptr, weights, ell, messages, new, out):
-    """Write what each row lo…hi believes without the far end of link e to ``out[e − first_link]``.
+    """Write the belief of each node lo…hi without the far end of link e to ``out[e − first_link]``.
 
     That is its belief ``new[v − first]`` less the factor which the link brought, normalised.
     """

@@ -1,4 +1,4 @@
-"""Sums of neighbours' rows, as fast as memory delivers them.
+"""Sums of neighbours' memberships, as fast as memory delivers them.
 
 LLVM does not vectorise a loop over a handful of classes, so the additions are spelled out: two
 vectors of lanes stay in registers over all links of a node, and the rows of later links are
@@ -17,7 +17,7 @@ from nodeproof.kernels.links import AHEAD, intrinsic_like, prefetch
 
 __all__ = ["gather", "product_rows"]
 
-# So many links are added in float32 before the sum goes to float64.
+# Number of links added in float32 before the sum goes to float64.
 _STRETCH = 512
 
 _INT = ir.IntType(64)

@@ -1,4 +1,4 @@
-"""Sums over rows of W and the links between them, for the judge."""
+"""Sums over memberships and the links between them, for the objective."""
 
 import numpy as np
 from numba import njit

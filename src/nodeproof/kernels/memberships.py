@@ -1,10 +1,10 @@
-"""Loops that solve rows of W: the sweeps of block CADO."""
+"""Loops that update memberships: the sweeps of block CADO."""
 
 import numpy as np
 from numba import njit
 
 from nodeproof.kernels.gathering import gather
-from nodeproof.kernels.primitives import exp_rows, meet, padded
+from nodeproof.kernels.primitives import barrier, exp_rows, padded
 
 __all__ = ["null_score", "row_moved", "softmax", "sweep_batches", "sweep_rows", "take_cells"]
 
@@ -78,7 +78,7 @@ def sweep_rows(
     lo, hi, first, cell, indptr, indices, weights, eta, W, totals, costs, charged, log_prior, ell,
     ell_t, temperature, new, moved, mass, change,
 ):  # fmt: skip
-    """Solve rows lo…hi given all others; write row v to ``new[v − first]``.
+    """Update nodes lo…hi given all others; write node v to ``new[v − first]``.
 
     `ell` and `ell_t` are 1×1 (one pair for all classes) or K×K; row v costs
     ``costs[v − charged]``. Sums go to the cell of the row, ``c = v // cell − first // cell``: to
@@ -153,7 +153,7 @@ def sweep_batches(
     thread, n_threads, counter, begin, end, batch, cell, indptr, indices, weights, eta, W, totals,
     costs, charged, log_prior, ell, ell_t, temperature, new, moved, mass, change, links, changed,
 ):  # fmt: skip
-    """Solve rows begin…end in batches of this many: `sweep_rows` for each, then W in place.
+    """Update nodes begin…end in batches: `sweep_rows` for each, then W in place.
 
     To be run by `n_threads` threads at the same time, each with its number and all with the same
     arrays and `counter` (one integer, zero): every batch is shared out by cells. Adds the
@@ -173,7 +173,7 @@ def sweep_batches(
             )  # fmt: skip
         if n_threads > 1:
             arrivals += n_threads
-            meet(counter, arrivals)
+            barrier(counter, arrivals)
         for v in range(lo, hi):
             for i in range(W.shape[1]):
                 W[v, i] = new[v - first, i]
@@ -181,4 +181,4 @@ def sweep_batches(
             changed[0] += take_cells(cells, moved, mass, change, totals, links)
         if n_threads > 1:
             arrivals += n_threads
-            meet(counter, arrivals)
+            barrier(counter, arrivals)

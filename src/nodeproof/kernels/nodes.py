@@ -1,4 +1,4 @@
-"""Loops over the features of nodes."""
+"""Loops over the features and the labels of nodes."""
 
 import numpy as np
 from numba import njit
@@ -83,10 +83,6 @@ def smooth_rows(lo, hi, indptr, indices, weights, scale, Z, out, total):
             total[v, j] += row[j]
 
 
-# ------------------------------------------------------------------------------
-# Loops over labels: those that were given, and rows that are no more than a label.
-
-
 @njit(cache=True, nogil=True)
 def count_labels(nodes, labels, W, offset, rows, counts):
     """Add ``Σ_{v: y_v = j} W_vi`` over labelled nodes, in increasing order, to ``counts[i, j]``.
@@ -128,7 +124,7 @@ def sweep_labels(
     lo, hi, first, cell, indptr, indices, weights, eta, labels, totals, costs, charged, log_prior,
     ell, ell_t, new, moved, mass, change,
 ):  # fmt: skip
-    """Do what `sweep_rows` does at temperature 0 for rows that are labels.
+    """Do what `sweep_rows` does at temperature 0, for labels instead of memberships.
 
     A label of −1 stands for a uniform row; new ones are never −1.
     """

@@ -15,7 +15,7 @@ from numba.core import cgutils
 
 from nodeproof.kernels.links import intrinsic_like
 
-__all__ = ["exp_rows", "meet", "padded"]
+__all__ = ["barrier", "exp_rows", "padded"]
 
 
 # So often the counter is looked at before others are let in.
@@ -54,8 +54,8 @@ def _look(typingctx, counter):
 
 
 @intrinsic_like(lambda: time.sleep(0))
-def _let_others(typingctx):
-    """Let other threads have the processor."""
+def _yield_processor(typingctx):
+    """Yield the processor to other threads."""
 
     def generate(context, builder, signature, arguments):
         if os.name == "posix":
@@ -67,18 +67,17 @@ def _let_others(typingctx):
 
 
 @njit(cache=True, nogil=True)
-def meet(counter, arrivals):
-    """Come to a meeting, and wait until as many `arrivals` have been counted in all."""
+def barrier(counter, arrivals):
+    """Wait at a thread barrier until `arrivals` threads have been counted in all."""
     _count_up(counter)
     looks = 0
     while _look(counter) < arrivals:
         looks += 1
         if looks > _PATIENCE:
-            _let_others()
+            _yield_processor()
     return np.int64(looks)
 
 
-# ------------------------------------------------------------------------------
 # Exponentials of eight numbers at once: LLVM would call a library for each of them.
 
 _LANES = 8

@@ -1,8 +1,7 @@
 """Convex sets that class models live in, each with its linear minimisation oracle.
 
-All methods are batched: leading axes of an array count its points, and what comes back has the
-same leading axes. A new set derives from `ConvexSet` and is then covered by the contract tests. All
-that is listed here is public. Imports numpy and scipy only.
+All methods are batched: the leading axes of an array count its points, and results have the same
+leading axes. May import nothing but `errors`.
 """
 
 from nodeproof.sets.balls import Box, Similarities, Simplex, SpectralBox

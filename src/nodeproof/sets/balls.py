@@ -1,4 +1,4 @@
-"""Sets of vectors, or of arrays entry by entry: boxes and simplices."""
+"""Boxes, simplices, and sets of symmetric matrices."""
 
 from __future__ import annotations
 
@@ -142,10 +142,6 @@ class Simplex(ConvexSet):
     def vertices(self) -> Array:
         """Return the corners, shape ``(dim, dim)``: row j leans to entry j."""
         return self.lmo(-np.eye(self.shape[0]))
-
-
-# ------------------------------------------------------------------------------
-# Sets of symmetric matrices.
 
 
 class SpectralBox(ConvexSet):

@@ -1,4 +1,4 @@
-"""What a conditional-gradient solver needs to know of a set."""
+"""Convex sets: what a solver needs to know about one, and products of several."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 
 class ConvexSet(ABC):
-    """A compact convex set: what a conditional-gradient solver needs to know of it."""
+    """A compact convex set, as conditional-gradient and projection methods need it."""
 
     #: number of axes of one point
     point_ndim: int
@@ -71,10 +71,6 @@ class ConvexSet(ABC):
         self.dim = dim
 
 
-# ------------------------------------------------------------------------------
-# Several sets side by side.
-
-
 class Product(ConvexSet):
     """The product of sets that know their shapes; a point is one vector, part after part.
 
@@ -92,7 +88,7 @@ class Product(ConvexSet):
     point_ndim = 1
     dim: int
 
-    # So many vertices of a product are still listed one by one.
+    # Products with more vertices than this are not listed.
     _FEW = 256
 
     def __init__(self, sets: Sequence[ConvexSet]) -> None:

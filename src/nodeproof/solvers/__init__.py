@@ -1,9 +1,8 @@
 """Solvers: each takes a `Problem` and returns a `Result`, which the problem judges.
 
-`BlockCADO` is the one of every fit: `block` alternates between models and `memberships`, `sweep`
-updates these, `starts` proposes where to begin, `beliefs` makes probabilities, `checkpoint` saves
-the state. Solvers of the convex program live in `nodeproof.convex` and are found here on first use.
-May import `problem` and what is below it.
+`block` is the default, with its sweeps, starts, memberships and checkpoints in modules of their
+own; `cado` is the paper's. The solvers of the convex program live in `nodeproof.convex` and are
+imported here on first use. May import `problem` and what is below it.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Which class is which: name what a solver has found by the given labels."""
+"""Matching of classes with given labels, and comparison of the results of several starts."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def match_labels(W: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.int64
     Parameters
     ----------
     W : ndarray of shape (n, K)
-        Rows on the simplex.
+        Memberships.
     labels : ndarray of shape (n,)
-        Given labels 0…K−1, −1 where there is none.
+        Given labels 0…K−1, −1 for none.
 
     Returns
     -------
@@ -75,20 +75,17 @@ def align_with_labels(result: Result, labels: NDArray[np.int64] | None) -> Resul
     return replace(result, W=np.ascontiguousarray(result.W[:, order]), models=models)
 
 
-# ------------------------------------------------------------------------------
-# Starts that end elsewhere, almost as good: what they disagree about is not known.
-
 Rows = NDArray[np.float32]
 
 # A free energy that is higher by this much per node makes a start e times less credible. Where
 # classes can just be detected, starts that end elsewhere lie some hundredths of a nat per node
 # apart, whichever is right (p = .07, q = .05, 5 % labels: .005 to .04, accuracies .34 to .51);
-# where they can be told well, all starts end in the same place or are .1 to 1.5 behind.
+# where classes are clear, all starts end in the same place or are .1 to 1.5 behind.
 _NATS_PER_NODE = 0.02
 
-# Less credible starts than this are forgotten.
+# Less credible starts than this are dropped.
 _LEAST_WEIGHT = 1e-2
-_MOST_RIVALS = 8
+_MOST_ALTERNATIVES = 8
 
 # Memberships that differ by less, on average over the nodes, are the same.
 _SAME = 0.01
@@ -116,11 +113,11 @@ def best_first(results: list[Result], named: bool) -> list[Result]:
             break
         if all(_difference(other.W, result.W, named) > _SAME for other in kept):
             kept.append(result)
-    return kept[: 1 + _MOST_RIVALS]
+    return kept[: 1 + _MOST_ALTERNATIVES]
 
 
 def credibility(result: Result, best: Result) -> float:
-    """Return how credible a result is beside the best one: 1 where it is as good."""
+    """Return how credible a result is relative to the best one: 1 where it is as good."""
     return float(np.exp(-(result.value - best.value) / (_NATS_PER_NODE * len(result.W))))
 
 
@@ -131,6 +128,6 @@ def _difference(one: Rows, other: Rows, named: bool) -> float:
 
 
 def matched(rows: Rows, best: Rows) -> Rows:
-    """Return the rows, shape (n, K), with the classes named as they match others best."""
+    """Return memberships (n, K) with the classes renamed to match others best."""
     agreement = np.asarray(rows.T @ best, dtype=np.float64)
     return np.asarray(rows[:, best_match(agreement)])

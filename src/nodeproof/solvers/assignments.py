@@ -1,4 +1,4 @@
-"""Rows at temperature 0: one integer a node."""
+"""Memberships at temperature 0: one integer per node."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Array = NDArray[np.float64]
 
 
 class OneHot:
-    """Labels that look like rows: stretches of them are made when they are asked for.
+    """Labels that behave like memberships: slices are expanded on demand.
 
     Parameters
     ----------
     labels : ndarray of shape (n,)
-        0…K−1, or −1 for a uniform row.
+        0…K−1, or −1 for uniform memberships.
     n_classes : int
         K.
 
@@ -42,7 +42,7 @@ class OneHot:
 
     @classmethod
     def of(cls, W: NDArray[Any]) -> OneHot:
-        """Return rows as labels: where they are largest, or −1 where they say nothing."""
+        """Return memberships as labels: where they are largest, or −1 where they are uniform."""
         n, K = W.shape
         labels = np.empty(n, dtype=np.int16 if K < 2**15 else np.int32)
 
@@ -69,7 +69,7 @@ class OneHot:
         return np.asarray(self[:], dtype=dtype)
 
     def argmax(self, axis: int = 1) -> NDArray[np.int64]:
-        """Return the class of each row; the first, of uniform ones."""
+        """Return the class of each node; the first, of uniform ones."""
         return np.maximum(self.labels, 0).astype(np.int64)
 
     def reorder(self, order: NDArray[np.int64]) -> None:
@@ -78,7 +78,7 @@ class OneHot:
         self.labels[:] = rank[self.labels]
 
     def sums(self, eta: Array, matrix: bool) -> RowSums:
-        """Return sums over the rows."""
+        """Return sums over the memberships."""
         K = self.shape[1]
         totals, sizes, squares = (
             np.bincount(self.labels + 1, weights=weights, minlength=K + 1)
@@ -92,7 +92,7 @@ class OneHot:
         )
 
     def link_mass(self, graph: Any, matrix: bool) -> Array:
-        """Return the link mass inside classes, or between each two."""
+        """Return the link mass inside classes, or between each pair of them."""
         K = self.shape[1]
         if (self.labels < 0).any():
             return np.asarray(graph.link_mass(np.asarray(self), matrix))
@@ -110,16 +110,16 @@ class OneHot:
 def sweep_labels(
     sweeper: Sweeper, W: OneHot, affinity: Affinity | None, log_prior: Array, totals: Array
 ) -> tuple[float, Array]:
-    """Solve every row once, in place; see :meth:`Sweeper.sweep`.
+    """Update every node once, in place; see :meth:`Sweeper.sweep`.
 
     Parameters
     ----------
     sweeper : Sweeper
-        Knows the batches, the links and, charged with class models, the costs.
+        With the batches, the links and, once class models are set, the costs.
     W : OneHot
         The labels.
     affinity, log_prior, totals
-        As for rows.
+        As in :meth:`Sweeper.sweep`.
     """
     n, K = W.shape
     if affinity is None:

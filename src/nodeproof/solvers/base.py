@@ -24,10 +24,10 @@ __all__ = [
     "check_count",
 ]
 
-#: no weight of the user's may be larger: costs would not be floats
+#: largest weight that users may give: costs would not be finite beyond it
 LARGEST = 1e30
 
-#: more starts than anybody waits for
+#: largest number of starts
 MOST_STARTS = 1_000_000
 
 
@@ -42,7 +42,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is told after every iteration.
+    """What a callback is given after every iteration.
 
     Attributes
     ----------
@@ -51,11 +51,11 @@ class Progress:
     run, n_runs : int
         Which start this is, from 1, and how many there are.
     change : float
-        Mean over nodes of the largest change in their row of W.
+        Mean over nodes of the largest change in their memberships.
     W : ndarray of shape (n, K)
-        The current rows: the solver's own array, not to be written to. The convex solvers show
-        how much nodes belong to each vertex of Θ, or CANO the nodes' models. Rows on a cluster
-        are fetched by ``np.asarray(progress.W)``.
+        The current memberships: the solver's own array, read-only. The convex solvers show
+        how much nodes belong to each vertex of Θ, or CANO the nodes' models. Memberships on a
+        cluster are fetched by ``np.asarray(progress.W)``.
     """
 
     iteration: int
@@ -76,7 +76,7 @@ class Result:
     Attributes
     ----------
     W : ndarray of shape (n, K)
-        Rows on the simplex: how much each node belongs to each class.
+        Memberships: how much each node belongs to each class; rows sum to one.
     models : Models
         The class models, re-fitted to W.
     value : float
@@ -86,9 +86,9 @@ class Result:
     n_iter : int
         Iterations of the run that was kept.
     history : dict of list
-        One entry an iteration, for the run that was kept.
-    rivals : tuple of Result
-        Other starts that ended elsewhere, with an objective that is almost as good.
+        One entry per iteration, for the run that was kept.
+    alternatives : tuple of Result
+        Results of other starts that differ from this one and are almost as good.
     """
 
     W: NDArray[Any]
@@ -97,7 +97,7 @@ class Result:
     status: Status
     n_iter: int
     history: dict[str, list[float]]
-    rivals: tuple[Result, ...] = field(default=(), kw_only=True)
+    alternatives: tuple[Result, ...] = field(default=(), kw_only=True)
 
 
 def check_count(name: str, value: Any, most: int | None = None) -> None:

@@ -1,4 +1,7 @@
-"""Probabilities without echo: belief propagation from where a solver ended."""
+"""Class probabilities by belief propagation, from where a solver ended.
+
+A node's own influence does not return to it by way of its neighbours.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ from nodeproof.solvers.base import Result
 from nodeproof.solvers.block import BlockCADO
 from nodeproof.solvers.sweep import Sweeper
 
-__all__ = ["affordable", "marginals", "reported_rows", "without_echo"]
+__all__ = ["affordable", "marginals", "propagated_probabilities", "reported_probabilities"]
 
 Rows = NDArray[np.float32]
 
 # Beliefs begin near their fixed point: fewer batches, each more work, than in the solver.
 _BATCHES = 16
 
-# One message a link and direction: beyond this many numbers they would dwarf the graph.
+# One message per link and direction: more numbers than this would dwarf the graph.
 _MOST_MESSAGES = 10_000_000
 
 
@@ -31,10 +34,10 @@ def affordable(problem: Problem) -> bool:
     return graph is not None and graph.n_entries * problem.n_classes <= _MOST_MESSAGES
 
 
-def without_echo(problem: Problem, result: Result, solver: BlockCADO) -> Rows | None:
-    """Return the rows by belief propagation; None where it does not apply or settle.
+def propagated_probabilities(problem: Problem, result: Result, solver: BlockCADO) -> Rows | None:
+    """Return probabilities by belief propagation; None where it does not apply or converge.
 
-    It does where the graph has a say, all parts are likelihoods and the temperature is 1.
+    It applies where the graph counts, all parts are likelihoods and the temperature is 1.
     """
     applies = problem.calibrated and problem.trust > 0 and solver.temperature == 1.0
     if not applies or not affordable(problem):
@@ -42,11 +45,13 @@ def without_echo(problem: Problem, result: Result, solver: BlockCADO) -> Rows | 
     return marginals(problem, result, tol=solver.tol, n_jobs=solver.n_jobs)
 
 
-def reported_rows(problem: Problem, result: Result, solver: BlockCADO) -> tuple[Rows | None, float]:
-    """Return class probabilities without echo, and the weight of the start that was kept.
+def reported_probabilities(
+    problem: Problem, result: Result, solver: BlockCADO
+) -> tuple[Rows | None, float]:
+    """Return class probabilities, and the weight of the start that was kept.
 
-    Rows of starts that ended elsewhere count as far as these are credible. The rows are None
-    where belief propagation does not apply or settle, and there are no such starts.
+    Those of other starts that are almost as good are averaged in, by how credible they are. They
+    are None where belief propagation does not apply or converge, and there are no such starts.
 
     Returns
     -------
@@ -54,17 +59,17 @@ def reported_rows(problem: Problem, result: Result, solver: BlockCADO) -> tuple[
     weight : float
         1 where all starts agree.
     """
-    rows = without_echo(problem, result, solver)
-    if not result.rivals:
+    rows = propagated_probabilities(problem, result, solver)
+    if not result.alternatives:
         return rows, 1.0
     best = result.W if rows is None else rows
     total, pooled = 1.0, best.astype(np.float64)
-    for rival in result.rivals:
-        other = without_echo(problem, rival, solver)
-        other = rival.W if other is None else other
+    for alternative in result.alternatives:
+        other = propagated_probabilities(problem, alternative, solver)
+        other = alternative.W if other is None else other
         if not are_named(problem):
             other = matched(other, best)
-        weight = credibility(rival, result)
+        weight = credibility(alternative, result)
         pooled += weight * other
         total += weight
     return (pooled / total).astype(np.float32), 1.0 / total
@@ -77,11 +82,11 @@ def marginals(
     tol: float = 1e-3,
     n_jobs: int | None = None,
 ) -> Rows | None:
-    """Return each node's class probabilities by belief propagation, the models as they are.
+    """Return each node's class probabilities by belief propagation, with fixed models.
 
-    Rows that minimise the free energy are too sure of themselves: a node hears from its
-    neighbours what it has told them. Here each neighbour tells what it believes *without* that
-    node (exact on trees); pairs without a link count as in the free energy.
+    Memberships that minimise the free energy are overconfident: a node's own influence comes
+    back from its neighbours and is counted twice. Here each neighbour sends its belief *without*
+    that node (exact on trees); pairs without a link count as in the free energy.
 
     Parameters
     ----------
@@ -92,7 +97,7 @@ def marginals(
 
     Returns
     -------
-    ndarray of shape (n, K), or None where it has not settled within `max_iter` rounds
+    ndarray of shape (n, K), or None where it has not converged within `max_iter` rounds
     """
     W = np.array(result.W, dtype=np.float32, order="C")
     with threads.using(n_jobs):
@@ -115,7 +120,7 @@ def _round(
     messages: Rows,
     twins: NDArray[np.int64],
 ) -> float:
-    """Solve every row once, batch by batch, and send its messages; return the mean change."""
+    """Update every node once, batch by batch, and send its messages; return the mean change."""
     affinity, indptr, weights = models.affinity, sweeper.indptr, sweeper.weights
     assert affinity is not None
     n, K = W.shape
@@ -135,7 +140,7 @@ def _round(
             )  # fmt: skip
             return changed, moved[0]
 
-        def tell(
+        def send(
             lo: int, hi: int, first: int = first, first_link: int = first_link, out: Rows = out
         ) -> None:
             kernels.message_rows(
@@ -145,7 +150,7 @@ def _round(
         for changed, moved in threads.map_rows(believe, last, first):
             change += changed
             totals = totals + moved
-        threads.map_rows(tell, last, first)
+        threads.map_rows(send, last, first)
         W[first:last] = sweeper.new[: last - first]
         messages[twins[first_link:last_link]] = out
     return change / n

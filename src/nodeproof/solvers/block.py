@@ -25,8 +25,8 @@ from nodeproof.solvers.base import (
 )
 from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session, fingerprint
 from nodeproof.solvers.memberships import Engine, LocalWorkspace, Workspace
-from nodeproof.solvers.starts import STARTS, choose_starts, given_start, promising_starts
-from nodeproof.solvers.sweep import says_nothing, settled, surpassed
+from nodeproof.solvers.starts import STARTS, as_memberships, choose_starts, promising_starts
+from nodeproof.solvers.sweep import settled, surpassed, uninformative
 
 __all__ = [
     "BlockCADO",
@@ -35,16 +35,16 @@ __all__ = [
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
 
-# How solves end whose state is worth going on from.
+# Statuses of solves that can be resumed.
 _CUT_OFF = (Status.STOPPED, Status.INTERRUPTED)
 
-# Between two sweeps, biased centroids are found to so much; they never get worse.
+# Tolerance of the biased centroids between two sweeps; they never get worse.
 _SWEEP_TOL = 1e-4
 
 
 @dataclass(frozen=True)
 class BlockCADO:
-    """Minimise the free energy by visiting rows in blocks and solving each given the others.
+    """Minimise the free energy by updating nodes in blocks, each given all others.
 
     Per sweep: (a) every term turns its class models into costs; (b) batch by batch,
 
@@ -70,15 +70,15 @@ class BlockCADO:
     max_iter : int
         Most sweeps of one start.
     tol : float
-        Stop when the rows change by less, on average over the nodes, or will where changes
-        shrink fast from sweep to sweep.
+        Stop when memberships change by less, on average over the nodes, or are predicted to
+        where changes shrink fast from sweep to sweep.
     hold : int
-        For at most so many sweeps, calibrated weights keep the ℓ they began with (log 2, or
-        what links among labelled nodes say) and a uniform prior, unless the estimate is as
-        strong before. Estimated from rows that have not settled, ℓ would vanish and W stay
+        For at most this many sweeps, calibrated weights keep the initial ℓ (log 2, or an
+        estimate from links among labelled nodes) and a uniform prior, until the estimate is as
+        strong. Estimated from memberships that have not settled, ℓ would vanish and W stay
         uniform.
     affinities : {"scalar", "matrix"}
-        One pair (ℓ, t), or one for each two classes; calibrated weights only.
+        One pair (ℓ, t), or one for each pair of classes; calibrated weights only.
     n_jobs : int, optional
         Threads; by default every core, or as many as OMP_NUM_THREADS says. The result does not
         depend on it.
@@ -88,8 +88,8 @@ class BlockCADO:
         Where memberships are worked on, such as :class:`nodeproof.distributed.DaskEngine`; this
         machine by default. The result does not depend on it.
     checkpoint : Checkpoint, optional
-        Where the state is saved now and then, and where a solve that was cut off goes on from:
-        it ends with the same bits.
+        Where the state is saved periodically, and from which an interrupted solve resumes: it
+        ends with the same bits.
 
     Examples
     --------
@@ -142,10 +142,10 @@ class BlockCADO:
         problem : Problem
             What to solve.
         start : ndarray of shape (n, K) or str, optional
-            Rows to start from, or the name of a start ("random", "labels", "features",
+            Memberships to start from, or the name of a start ("random", "labels", "features",
             "spectral", "opposed"), instead of several.
         callback : callable, optional
-            Told after every sweep; a true answer ends the solve with what there is.
+            Called after every sweep; a true answer stops the solver with the current result.
         """
         if isinstance(start, str) and start not in STARTS:
             raise InputError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
@@ -172,12 +172,12 @@ class _Solve:
         self.solver, self.problem, self.workspace = solver, problem, workspace
         self.callback, self.checkpoint = callback, solver.checkpoint
         self.matrix = solver.affinities == "matrix" and problem.calibrated
-        #: what the starts so far have ended with
+        #: results of the starts so far
         self.done: list[Result] = []
         self.run_number = 0
         self.starts: list[Any] = []
         self.rng = np.random.default_rng(solver.random_state)
-        # The round before in the run that is under way.
+        # The previous round of the current run.
         self.before: Result | None = None
 
     def run(self, start: NDArray[Any] | str | None) -> Result:
@@ -194,13 +194,13 @@ class _Solve:
             named = isinstance(given, str)
             if saved is None:
                 self.before = None
-                W = STARTS[given](problem, self.rng) if named else given_start(given, problem)
+                W = STARTS[given](problem, self.rng) if named else as_memberships(given, problem)
             else:
                 W = saved.W
-            # Such a start says more about links than those among a few labelled nodes.
+            # Such a start is more informative about links than a few labelled nodes.
             telling = named and given in ("spectral", "features", "opposed")
             known = None if telling else problem.labels
-            # Rows that know nothing but the labels say no more about links than these do.
+            # Memberships by the labels alone are no more informative about links than these.
             look = not (named and given == "labels")
             result = self._alternate(W, known, look, saved)
             saved = None
@@ -208,8 +208,8 @@ class _Solve:
             if result.status in _CUT_OFF:
                 return replace(best, status=result.status)
             last = self.run_number == len(self.starts)
-            if last and says_nothing(best.W, best.models, problem.labels):
-                # Few labels in a large graph may not reach far: begin elsewhere as well.
+            if last and uninformative(best.W, best.models, problem.labels):
+                # Few labels in a large graph may not reach far: try another start as well.
                 self.starts += [name for name in spare if name not in self.starts][:1]
         if self.checkpoint is not None:
             self._save(None)
@@ -217,7 +217,7 @@ class _Solve:
 
     def _best(self) -> Result:
         best, *others = self.done
-        return replace(best, rivals=tuple(others))
+        return replace(best, alternatives=tuple(others))
 
     def _keep(self, result: Result) -> Result:
         """Keep the result of a start if it may be needed, and return the best one so far."""
@@ -231,7 +231,7 @@ class _Solve:
     def _alternate(
         self, W: Rows, known: NDArray[np.int64] | None, look: bool, saved: Saved | None
     ) -> Result:
-        """Descend, and again each time the terms that wait for it have been fitted again."""
+        """Descend, and again after each re-fit of the terms that wait for it."""
         result = self.before
         done = 0 if saved is None else saved.round_number
         for round_number in range(done, self.problem.rounds + 1):
@@ -335,7 +335,7 @@ class _Solve:
         return self.problem.fit_affinity(rows.link_mass(self.matrix), rows.sums(self.matrix).pairs)
 
     def _judge(self, rows: Any, kept: tuple[Array, ...]) -> tuple[Models, float]:
-        """Return the best models for the rows, and the free energy there."""
+        """Return the best models for the memberships, and the free energy there."""
         problem = self.problem
         sums = rows.sums(self.matrix)
         log_prior = np.zeros(problem.n_classes)
@@ -358,10 +358,10 @@ class _Solve:
     # Checkpoints. -----------------------------------------------------------------------
 
     def _resume(self, start: NDArray[Any] | str | None) -> Saved | None:
-        """Take up what was saved, if anything was; at the end of a solve, the best is there."""
+        """Restore what was saved, if anything was; of a finished solve, the best results."""
         if self.checkpoint is None:
             return None
-        # These do not change the result.
+        # These settings do not change the result.
         settings = replace(self.solver, engine=None, n_jobs=None, checkpoint=None)
         self.checkpoint.purpose = f"{settings} of {fingerprint(self.problem, start)}"
         session = self.checkpoint.load()

@@ -59,7 +59,7 @@ class CADO:
     max_iter : int
         Most iterations.
     tol : float
-        Stop when no entry of a row changes by more, on average over the nodes.
+        Stop when the largest change of a node's memberships is below this, on average.
     n_jobs : int, optional
         Threads; every core by default.
     random_state : int, optional
@@ -111,7 +111,7 @@ class CADO:
         start : ndarray of shape (n, K) or str, optional
             Rows on the simplex, or the name of a start; "random" by default.
         callback : callable, optional
-            Told after every iteration; a true answer ends the solve.
+            Called after every iteration; a true answer stops the solver.
         """
         rng = np.random.default_rng(self.random_state)
         if start is None or isinstance(start, str):
@@ -124,10 +124,12 @@ class CADO:
     def _run(self, problem: Problem, W: Array, callback: Callback | None) -> Result:
         rows = Simplex(problem.n_classes)
         models = problem.fit_models(W)
-        # A model of each node's own, its inverse and its gradient, in ranges of rows.
+        # A model per node, its inverse and its gradient, in ranges of nodes.
         held = min(problem.n_nodes, threads.ROWS * threads.default_threads())
         entries = max((theta[0].size for theta in models.terms), default=0)
-        check_free(32.0 * held * entries, "a model a node", "reduce the features, or use 'block'")
+        check_free(
+            32.0 * held * entries, "one model per node", "reduce the features, or use 'block'"
+        )
         history = defaultdict[str, list[float]](list)
         status, iteration, lmo_calls = Status.MAX_ITER, 0, 0
         try:
@@ -135,7 +137,7 @@ class CADO:
                 open_loop = 2.0 / (iteration + 1)  # 2/(t + 2) at t = iteration − 1
 
                 # Embedding update.
-                # 0/0 (no link mass towards an empty class) says nothing: a gradient of zero.
+                # 0/0 (no link mass towards an empty class) counts as a gradient of zero.
                 gradient = np.nan_to_num(
                     problem.gradient_W(W, models), nan=0.0, posinf=np.inf, neginf=-np.inf
                 )

@@ -95,7 +95,7 @@ class LocalMemberships:
         return RowSums.of(self.W, self.sweeper.eta, matrix)
 
     def link_mass(self, matrix: bool = False) -> Array:
-        """Return the link mass inside classes, or between each two."""
+        """Return the link mass inside classes, or between each pair of them."""
         assert self.problem.graph is not None
         return self.problem.graph.link_mass(self.W, matrix)
 
@@ -111,7 +111,7 @@ class LocalMemberships:
         return agreement(self.W, labels)
 
     def reorder(self, order: NDArray[np.int64]) -> None:
-        """Let column i be what was column order[i]."""
+        """Reorder the columns: column i becomes what column order[i] was."""
 
         def part(lo: int, hi: int) -> None:
             self.W[lo:hi] = self.W[lo:hi][:, order]
@@ -151,7 +151,7 @@ class HardMemberships(LocalMemberships):
         return self.W.sums(self.sweeper.eta, matrix)
 
     def link_mass(self, matrix: bool = False) -> Array:
-        """Return the link mass inside classes, or between each two."""
+        """Return the link mass inside classes, or between each pair of them."""
         return self.W.link_mass(self.problem.graph, matrix)
 
     def sweep(
@@ -163,7 +163,7 @@ class HardMemberships(LocalMemberships):
         return sweep_labels(self.sweeper, self.W, models.affinity, models.log_prior, totals)
 
     def reorder(self, order: NDArray[np.int64]) -> None:
-        """Let class i be what was class order[i]."""
+        """Reorder the classes: class i becomes what class order[i] was."""
         self.W.reorder(order)
 
     def fetch(self) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""What a fit will need: memory and time, told before it starts."""
+"""Estimates of the memory and time of a fit, before it starts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from nodeproof.solvers.starts import choose_starts, points_of
 
 __all__ = ["Needs", "check_rows", "needs_of"]
 
-# Nanoseconds a link, a sweep: where all rows fit into the cache and where none do; and for each
-# entry of a row.
+# Nanoseconds per link and sweep, where all memberships fit into the cache and where none do; and
+# per entry of W.
 _LINK_NEAR, _LINK_FAR, _ENTRY = 4.0, 12.0, 8.0
 _CACHE = 2**25
 
-# Sweeps until rows have settled: some, or many where nothing is known at the start.
+# Sweeps until memberships have settled.
 _SWEEPS = 10
 
-# Bytes a second that a disk delivers, where links must be read anew for every sweep.
+# Bytes per second of a disk, where links must be read again in every sweep.
 _DISK = 1e9
 
 
@@ -35,7 +35,7 @@ class Needs:
     memory : int
         Bytes at most.
     available : int
-        Bytes there are.
+        Bytes that are free.
     seconds : float
         Roughly how long it takes, compilation and the choice of settings aside.
     """
@@ -57,7 +57,7 @@ class Needs:
 
 
 def check_rows(n_nodes: int, n_classes: int) -> None:
-    """Refuse a fit whose rows alone cannot fit into the memory, before anything is chosen."""
+    """Refuse a fit whose memberships alone exceed the memory, before any setting is chosen."""
     Needs(_row_bytes(n_nodes, n_classes), available_memory(), 0.0).check()
 
 
@@ -78,13 +78,13 @@ def needs_of(
     n, K = problem.n_nodes, problem.n_classes
     rows = _row_bytes(n, K)
     starts = choose_starts(problem, n_init)
-    # A copy of hard rows for the result; of rows on a cluster, what to begin with after a loss.
+    # A copy of hard memberships for the result; of those on a cluster, the backup.
     copies = 1 + hard + spread
     waiting = sum(term.rounds is not None for term in problem.terms) if problem.calibrated else 0
     if waiting:
         copies += 4 + 2 * waiting
     memory = max(rows * copies, *(_start_bytes(problem, start) for start in starts))
-    # Those of the best start so far; class numbers, degrees; costs that are charged.
+    # Memberships of the best start so far; class numbers, degrees; costs.
     memory += rows * (len(starts) > 1) + 20 * n + 2**22
     sweep, available = _sweep_seconds(problem), available_memory()
     folder = None if problem.graph is None else problem.graph.folder
@@ -100,7 +100,7 @@ def _row_bytes(n_nodes: int, n_classes: int) -> int:
 
 
 def _start_bytes(problem: Problem, start: str) -> int:
-    """Return what it takes to find the rows to start from."""
+    """Return the bytes that a start takes."""
     n, K = problem.n_nodes, problem.n_classes
     if start in ("spectral", "opposed"):
         return 20 * n * (K + 5)  # five blocks of vectors, some more than classes

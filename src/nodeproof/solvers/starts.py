@@ -20,37 +20,31 @@ from nodeproof.problem import Problem
 from nodeproof.runtime import threads
 from nodeproof.solvers.align import match_labels
 
-__all__ = [
-    "STARTS",
-    "choose_starts",
-    "given_start",
-    "points_of",
-    "promising_starts",
-]
+__all__ = ["STARTS", "as_memberships", "choose_starts", "points_of", "promising_starts"]
 
 Rows = NDArray[np.float32]
 
-# Below this many products a sweep, a fit takes milliseconds and several starts are free.
+# Below this many products per sweep, a fit takes milliseconds and several starts are free.
 _CHEAP = 20_000_000
 
 
-# Eigenvectors that tell classes apart converge within a few restarts of the Lanczos method, or
+# Eigenvectors that separate classes converge within a few restarts of the Lanczos method, or
 # some dozens near the limit; beyond it they never do. More than ten must cost mere seconds.
 _RESTARTS = 10
 _PRODUCTS = 4_000_000_000
 
 
-# From so many nodes on, eigenvectors are found by products with many vectors at once.
+# From this many nodes on, eigenvectors are found by products with many vectors at once.
 _MANY_NODES = 200_000
 _POWERS = 16
 _OVERSAMPLED = 6
 
-# Points that k-means looks at.
+# Points that k-means uses.
 _SAMPLE = 20_000
 
 
 def random(problem: Problem, rng: np.random.Generator) -> Rows:
-    """Return Dirichlet(1) rows; labelled nodes at their label."""
+    """Return Dirichlet(1) memberships; labelled nodes at their label."""
     n, K = problem.n_nodes, problem.n_classes
     W = np.empty((n, K), dtype=np.float32)
     for lo in range(0, n, threads.ROWS):
@@ -60,13 +54,13 @@ def random(problem: Problem, rng: np.random.Generator) -> Rows:
 
 
 def labels(problem: Problem, rng: np.random.Generator) -> Rows:
-    """Return uniform rows; labelled nodes at their label."""
+    """Return uniform memberships; labelled nodes at their label."""
     K = problem.n_classes
     return _place_labels(np.full((problem.n_nodes, K), 1.0 / K, dtype=np.float32), problem)
 
 
 def features(problem: Problem, rng: np.random.Generator) -> Rows:
-    """Return rows by class models fitted to the labelled nodes alone, or k-means without."""
+    """Return memberships by class models fitted to the labelled nodes alone, or k-means without."""
     K = problem.n_classes
     if problem.labels is None or not (problem.labels >= 0).any():
         points = StandardScaler(with_mean=False).fit_transform(points_of(problem))
@@ -83,12 +77,12 @@ def features(problem: Problem, rng: np.random.Generator) -> Rows:
 
 
 def spectral(problem: Problem, rng: np.random.Generator) -> Rows:
-    """Return rows by k-means on the leading eigenvectors of ``A − ddᵀ/Σd``."""
+    """Return memberships by k-means on the leading eigenvectors of ``A − ddᵀ/Σd``."""
     return _by_eigenvectors(problem, rng, "LA")
 
 
 def opposed(problem: Problem, rng: np.random.Generator) -> Rows:
-    """Return rows by k-means on the last eigenvectors: classes that avoid links inside."""
+    """Return memberships by k-means on the last eigenvectors: classes that avoid links inside."""
     return _by_eigenvectors(problem, rng, "SA")
 
 
@@ -183,13 +177,13 @@ def choose_starts(problem: Problem, n_init: int | str) -> list[str]:
         n_init = 4 if (problem.n_nodes + links) * problem.n_classes <= _CHEAP else 1
     alone = problem.labels is None or "features" not in promising
     if problem.calibrated and alone and "spectral" in promising:
-        # Links alone, or with few labels, may not tell whether classes seek links or avoid them.
+        # Links alone, or with few labels, may not show whether classes seek links or avoid them.
         promising.append("opposed")
     return (promising + ["random"] * int(n_init))[: int(n_init)]
 
 
 def promising_starts(problem: Problem) -> list[str]:
-    """Return the names of the starts that have something to go by, best first."""
+    """Return the names of the starts that have data to use, best first."""
     K, n = problem.n_classes, problem.n_nodes
     has_links = problem.graph is not None and problem.graph.total > 0 and n > max(K, 3)
     has_labels = problem.labels is not None and (problem.labels >= 0).any()
@@ -223,9 +217,9 @@ def _cluster(
 ) -> NDArray[np.int32]:
     seed = int(rng.integers(2**31 - 1))
     with warnings.catch_warnings():
-        # Fewer distinct points than clusters: not the user's doing, and no harm.
+        # Fewer distinct points than clusters: harmless, and not for the user to fix.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        # Of very many points, an even sample tells where the clusters are.
+        # Of very many points, an even sample shows where the clusters are.
         step = -(-points.shape[0] // _SAMPLE)
         means = KMeans(n_clusters, n_init=4, random_state=seed).fit(points[::step])
         found: NDArray[np.int32] = means.predict(points)
@@ -233,19 +227,19 @@ def _cluster(
 
 
 def _soften(clusters: NDArray[np.int32], n_classes: int) -> Rows:
-    """Return rows that lean to their cluster but can still be moved."""
+    """Return memberships that favour their cluster but can still be moved."""
     W = np.full((len(clusters), n_classes), 0.2 / n_classes, dtype=np.float32)
     W[np.arange(len(clusters)), clusters] += 0.8
     return W
 
 
-def given_start(start: Any, problem: Problem) -> Rows:
-    """Return memberships that a caller starts from, scaled to sum to one, shape (n, K)."""
+def as_memberships(start: Any, problem: Problem) -> Rows:
+    """Return a given start as memberships of shape (n, K), or raise an error."""
     rows = np.array(start, dtype=np.float32, order="C")
     shape = (problem.n_nodes, problem.n_classes)
     if rows.shape != shape or not (rows >= 0).all() or not (rows.sum(axis=1) > 0).all():
         raise InputError(
-            f"a start must have non-negative rows that are not zero, shape {shape}; got shape "
+            f"a start must have non-negative rows that are not all zero, shape {shape}; got shape "
             f"{rows.shape}"
         )
     return rows / rows.sum(axis=1, keepdims=True)

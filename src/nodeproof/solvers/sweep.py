@@ -1,4 +1,4 @@
-"""When rows have settled, and whether they have learnt anything."""
+"""Sweeps over the memberships in fixed batches, and when to stop them."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ __all__ = [
     "batch_rows",
     "cell_rows",
     "count_batches",
-    "says_nothing",
     "settled",
     "surpassed",
+    "uninformative",
 ]
 
 
-# Rows this close to the class proportions, on average, have learnt nothing.
+# Memberships this close to the class proportions, on average, are uninformative.
 _NOTHING = 0.05
 _SAMPLE = 20_000
 
-# Where changes shrink to less than this share twice in a row, what is left can be predicted once
-# they are within this many tolerances.
+# Where changes shrink to less than this share twice in a row, the remaining change can be
+# predicted once they are within this many tolerances.
 _FAST = 0.2
 _NEAR = 3.0
 
 
 def settled(changes: list[float], tol: float) -> bool:
-    """Tell whether rows change by no more than this, or will not where they settle fast."""
+    """Tell whether memberships change by at most `tol`, or are predicted to."""
     now = changes[-1]
     if now <= tol:
         return True
@@ -58,10 +58,10 @@ def surpassed(begin: Affinity | None, estimated: Affinity | None) -> bool:
     return bool(held * now >= held * held)
 
 
-def says_nothing(W: NDArray[Any], models: Models, labels: NDArray[np.int64] | None) -> bool:
-    """Tell whether the rows without a label are no more than the class proportions.
+def uninformative(W: NDArray[Any], models: Models, labels: NDArray[np.int64] | None) -> bool:
+    """Tell whether memberships of unlabelled nodes are no more than the class proportions.
 
-    Of a large graph, an even sample of the rows is looked at.
+    Of a large graph, an even sample of the nodes is used.
     """
     prior = np.exp(models.log_prior - np.logaddexp.reduce(models.log_prior))
     if len(prior) == 1:
@@ -80,24 +80,21 @@ def says_nothing(W: NDArray[Any], models: Models, labels: NDArray[np.int64] | No
     return bool(off.mean() < _NOTHING)
 
 
-# ------------------------------------------------------------------------------
-# One sweep over all rows in fixed batches, each row solved given the others.
-
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
 
-# Rows of a batch do not see each other move. Where a batch is as large as a class, all of it
+# Nodes of a batch do not see each other move. Where a batch is as large as a class, all of it
 # runs into the class that is smallest at the moment, and the next sweep back: fixed weights
 # never settle (K = 10 with 16 batches: .09 instead of .94), calibrated ones end in worse places.
 _BATCHES = 64
-_BATCHES_A_CLASS = 4
+_BATCHES_PER_CLASS = 4
 
 # Sums over the rows of a batch are taken cell by cell. Cells are small enough for a batch to be
 # shared out, unless there are so many rows that large ones are, too.
 _CELL = 512
 _MANY_ROWS = 2**20
 
-# Costs are charged for so many entries at a time: they stay near the processor.
+# Costs are computed for this many entries at a time: they stay in the cache.
 _CHARGED = 2**17
 
 # Batches of fewer products than this are not worth another thread.
@@ -105,24 +102,24 @@ _WORTH_SHARING = 100_000
 
 
 def count_batches(n_classes: int) -> int:
-    """Return into how many batches the rows are cut."""
-    return max(_BATCHES, _BATCHES_A_CLASS * n_classes)
+    """Return the number of batches that the nodes are split into."""
+    return max(_BATCHES, _BATCHES_PER_CLASS * n_classes)
 
 
 def batch_rows(n_nodes: int, n_classes: int) -> int:
-    """Return how many rows are solved from the same state."""
+    """Return how many nodes are updated from the same state."""
     return -(-n_nodes // count_batches(n_classes))
 
 
 def cell_rows(n_nodes: int) -> int:
-    """Return over how many rows sums are taken in one go."""
+    """Return the number of nodes in a cell, over which sums are taken at once."""
     return threads.ROWS if n_nodes >= _MANY_ROWS else _CELL
 
 
 class Sweeper:
     """Holds the arrays that sweeps share, and runs them.
 
-    Rows of a batch are solved from the same state (Jacobi), batches one after the other
+    Nodes of a batch are updated from the same state (Jacobi), batches one after the other
     (Gauss–Seidel). Batches and the order of all sums depend on n and K alone, so the result
     does not depend on the number of threads.
 
@@ -131,7 +128,7 @@ class Sweeper:
     problem : Problem
         What to solve.
     n_batches : int, optional
-        Into how many batches the rows are cut; see :func:`count_batches`.
+        Number of batches; see :func:`count_batches`.
     """
 
     def __init__(self, problem: Problem, n_batches: int | None = None) -> None:
@@ -159,20 +156,20 @@ class Sweeper:
         self.shared = work >= _WORTH_SHARING
 
     def batches(self, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of rows that are solved from the same state."""
+        """Yield the ranges of nodes that are updated from the same state."""
         end = self.problem.n_nodes if end is None else end
         for first in range(begin, end, self.batch):
             yield first, min(first + self.batch, end)
 
     def charge(self, models: Models) -> None:
-        """Take the class models that rows are charged by from now on."""
+        """Set the class models that costs are computed from."""
         self.models = models
         for k, term in enumerate(self.problem.terms):
             if term.rounds is None or not self.problem.calibrated:
                 continue
             theta = models.terms[k]
             if k not in self._waiting or self._waiting[k][0] is not theta:
-                # They change only when the rows have settled: kept until then.
+                # They change only once memberships have settled, and are cached until then.
 
                 def part(lo: int, hi: int, term: Term = term, theta: Array = theta) -> Rows:
                     return term.cost(theta, lo, hi).astype(np.float32)
@@ -182,20 +179,20 @@ class Sweeper:
         self.pull = self.problem.pull(models)
 
     def costs(self, lo: int, hi: int, W: Rows | None = None) -> Array:
-        """Return what rows lo…hi are charged in each class, shape (hi − lo, K).
+        """Return the costs of nodes lo…hi in each class, shape (hi − lo, K).
 
         Parameters
         ----------
         W : ndarray of shape (n, K), optional
-            The rows before they are solved, which a sum of norms needs: no node is far from
-            itself.
+            The memberships before the update, which a sum of norms needs: a node has no
+            distance from itself.
         """
         costs = np.empty((hi - lo, self.problem.n_classes))
         self.write_costs(costs, lo, hi, W)
         return costs
 
     def write_costs(self, out: Array, lo: int, hi: int, W: Rows | None = None) -> None:
-        """Write the same to an array that is there already."""
+        """Write the same into an existing array."""
         assert self.models is not None
         self.problem.charge(out, self.models, lo, hi, skip=self._waiting.keys())
         for _, kept in self._waiting.values():
@@ -211,10 +208,10 @@ class Sweeper:
         temperature: float = 1.0,
         totals: Array | None = None,
     ) -> tuple[float, Array]:
-        """Solve every row once, in place.
+        """Update the memberships of every node once, in place.
 
         With a sum of norms, class i costs ``h_i = μ1 Σ_j N_j ‖θ_i − θ_j‖`` more, N_j the class
-        sizes; these too are brought up to date after each batch.
+        sizes; these too are updated after each batch.
 
         Parameters
         ----------
@@ -224,7 +221,7 @@ class Sweeper:
         Returns
         -------
         change : float
-            Mean over nodes of the largest change in their row.
+            Mean over nodes of the largest change in their memberships.
         links : ndarray of the affinity's shape
             Link mass inside classes (or between each two), as seen during the sweep.
         """
@@ -245,28 +242,28 @@ class Sweeper:
 
 
 class Charges:
-    """Costs of the rows that are being solved.
+    """Costs of the nodes that are being updated.
 
-    They are worked out for whole ranges of ``threads.ROWS`` and once each: a product has other
-    last bits for another number of rows, and must not depend on who works it out.
+    They are computed once, for whole ranges of ``threads.ROWS``: the last bits of a product
+    depend on its number of rows, and must not depend on which thread computes it.
 
     Parameters
     ----------
     sweeper : Sweeper
-        Charged with class models.
+        With class models set.
     W : ndarray of shape (n, K), or one-hot rows
-        The rows, of which none is solved before its costs are asked for.
+        The memberships; none is updated before its costs are computed.
     """
 
     def __init__(self, sweeper: Sweeper, W: Any) -> None:
         n, K = W.shape
         self.sweeper, self.W = sweeper, W
-        #: what rows first…last cost, one after the other
+        #: costs of nodes first…last
         self.costs = np.empty((min(n, sweeper.stretch + 2 * threads.ROWS), K))
         self.first = self.last = 0
 
     def advance(self, begin: int, end: int) -> None:
-        """Hold the costs of rows begin…end, given those of the rows before them."""
+        """Compute the costs of nodes begin…end, given those of the nodes before them."""
         first = begin - begin % threads.ROWS
         kept = self.last - first
         self.costs[:kept] = self.costs[first - self.first : self.last - self.first]
@@ -285,7 +282,7 @@ class Charges:
 
 
 class _Pass:
-    """One sweep under way: what its batches add up to."""
+    """One sweep under way, and the sums over its batches."""
 
     def __init__(
         self,
@@ -308,7 +305,7 @@ class _Pass:
         self.changes = np.zeros(cells)
 
     def solve(self, begin: int, end: int, charges: Charges) -> None:
-        """Solve the batches of rows begin…end, which cost this much."""
+        """Update the batches of nodes begin…end, given their costs."""
         if self.sizes is not None:
             for first, last in self.sweeper.batches(begin, end):
                 self._solve(first, last, charges, self._pulled(first, last))
@@ -334,7 +331,7 @@ class _Pass:
             work(0, 1)
 
     def _pulled(self, first: int, last: int) -> Array:
-        """Return the offset of each class for a batch, given the sizes of the classes by now."""
+        """Return the offset of each class for a batch, given the current class sizes."""
         assert self.sizes is not None
         assert self.sweeper.pull is not None
         if first > 0:

@@ -1,6 +1,6 @@
-"""Certificates of a labelling: the dual bound, the search for it and its audit.
+"""Certificates of a labelling: proofs that it is optimal for fixed models, or bounds of its gap.
 
-Use `nodeproof.certify` and `nodeproof.certificate.Certificate`; `verify` and `audit` check a
-certificate from its file and the data alone, with none of the code that searched for it.
-May import `problem`, `solvers`, `storage` and what is below them.
+Use `nodeproof.certify`. `instance` is the labelling problem, `dual`, `families`, `ascent` and
+`relaxation` give dual variables, `bound`, `spectrum` and `nodes` what they prove, and `verify` and
+`audit` check it independently. May import `problem`, `solvers` and what is below them.
 """

@@ -5,8 +5,8 @@ low end of the N_i: with u of length one in proportion (see :class:`Matrix`),
 
     ∂λ/∂ν_v = −u_v²,  ∂λ/∂r_v = 2d·u_0·u_v − 2u_v²,  ∂λ/∂σ = d²·u_0²,  d = √(K/n),
 
-a few of them weighed by how low they are. Eigenvalues here are estimates: what comes of it is
-judged elsewhere.
+a few of them weighted by how low they are. Eigenvalues here are estimates; the bounds are proven
+elsewhere.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = ["Ascent"]
 
 Array = NDArray[np.float64]
 _VECTORS = 8
-# Eigenvalues this close, relative to the size of the variables, count together.
+# Eigenvalues this close, relative to the size of the variables, are weighted together.
 _SOFT = 0.01
 # Iterations to find the low end at first, and to follow it.
 _FIRST_LOOK = 80
 _LOOK = 8
-# Steps relative to the size of the variables; halved after so many that brought nothing.
+# Steps relative to the size of the variables; halved after this many without progress.
 _STEP = 0.05
 _PATIENCE = 25
 _MOMENTS = (0.9, 0.99)
@@ -45,7 +45,7 @@ class Ascent:
     Parameters
     ----------
     instance : Instance
-        What is to be bounded.
+        The labelling problem to bound.
     dual : Dual
         Where to begin; Γ in factors, or none.
     seed : int
@@ -57,14 +57,14 @@ class Ascent:
     seed: int = 0
 
     def __iter__(self) -> Iterator[tuple[float, Dual]]:
-        """Yield an estimate of the bound and the dual variables, for as long as is asked."""
+        """Yield an estimate of the bound and the dual variables, indefinitely."""
         instance, dual = self.instance, self.dual
         n, K = instance.n_nodes, instance.n_classes
         rng = np.random.default_rng(self.seed)
         vectors = [rng.standard_normal((n + 1, min(_VECTORS, n + 1))) for _ in range(K)]
         size = float(np.median(np.abs(dual.r).max(axis=0))) or 1.0
         state = _Moments(self._variables(dual))
-        # The corner is a sum over a class.
+        # The corner is a sum over the nodes of a class.
         scales = {"nu": size, "r": size, "sigma": size * n / K, "a": size}
         step, best, since, look = _STEP, (-np.inf, dual), 0, _FIRST_LOOK
         while True:
@@ -97,7 +97,7 @@ class Ascent:
     def _look(
         self, dual: Dual, vectors: list[Array], size: float, look: int
     ) -> tuple[float, dict[str, Array]]:
-        """Return an estimate of the bound, and its gradient; bring the vectors up to date."""
+        """Return an estimate of the bound, and its gradient; update the vectors."""
         instance = self.instance
         n, K = instance.n_nodes, instance.n_classes
         matrices = [Matrix(instance, dual, i) for i in range(K)]
@@ -109,7 +109,7 @@ class Ascent:
             weights.append(softmax(-(values - values[0]) / (_SOFT * size)))
         below = np.minimum(lowest, 0.0)
         value = float(dual.nu.sum() - dual.sigma.sum() + (n / K) * below.sum() + n * below.min())
-        # The worst class counts n, each n/K; classes about as bad share it.
+        # The worst class counts n, every class n/K; classes that are about as bad share it.
         shares = n / K + n * softmax(-(lowest - lowest.min()) / (_SOFT * size))
         shares *= lowest < 0
         gradients = {name: np.zeros_like(x) for name, x in self._variables(dual).items()}
@@ -163,7 +163,7 @@ def _low_end(matrix: Matrix, start: Array, look: int) -> tuple[Array, Array]:
         return np.asarray(X.reshape(len(spread), -1) / spread[:, None])
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they say that it has not converged, as is meant
+        warnings.simplefilter("ignore")  # it is not meant to converge
         values, vectors = lobpcg(
             matrix.times, start, M=precondition, largest=False, maxiter=look, tol=1e-9
         )

@@ -1,4 +1,4 @@
-"""The auditor: checks a certificate again, from its numbers alone.
+"""The auditor: an independent check of a certificate, from its numbers alone.
 
 Nothing that found or judged the dual variables is used here. Matrices are built entry by entry
 from the definition, the null space is split off by an orthogonal change of basis instead of a
@@ -26,7 +26,7 @@ Labels = NDArray[np.int64]
 
 _UNIT = 2.0**-53
 
-# The squares of larger numbers would not be finite, summed up.
+# Sums of squares of larger numbers would not be finite.
 _LARGEST = 1e140
 
 _DENSE = 4001
@@ -41,13 +41,13 @@ class Check:
     holds : bool
         Whether all that the certificate claims of its labelling is confirmed.
     objective : float
-        Of the labelling, no less than it is.
+        Of the labelling, rounded up.
     lower_bound : float
         What the dual variables prove.
     reason : str
         Why the claim is refused; empty where it holds.
     tolerance : float
-        The largest difference between objective and bound that was accepted as none.
+        The largest accepted difference between objective and bound.
     failure : float
         Probability that the check itself is wrong, over its random numbers; 0 where it drew none.
     """
@@ -65,7 +65,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Audit:
-    """What dual variables and a labelling come to.
+    """What dual variables and a labelling prove.
 
     Attributes
     ----------
@@ -99,11 +99,11 @@ def check_dual(
     Parameters
     ----------
     claimed : float
-        What they are said to prove. Wrong is what they cannot prove, however it is rounded.
+        The claimed bound. It is wrong if they cannot prove it, however it is rounded.
     failure : float
         Probability of failure that is allowed, for more than some thousand nodes.
     seed : SeedSequence
-        Of the starts of Lanczos, then.
+        Seed of the Lanczos starts, in that case.
     """
     A = sp.csr_array(instance.adjacency, dtype=np.float64, copy=True)
     if wrong := _malformed(A, instance, labels, dual):
@@ -113,7 +113,7 @@ def check_dual(
     at_least, objective = _objective(A, instance, labels)
     g = math.sqrt(n / K)
     rngs = [np.random.default_rng(child) for child in seed.spawn(K)]
-    # What the least eigenvalues are at least, and where that is known already, at most.
+    # Lower bounds of the least eigenvalues and, where already known, upper bounds.
     least, most = np.empty(K), np.full(K, math.nan)
     drawn = 0.0
     for i in range(K):
@@ -132,7 +132,7 @@ def check_dual(
             N, added = _build(A, instance, dual, i, g)
             least[i] = _least(N, added, labels, g, K)
             if least[i] >= -64.0 * K * (n + 2) * _UNIT * added:
-                most[i] = 0.0  # as far as rounding lets anybody tell
+                most[i] = 0.0  # up to rounding
     if not np.isfinite(least).all():
         wrong = "a matrix has eigenvalues of which nothing is known"
         return Audit(at_least, objective, -math.inf, drawn, wrong)
@@ -147,7 +147,7 @@ def check_dual(
 
 
 def _sum_up(dual: Dual, eigenvalues: Array) -> tuple[float, float]:
-    """Return the bound that least eigenvalues make, and what rounding can have done to the sum."""
+    """Return the bound that least eigenvalues give, and the rounding error of the sum."""
     K, n = dual.r.shape
     below = np.minimum(eigenvalues, 0.0)
     terms = [*dual.nu.tolist(), *(-dual.sigma).tolist()]
@@ -168,7 +168,7 @@ def _same(instance: Instance, dual: Dual, i: int, j: int) -> bool:
 
 
 def _malformed(A: sp.csr_array, instance: Instance, labels: Labels, dual: Dual) -> str:
-    """Return what makes numbers no dual variables of a labelling problem, or nothing."""
+    """Return why numbers are not valid dual variables of a labelling problem, or nothing."""
     if instance.costs.ndim != 2 or not instance.costs.size or labels.dtype.kind != "i":
         return "shapes do not fit together"
     n, K = instance.costs.shape
@@ -262,7 +262,7 @@ def _build(
 
 
 def _least(N: Array, added: float, labels: Labels, g: float, K: int) -> float:
-    """Return what the least eigenvalue of N is at least, rounding allowed for."""
+    """Return a lower bound of the least eigenvalue of N, rounding allowed for."""
     entries = 16.0 * _UNIT * added
     basis = _null_basis(N, labels, g, K, added)
     k = basis.shape[1]
@@ -288,7 +288,7 @@ def _least(N: Array, added: float, labels: Labels, g: float, K: int) -> float:
 
 
 def _most(N: Array, added: float) -> float:
-    """Return what the least eigenvalue of N is at most: no vector has a lower Rayleigh quotient."""
+    """Return an upper bound of the least eigenvalue of N: no Rayleigh quotient is lower."""
     x = sl.eigh(N, subset_by_index=(0, 0), check_finite=False)[1][:, 0]
     quotient = float(x @ (N @ x)) / float(x @ x)
     return quotient + (4.0 * len(N) + 32.0) * _UNIT * added
@@ -317,7 +317,7 @@ def _turned(N: Array, basis: Array, added: float) -> tuple[Array, float]:
 
 
 def _null_basis(N: Array, labels: Labels, g: float, K: int, norm: float) -> Array:
-    """Return the class vectors that N makes next to nothing of, as columns."""
+    """Return the class vectors that N maps to almost zero, as columns."""
     found = []
     for j in range(K):
         y = np.concatenate([[g], (labels == j).astype(np.float64)])
@@ -329,7 +329,7 @@ def _null_basis(N: Array, labels: Labels, g: float, K: int, norm: float) -> Arra
 
 
 def _cholesky_bound(C: Array) -> float:
-    """Return a number that the least eigenvalue is no less than: where a factorisation succeeds."""
+    """Return a lower bound of the least eigenvalue: a shift whose factorisation succeeds."""
     size = len(C)
     low = float(sl.eigvalsh(C, subset_by_index=(0, 0), check_finite=False)[0])
     scale = float(np.abs(C.diagonal()).sum()) + size * abs(low) + 1e-300

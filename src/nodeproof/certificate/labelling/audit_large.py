@@ -1,4 +1,4 @@
-"""The auditor for more than some thousand nodes: by Lanczos, but for a stated probability."""
+"""The auditor for more than some thousand nodes: by Lanczos, up to a stated probability."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def least_sparse(
     failure: float,
     rng: np.random.Generator,
 ) -> tuple[float, float]:
-    """Return what the least eigenvalue of N_i is at least, but for a probability of failure.
+    """Return a lower bound of the least eigenvalue of N_i, up to a probability of failure.
 
     The second number is what it would have been at most without an allowance for rounding.
     """
@@ -118,7 +118,7 @@ def least_sparse(
 
 
 def _null_vectors(times: Times, labels: Labels, g: float, K: int, null: float) -> Array:
-    """Return an orthonormal basis of the class vectors that N makes next to nothing of."""
+    """Return an orthonormal basis of the class vectors that N maps to almost zero."""
     sizes = np.bincount(labels, minlength=K)
     kept = []
     for j in [*np.flatnonzero(sizes), *np.flatnonzero(sizes == 0)[:1]]:  # empty ones are equal
@@ -142,7 +142,7 @@ def _combine(V: Array, images: Array, beyond: float) -> float:
 
 
 def _beyond(T: Array, size: int, failure: float) -> tuple[float, float]:
-    """Return what the spectrum begins with at least, given what Lanczos has made of the matrix.
+    """Return a lower bound of the spectrum, given the Ritz values of Lanczos.
 
     The second number is what rounding can have done to the first. Each end of the spectrum, at
     each look, has its share of the probability.

@@ -27,7 +27,7 @@ Labels = NDArray[np.int64]
 #: probability that a certificate by Lanczos may be wrong
 FAILURE = 1e-9
 
-# A matrix below others stands for them where it is no further from semidefinite, relatively.
+# A matrix below others replaces them where it is no further from semidefinite, relatively.
 _GOOD_ENOUGH = 1e-9
 
 
@@ -40,11 +40,11 @@ class Judgement:
     lower_bound : float
         No labelling has a lower objective.
     spectra : tuple of Spectrum
-        Of the matrices, one a class; classes may share one.
+        Of the matrices, one per class; classes may share one.
     failure : float
         Probability that the bound is wrong; 0 where it is rigorous.
     loss : float
-        What the bound lost to matrices that are not semidefinite, or not known to be; ≥ 0.
+        How much of the bound is lost to matrices not known to be semidefinite; ≥ 0.
     late : bool
         Whether there was no time for a rigorous bound, which so few nodes allow.
     """
@@ -64,7 +64,7 @@ def judge(
     deadline: float = math.inf,
     failure: float = FAILURE,
 ) -> Judgement:
-    """Return the lower bound that dual variables prove; −inf for what are none.
+    """Return the lower bound that dual variables prove; −inf for invalid ones.
 
     Parameters
     ----------
@@ -72,11 +72,11 @@ def judge(
         The labelling whose classes may be null vectors. Any is allowed: it changes how tight
         the bound is, not whether it holds.
     seed : int or SeedSequence
-        Of the starts of Lanczos, for more than a few thousand nodes.
+        Seed of the Lanczos starts, for more than a few thousand nodes.
     deadline : float
         By `time.perf_counter`. Matrices that are not factorised by then go to Lanczos, too.
     failure : float
-        Probability that the answer may be wrong, where Lanczos is asked.
+        Probability that the answer may be wrong, where Lanczos is used.
     """
     n, K = instance.n_nodes, instance.n_classes
     if not dual.valid(instance):
@@ -101,7 +101,7 @@ def _spectra(
     deadline: float,
     failure: float,
 ) -> tuple[Spectrum, ...]:
-    """Return one spectrum a class; where one matrix is below others, its own for all of them."""
+    """Return one spectrum per class; a matrix below others gives that of all of them."""
     K = instance.n_classes
     if not isinstance(seed, np.random.SeedSequence):
         seed = np.random.SeedSequence(seed)
@@ -147,7 +147,7 @@ def _below(instance: Instance, dual: Dual, classes: list[int]) -> Matrix:
 
 
 def _indicators(matrix: Matrix, z: Labels, K: int) -> Array:
-    """Return what may be null vectors: the classes, one of those that are empty."""
+    """Return candidates for null vectors: the classes, and one of the empty ones."""
     sizes = np.bincount(z, minlength=K)
     empty = np.flatnonzero(sizes == 0)[:1]
     classes = np.append(np.flatnonzero(sizes), empty)

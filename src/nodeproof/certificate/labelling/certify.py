@@ -1,4 +1,4 @@
-"""The search for a proof that a labelling is the best of all, for the models at hand."""
+"""The search for a proof that a labelling is optimal, for the given models."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def certify(
     random_state: int = 0,
     n_jobs: int | None = None,
 ) -> Certificate:
-    """Prove a labelling the best of all, or bound how far from the best it can be.
+    """Prove that a labelling is optimal, or bound its gap.
 
     Models stay fixed, so what is left is a labelling problem: links and the costs of classes.
     Single nodes are first moved, and classes renamed, where that lowers the objective; the
@@ -57,7 +57,7 @@ def certify(
     models : Models, optional
         By default those that fit the labelling best.
     tolerance : float, optional
-        Certified is what has at most this difference between objective and bound; by default
+        Largest difference between objective and bound that counts as certified; by default
         1e-9 of the size of the numbers that the objective is made of, or if that is more, 1e-13
         of all that it could be made of. The certificate states it if it is another, and is
         confirmed only by those who accept that (see `Certificate.verify`).
@@ -68,10 +68,10 @@ def certify(
     max_iter : int, optional
         Most iterations of that search.
     callback : callable, optional
-        Told of every :class:`Stage`; a true answer ends the search at once, and single nodes
+        Called with every :class:`Stage`; a true answer ends the search at once, and single nodes
         are not asked about.
     random_state : int
-        Seed; above some thousand nodes the proof holds but for a probability over it.
+        Seed; above some thousand nodes the proof holds up to a probability over it.
     n_jobs : int, optional
         Threads; by default every core, or as many as OMP_NUM_THREADS says.
 
@@ -94,7 +94,7 @@ def certify(
 
 
 def labelling_problem(problem: Problem, models: Models) -> Instance | str:
-    """Return the labelling problem that is left when models are fixed, or why there is none."""
+    """Return the labelling problem for fixed models, or why there is none."""
     return not_applicable(problem, models) or Instance.of(problem, models)
 
 
@@ -151,7 +151,7 @@ def _certify(
 
 @dataclass
 class _Proof:
-    """What is proven so far: a bound for all nodes, sure nodes, and bounds for what is left."""
+    """What is proven so far: a bound for all nodes, certain nodes, and bounds for the rest."""
 
     search: Search
     z: Labels
@@ -164,7 +164,7 @@ class _Proof:
 
     @classmethod
     def of(cls, search: Search) -> _Proof:
-        """Return what a search has proven; of single nodes nothing is known yet."""
+        """Return what a search has proven; nothing is known about single nodes yet."""
         none = NodeCertificates(np.zeros(len(search.z), dtype=bool), renaming=False)
         return cls(search, search.z, none, search.judgement.lower_bound, search.failure)
 
@@ -180,16 +180,16 @@ class _Proof:
 
     @property
     def tolerance(self) -> float:
-        """What may be missing."""
+        """The largest gap that counts as certified."""
         return self.search.tolerance_at(self.z)
 
     @property
     def fixed(self) -> bool:
-        """Whether sure nodes may be fixed: names are known, or free to choose."""
+        """Whether certain nodes may be fixed: class names are known, or free to choose."""
         return not self.nodes.renaming or self.search.instance.symmetric
 
     def go_on(self, deadline: float, max_iter: int | None) -> bool:
-        """Fix the sure nodes and bound what is left; return whether that may lead further."""
+        """Fix the certain nodes and bound the rest; return whether that may lead further."""
         instance, sure = self.search.instance, self.nodes.certified
         if self.certified or not self.fixed or not sure.any() or sure.all():
             return False
@@ -218,7 +218,7 @@ class _Proof:
         return bool(more.any()) and not inner.stopped and time.perf_counter() < deadline
 
     def settle_ties(self) -> None:
-        """Compare what is left in exact arithmetic, where that is possible."""
+        """Compare the remaining labellings in exact arithmetic, where that is possible."""
         instance, nodes = self.search.instance, self.nodes
         if not (self.certified or nodes.certified.any()) or self.failure:
             return
@@ -227,7 +227,7 @@ class _Proof:
         if best is None:
             return
         if not np.array_equal(best, self.search.z) and not nodes.certified.all():
-            # What is sure was found by another labelling: others must be able to see it by this.
+            # Nodes were certified by another labelling: verifiers must be able to do it by this.
             dual = self.node_dual or self.search.dual
             assert dual is not None
             objective = instance.value_between(best)[1]
@@ -270,7 +270,7 @@ def _report(proof: _Proof, given: Labels, interrupted: bool, seconds: float) -> 
         eigenvalues=np.empty(0) if worst is None else worst.lowest,
         interrupted=interrupted,
         history=search.history,
-        # The links may be the caller's, who is free to change them later.
+        # The links may belong to the caller, who is free to change them later.
         instance=replace(instance, adjacency=instance.adjacency.copy()),
         dual=search.dual,
         node_dual=proof.node_dual,
@@ -298,7 +298,7 @@ def _check_labels(labels: Any, problem: Problem) -> Labels:
     z = np.asarray(labels)
     n, K = problem.n_nodes, problem.n_classes
     if z.shape != (n,):
-        raise InputError(f"labels must be one class number a node, shape ({n},); got {z.shape}")
+        raise InputError(f"labels must be one class number per node, shape ({n},); got {z.shape}")
     if z.dtype.kind not in "iu" or not ((z >= 0) & (z < K)).all():
         raise InputError(f"labels must be class numbers 0…{K - 1}; got {z.dtype} {z[:5]}")
     return z.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Dual variables of the lifted relaxation, and the matrices that they make.
+"""Dual variables of the lifted relaxation, and the matrices that they define.
 
 For any ν, r, σ and symmetric Γ ≥ 0 with a zero diagonal, with
 
@@ -27,12 +27,12 @@ __all__ = ["Dual", "Factors", "Matrix"]
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-# Among so many classes, sums are done exactly.
+# Up to this many classes, sums are exact.
 _FEW_CLASSES = 8
 
 
 def _in_double(holder: object, *names: str) -> None:
-    """Make arrays of a frozen dataclass float64: rounding is allowed for in no other type."""
+    """Convert arrays of a frozen dataclass to float64, the type that rounding is bounded for."""
     for name in names:
         object.__setattr__(holder, name, np.asarray(getattr(holder, name), dtype=np.float64))
 
@@ -46,9 +46,9 @@ class Factors:
     labels : ndarray of shape (n,)
         z.
     a : ndarray of shape (n, K)
-        No less than zero.
+        Non-negative.
     g : ndarray of shape (K, K)
-        Symmetric, no less than zero, zero on the diagonal.
+        Symmetric, non-negative, zero on the diagonal.
     """
 
     labels: Labels
@@ -59,7 +59,7 @@ class Factors:
         _in_double(self, "a", "g")
 
     def valid(self) -> bool:
-        """Whether Γ is symmetric and no less than zero."""
+        """Whether Γ is symmetric and non-negative."""
         n, K = self.a.shape
         return bool(
             self.labels.shape == (n,)
@@ -112,7 +112,7 @@ class Factors:
 
 @dataclass(frozen=True)
 class Dual:
-    """Dual variables; any of them prove a bound.
+    """Dual variables; any valid ones prove a bound.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class Dual:
     sigma : ndarray of shape (K,)
         Prices of the corners.
     gamma : Factors, ndarray of shape (n, n) or (K, n, n), or None
-        Prices of the signs: symmetric, no less than zero, zero on the diagonal. One for all
+        Prices of the signs: symmetric, non-negative, zero on the diagonal. One for all
         classes, or one for each.
     """
 
@@ -158,14 +158,14 @@ class Dual:
         )
 
     def gamma_of(self, i: int) -> Factors | Array | None:
-        """Return Γ as class i has it."""
+        """Return Γ of class i."""
         if isinstance(self.gamma, np.ndarray) and self.gamma.ndim == 3:
             return np.asarray(self.gamma[i])
         return self.gamma
 
 
 class Matrix:
-    """``D N_i D`` with ``D = diag(√(K/n), 1, …, 1)``: N_i with its corner in proportion.
+    """``D N_i D`` with ``D = diag(√(K/n), 1, …, 1)``: N_i with a scaled corner.
 
     The corner of N_i is a sum over a class, so it is n/K times as large as the rest; in
     proportion, one number says how far the matrix is from semidefinite. The matching
@@ -180,12 +180,12 @@ class Matrix:
         self.corner = float(dual.sigma[i]) * self.corner_scale**2
         self.border = dual.r[i] * self.corner_scale
         self.diagonal = instance.costs[:, i] - dual.nu - 2.0 * dual.r[i]
-        #: what the diagonal is made of, in size
+        #: absolute values of what the diagonal sums up
         self.diagonal_size = np.abs(instance.costs[:, i]) + np.abs(dual.nu) + 2 * np.abs(dual.r[i])
 
     @property
     def is_diagonal(self) -> bool:
-        """Whether it has nothing beside its diagonal."""
+        """Whether it is diagonal."""
         return not (self.instance.linked or self.gamma is not None or self.border.any())
 
     def times(self, X: Array) -> Array:
@@ -202,7 +202,7 @@ class Matrix:
         return out
 
     def around(self, X: Array, between: Array, exactly: bool = False) -> Array:
-        """Return its product with X, given what `between` says of it."""
+        """Return its product with X, given that of `between`."""
         top, rest = X[:1], X[1:]
         out = np.empty_like(X)
         crossed = dot_exact(self.border, rest) if exactly else self.border @ rest
@@ -211,12 +211,12 @@ class Matrix:
         return out
 
     def image_size(self, V: Array) -> Array:
-        """Return what the entries of its product with V are at most, in size."""
+        """Return bounds of the absolute entries of its product with V."""
         image = self.around(V, self.between(V[1:], exactly=True), exactly=True)
         return np.abs(image) + 2.0 * relative_error(self.roundings) * self.absolute_times(np.abs(V))
 
     def absolute_times(self, X: Array) -> Array:
-        """Return what `times` adds up, in size, for X ≥ 0."""
+        """Return the sums of absolute values behind `times`, for X ≥ 0."""
         top, rest = X[:1], X[1:]
         out = np.empty_like(X)
         border = np.abs(self.border)
@@ -254,7 +254,7 @@ class Matrix:
 
     @property
     def roundings(self) -> int:
-        """How many roundings an entry of a product done exactly has behind it, at most."""
+        """How many roundings an entry of an exactly computed product has at most."""
         summed = 0
         if isinstance(self.gamma, np.ndarray):
             summed = self.instance.n_nodes

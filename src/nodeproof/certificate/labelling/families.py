@@ -1,4 +1,4 @@
-"""Dual variables in closed form whose bound is P(z), if only their matrices are semidefinite.
+"""Dual variables in closed form whose bound is P(z), provided their matrices are semidefinite.
 
 With ``H[v, i] = Σ_{u ∈ C_i, u ≠ v} B_uv`` and ``Δ[v, i] = c[v, i] − c[v, z_v]``, for any τ,
 
@@ -22,7 +22,7 @@ __all__ = ["FAMILIES", "closed", "costs_family", "graph_family"]
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-# Between so many classes potentials are looked for.
+# Up to this many classes, potentials between them are computed.
 _MOST_POTENTIALS = 100
 
 
@@ -43,7 +43,7 @@ def costs_family(instance: Instance, z: Labels) -> Dual:
 def graph_family(instance: Instance, z: Labels) -> Dual:
     """Return the family G, for links and few labels: Γ a product across classes.
 
-    τ is raised by a constant a class, and ``a[v, i] = τ_v − H[v, i]`` is what Γ may take from a
+    τ is raised by a constant per class, and ``a[v, i] = τ_v − H[v, i]`` is what Γ may take from a
     node's links to another class: ``Γ_uv ∝ a[u, z_v]·a[v, z_u]``. Where the sums of τ over
     classes are equal, ``r[v, i] = τ_v`` for all i; where a class would rather have the name of
     another, its sum is larger (see `_potentials`).
@@ -62,7 +62,7 @@ def graph_family(instance: Instance, z: Labels) -> Dual:
     tau = tau + raised[z]
     a = np.maximum(np.where(members, 0.0, tau[:, None] - H), 0.0)
     across = members.T @ a
-    # Each side of two classes would take its own sum; they meet halfway.
+    # Each side of a pair of classes has its own sum; the mean of both is taken.
     both = across * across.T
     g = np.where(both > 0, 0.5 * (across + across.T) / np.where(both > 0, both, 1.0), 0.0)
     np.fill_diagonal(g, 0.0)
@@ -94,7 +94,7 @@ def _potentials(sums: Array, named: Array, filled: NDArray[np.bool_]) -> Array:
         return equal
     j, i = np.nonzero(~np.eye(k, dtype=bool))
     rows = np.arange(len(j))
-    # Variables: the potentials, what is left to spare, and how far they spread.
+    # Variables: the potentials, the slack, and how far the potentials spread.
     spare = np.zeros((len(j), k + 2))
     spare[rows, j], spare[rows, i], spare[rows, k] = -1.0, 1.0, 1.0
     spread = np.hstack([np.eye(k), np.zeros((k, 1)), -np.ones((k, 1))])
@@ -118,7 +118,7 @@ def closed(instance: Instance, z: Labels, tau: Array, gamma: Array) -> Dual:
     Parameters
     ----------
     gamma : ndarray of shape (K, n, n)
-        Symmetric, no less than zero; what is inside class i of Γ_i does not count.
+        Symmetric, non-negative; entries of Γ_i inside class i do not count.
     """
     members, H, _ = _parts(instance, z)
     gamma = gamma.copy()

@@ -1,4 +1,4 @@
-"""Floating-point sums and products with what rounding can have done to them.
+"""The labelling problem for fixed models, and sums with bounds of their rounding errors.
 
 Bounds follow the standard model: a sum of m products, in any order, is off by at most
 ``m·u/(1 − m·u)`` times the sum of the absolute values, u = 2⁻⁵³. A few operations around it are
@@ -42,23 +42,23 @@ UNIT = 2.0**-53
 
 
 def relative_error(m: float) -> float:
-    """Return what m roundings in a row can do, relative to the sum of absolute values."""
+    """Return the error of m successive roundings, relative to the sum of absolute values."""
     product = m * UNIT
     return product / (1.0 - product) if product < 0.5 else math.inf
 
 
 def dot_exact(x: Array, Y: Array) -> Array:
-    """Return ``x @ Y``, shape (m,): three roundings an entry, however many terms there are."""
+    """Return ``x @ Y``, shape (m,): three roundings per entry, however many terms there are."""
     return np.array([math.fsum((x * column).tolist()) for column in Y.T])
 
 
 def total_up(*parts: ArrayLike) -> float:
-    """Return the sum of all entries of some arrays, no less than the true one."""
+    """Return the sum of all entries of some arrays, rounded up."""
     return math.nextafter(_exact_sum(parts), math.inf)
 
 
 def total_down(*parts: ArrayLike) -> float:
-    """Return the sum of all entries of some arrays, no more than the true one."""
+    """Return the sum of all entries of some arrays, rounded down."""
     return math.nextafter(_exact_sum(parts), -math.inf)
 
 
@@ -67,23 +67,20 @@ def _exact_sum(parts: tuple[ArrayLike, ...]) -> float:
     return math.fsum(chain.from_iterable(np.ravel(part).tolist() for part in parts))
 
 
-# ------------------------------------------------------------------------------
-# The labelling problem that is left when models are fixed: links, and costs of classes.
-
 Labels = NDArray[np.int64]
 
-# Moves must gain this much, relative to what a node pays: ties do not go round in circles.
+# Moves must gain this much, relative to a node's costs, so that ties cannot cycle.
 _GAIN = 1e-12
 _SWEEPS = 1000
 
-# What is read from a file may be no larger: sums of squares are taken of it.
+# Largest number in a file: sums of squares must stay finite.
 _LARGEST = 1e120
 
-#: default tolerance, relative to the size of the numbers that the objective is made of
+#: default tolerance, relative to the size of the numbers that the objective sums up
 TOLERANCE = 1e-9
-# Relative to all numbers of the problem, where the objective is made of few of them.
+# Relative to all numbers of the problem, where the objective sums up few of them.
 _OF_ALL = 1e-13
-# Of numbers that are all zero; underflow does less.
+# Where all numbers are zero; more than underflow can cause.
 _LEAST_TOLERANCE = 1e-290
 
 
@@ -91,8 +88,8 @@ _LEAST_TOLERANCE = 1e-290
 class Instance:
     """Minimise ``P(z) = −Σ_{u≠v} B_uv 1[z_u = z_v] + Σ_v c[v, z_v]`` over labellings z.
 
-    ``B = w·A − wt·ηηᵀ`` off the diagonal, and zero on it; never formed. Numbers are taken for
-    what they are in binary: what is proven is proven of these. All arithmetic is in float64,
+    ``B = w·A − wt·ηηᵀ`` off the diagonal, and zero on it; never formed. Numbers are
+    taken as exact: proofs are about their binary values. All arithmetic is in float64,
     whatever type they come in.
 
     Attributes
@@ -102,9 +99,9 @@ class Instance:
     eta : ndarray of shape (n,)
         η ≥ 0 of the null model.
     w, wt : float
-        What a link gains each of its ends, and what a pair costs.
+        The gain of a link at each of its ends, and the cost of a pair.
     costs : ndarray of shape (n, K)
-        What each node pays in each class.
+        The cost of each node in each class.
 
     Examples
     --------
@@ -129,7 +126,7 @@ class Instance:
     def of(cls, problem: Problem, models: Models) -> Instance:
         """Return the labelling problem of a problem with these models.
 
-        Costs are less each node's cheapest: no labelling changes by that but the objective, by
+        Each node's least cost is subtracted: that changes no labelling, only the objective, by
         the same for all.
         """
         if reason := not_applicable(problem, models):
@@ -157,30 +154,30 @@ class Instance:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Instance:
-        """Return what `to_arrays` has named.
+        """Return the instance of named arrays.
 
         Raises
         ------
         ValueError
-            If it is none: loops over links would read beyond the arrays.
+            If they are invalid: loops over links would read beyond the arrays.
         """
         n, _ = arrays["costs"].shape
         weights, indices, indptr = arrays["weights"], arrays["indices"], arrays["indptr"]
-        if weights.dtype not in (np.float32, np.float64):  # for others there are no loops
+        if weights.dtype not in (np.float32, np.float64):  # kernels know no others
             weights = weights.astype(np.float64)
         if not len(weights):
             weights = np.ones(len(indices), dtype=np.float32)
         if indptr.dtype.kind != "i" or indices.dtype.kind != "i" or indptr.shape != (n + 1,):
-            raise ValueError("its links are none")
+            raise ValueError("invalid CSR structure of its links")
         if not indices.shape == weights.shape == (indptr[-1],):
             raise ValueError("its links and their weights do not fit together")
         A = sp.csr_array((weights, indices, indptr), shape=(n, n))
         check_csr(A)
         if not ((arrays["eta"] >= 0).all() and (weights > 0).all()):
-            raise ValueError("its links are none")
+            raise ValueError("invalid CSR structure of its links")
         for part in (weights, arrays["eta"], arrays["scales"], arrays["costs"]):
             if not float(np.abs(part).max(initial=0.0)) <= _LARGEST:
-                raise ValueError("its links or costs are no numbers, or beyond all measure")
+                raise ValueError("its links or costs are not finite, or too large")
         w, wt = (float(x) for x in arrays["scales"])
         return cls(A, arrays["eta"], w, wt, arrays["costs"])
 
@@ -207,12 +204,12 @@ class Instance:
 
     @cached_property
     def symmetric(self) -> bool:
-        """Whether all classes cost every node the same, so that their names mean nothing."""
+        """Whether all classes cost every node the same, so that their names are arbitrary."""
         return bool((self.costs == self.costs[:, :1]).all())
 
     @cached_property
     def links(self) -> sp.csr_array:
-        """A with weights in float64: scipy would convert other ones for every product."""
+        """A with weights in float64: scipy would convert them for every product."""
         return self.adjacency.astype(np.float64, copy=False)
 
     def times(self, X: Array, exactly: bool = False) -> Array:
@@ -228,7 +225,7 @@ class Instance:
         return np.asarray(self.w * (self.links @ X) - self.wt * (eta * whole - eta**2 * X))
 
     def absolute_times(self, X: Array) -> Array:
-        """Return ``(|w|A + |wt|ηηᵀ + |wt|diag η²) X`` for X ≥ 0: the size of what `times` adds."""
+        """Return ``(|w|A + |wt|ηηᵀ + |wt|diag η²) X`` for X ≥ 0: the absolute sums of `times`."""
         eta = self.eta[:, None]
         null = eta * (self.eta @ X) + eta**2 * X
         return np.asarray(abs(self.w) * (self.links @ X) + abs(self.wt) * null)
@@ -242,7 +239,7 @@ class Instance:
 
     @cached_property
     def roundings(self) -> int:
-        """How many roundings an entry of `times`, done exactly, has behind it at most."""
+        """How many roundings an entry of `times`, computed exactly, has at most."""
         return int(np.diff(self.adjacency.indptr).max(initial=0)) + 12
 
     def gains(self, z: Labels) -> Array:
@@ -255,7 +252,7 @@ class Instance:
         return 0.5 * (low + high)
 
     def value_between(self, z: Labels) -> tuple[float, float]:
-        """Return two numbers with P(z) between them."""
+        """Return a lower and an upper bound of P(z)."""
         linked, pairs, size = self._together(z)
         chosen = self.costs[np.arange(self.n_nodes), z]
         error = 2.0 * relative_error(2 * self.n_nodes + 16) * size
@@ -267,7 +264,7 @@ class Instance:
         A = self.adjacency
         rows = np.repeat(z, np.diff(A.indptr))
         inside = rows == z[A.indices]
-        # A count is exact; so, but for one rounding, is this sum.
+        # A count is exact, and this sum has one rounding.
         linked = math.fsum(self.weights[inside].tolist()) if len(self.weights) else inside.sum()
         sums = np.bincount(z, weights=self.eta, minlength=self.n_classes)
         squares = float(self.eta @ self.eta)
@@ -276,13 +273,13 @@ class Instance:
         return float(linked), pairs, size
 
     def scale(self, z: Labels) -> float:
-        """Return the size of the numbers that P(z) is made of: what a tolerance is relative to."""
+        """Return the size of the numbers that P(z) sums up: tolerances are relative to it."""
         chosen = float(np.abs(self.costs[np.arange(self.n_nodes), z]).sum())
         return self._together(z)[2] + chosen
 
     def tolerance(self, z: Labels) -> float:
         """Return the default tolerance of a certificate for z."""
-        # An objective may be made of zeros alone, but its proof is not.
+        # An objective may be a sum of zeros, but its proof is not.
         size = TOLERANCE * self.scale(z)
         return float(max(size, _OF_ALL * self.span, _LEAST_TOLERANCE))
 
@@ -293,13 +290,13 @@ class Instance:
 
     @cached_property
     def span(self) -> float:
-        """The size of the numbers that the objective of any labelling can be made of."""
+        """The size of the numbers that any objective can sum up."""
         dearest = float(np.abs(self.costs).max(axis=1).sum())
         links = float(self.adjacency.data.sum(dtype=np.float64))
         return dearest + abs(self.w) * links + abs(self.wt) * float(self.eta.sum()) ** 2
 
     def settle(self, z: Labels, max_rounds: int = 100) -> Labels:
-        """Move single nodes and rename classes for as long as that gains; return the labelling."""
+        """Move single nodes and rename classes while that gains; return the labelling."""
         z = np.array(z, dtype=np.int64)
         A = self.adjacency
         for _ in range(max_rounds):

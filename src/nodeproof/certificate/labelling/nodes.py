@@ -1,8 +1,15 @@
-"""What is left of a labelling problem when some nodes are sure.
+"""Nodes that keep their class in every optimal labelling, and the problem that is left.
 
-Nodes that keep their class in every optimal labelling can be fixed there: their links become
-costs of the others, and the smaller problem has a tighter bound, by which more nodes may become
-sure. Where few are left, all of their labellings are compared.
+A labelling that puts node v elsewhere has yᵢ = [1; 1_{C_i}] with a given entry at v, so it costs at
+least ``Σν − Σσ + Σ_i min yᵢᵀ N_i yᵢ`` over the yᵢ with that entry. If this is above the objective
+of the given labelling, no optimal labelling does so. With ``G = (N_i + s)⁻¹`` each minimum is that
+of a matrix of two or three rows. Where class names are arbitrary, the same is asked relative to one
+node per class, its anchor: in every optimal labelling, v is in the class of its anchor, and anchors
+are in different classes.
+
+Certain nodes can be fixed: their links become costs of the others, and the smaller problem has a
+tighter bound, by which more nodes may become certain. Where few are left, all of their labellings
+are compared.
 """
 
 from __future__ import annotations
@@ -35,7 +42,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a proof: nodes that are sure by then, and dual variables of what is left.
+    """A step of a proof: nodes that are certain by then, and dual variables for the others.
 
     Attributes
     ----------
@@ -44,7 +51,7 @@ class Step:
     dual : Dual
         For the labelling problem of the others.
     bound : float
-        What they prove of it.
+        The bound that they prove.
     """
 
     sure: Flags
@@ -54,16 +61,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Reduced:
-    """The labelling problem of the nodes that are not sure.
+    """The labelling problem of the nodes that are not certain.
 
     Attributes
     ----------
     instance : Instance
-        Links to sure nodes have become costs.
+        With links to certain nodes turned into costs.
     loose : ndarray of int
         Which nodes these are.
     error : float
-        Objectives of the two problems differ by a constant, but for at most this much.
+        Objectives of the two problems differ by a constant, up to this rounding error.
     """
 
     instance: Instance
@@ -71,16 +78,16 @@ class Reduced:
     error: float
 
     def objective(self, z: Labels) -> float:
-        """Return no less than the objective of z here, nor than any that it may stand for."""
+        """Return an upper bound of the objective of z here, rounding allowed for."""
         return self.instance.value_between(z[self.loose])[1] + 2.0 * self.error
 
     def lift(self, whole: Instance, z: Labels, lower_bound: float) -> float:
-        """Return what a bound here means for the whole problem, where z has the sure labels."""
+        """Return the bound of the whole problem that one here gives; z has the certain labels."""
         here = self.instance.value_between(z[self.loose])[1]
         return total_down([whole.value_between(z)[0], -here, lower_bound, -2.0 * self.error])
 
     def most(self, whole: Instance, z: Labels, lower_bound: float) -> float:
-        """Return what `lift` may have made of a bound, with any labelling of the loose nodes."""
+        """Return the most that `lift` can give, for any labelling of the loose nodes."""
         low, high = self.instance.value_between(z[self.loose])
         at_least, at_most = whole.value_between(z)
         rounding = (high - low) + (at_most - at_least) + 8.0 * self.error
@@ -88,7 +95,7 @@ class Reduced:
 
 
 def reduce(instance: Instance, z: Labels, sure: Flags) -> Reduced:
-    """Return what is left when the sure nodes stay where z has them."""
+    """Return the problem that is left when the certain nodes keep their class in z."""
     loose = np.flatnonzero(~sure)
     K = instance.n_classes
     fixed = np.eye(K)[z] * sure[:, None]
@@ -105,24 +112,13 @@ def reduce(instance: Instance, z: Labels, sure: Flags) -> Reduced:
     return Reduced(left, loose, error)
 
 
-# ------------------------------------------------------------------------------
-# Which nodes keep their label in every optimal labelling, by the same dual variables.
-#
-# A labelling that puts node v elsewhere has yᵢ = [1; 1_{C_i}] with a given entry at v, so it costs
-# at least ``Σν − Σσ + Σ_i min yᵢᵀ N_i yᵢ`` over the yᵢ with that entry. If this is above the
-# objective of the labelling at hand, no optimal labelling does so. With ``G = (N_i + s)⁻¹`` each
-# minimum is that of a matrix of two or three rows.
-#
-# Where names mean little, the same is asked relative to one node a class, its anchor: in every
-# optimal labelling, v is in the class of its anchor, and anchors are in different classes.
-
 Array = NDArray[np.float64]
 
-# Shifted matrices are this many times further from singular than rounding goes.
+# Shifted matrices are this many times further from singular than rounding errors.
 _CLEAR = 400.0
-# Nodes that are sure but for the names of classes are worth less than those that are sure.
+# Nodes that are certain up to class names count less than those that are certain.
 _NAMES_COUNT = 2
-# Small matrices are raised by this share of their diagonal: far more than rounding does.
+# Small matrices are shifted by this share of their diagonal: far more than rounding errors.
 _RAISED = 1e-11
 
 
@@ -150,14 +146,14 @@ def certify_nodes(
     Parameters
     ----------
     judgement : Judgement
-        What `judge` says of the dual variables.
+        The judgement of the dual variables.
     objective : float
         No less than P(z).
     """
     n, K = instance.n_nodes, instance.n_classes
     if K == 1:
         return NodeCertificates(np.ones(n, dtype=bool), renaming=False)
-    if not instance.linked:  # each node for itself: the cheapest class, if it is alone
+    if not instance.linked:  # nodes are independent: the cheapest class, if it is unique
         cheapest = instance.costs == instance.costs.min(axis=1, keepdims=True)
         alone = cheapest.sum(axis=1) == 1
         return NodeCertificates(alone & cheapest[np.arange(n), z], renaming=False)
@@ -176,7 +172,7 @@ def certify_nodes(
     if named.all():
         return NodeCertificates(named, renaming=False)
     anchored = _by_anchor(instance, usable, z, base, objective)
-    # Nodes that are with their anchor have the name of any of them that has one.
+    # Nodes in the class of their anchor share the name of any of them that has one.
     known = np.zeros(K, dtype=bool)
     known[z[anchored & named]] = True
     named |= anchored & known[z]
@@ -187,7 +183,7 @@ def certify_nodes(
 
 @dataclass(frozen=True)
 class _Inverse:
-    """``(D N_i D + s)⁻¹`` as ``XᵀX``, in size no less than it is."""
+    """``(D N_i D + s)⁻¹`` as ``XᵀX``, rounded up in size."""
 
     X: Array
     shift: float
@@ -223,7 +219,7 @@ class _Inverse:
         return cls(X, shift, 1.0 / matrix.corner_scale)
 
     def least(self, fixed: tuple[NDArray[np.int64], ...], values: tuple[float, ...]) -> Array:
-        """Return what yᵀ(N + s)y is at least, with y_0 = 1 and these entries at these nodes.
+        """Return a lower bound of yᵀ(N + s)y, with y_0 = 1 and these entries at these nodes.
 
         Parameters
         ----------
@@ -281,13 +277,13 @@ def _by_anchor(
         ends = np.vectorize(anchors.__getitem__)(pairs)
         together = _together(inverses, ends[:, 0], ends[:, 1])
         shared = base + together - 1e-12 * (abs(base) + together) <= objective
-        # Two anchors that could share a class: neither class is sure.
+        # Two anchors that could share a class: neither class is certain.
         certified[np.isin(z, pairs[shared])] = False
     return certified
 
 
 def _apart(inverses: list[_Inverse], u: NDArray[np.int64], v: NDArray[np.int64]) -> Array:
-    """Return what the matrices have at least where u and v are in different classes."""
+    """Return lower bounds of the matrices where u and v are in different classes."""
     if not len(u):
         return np.empty(0)
     none = np.stack([inverse.least((u, v), (0.0, 0.0)) for inverse in inverses])
@@ -303,7 +299,7 @@ def _apart(inverses: list[_Inverse], u: NDArray[np.int64], v: NDArray[np.int64])
 
 
 def _together(inverses: list[_Inverse], u: NDArray[np.int64], v: NDArray[np.int64]) -> Array:
-    """Return what the matrices have at least where u and v share a class."""
+    """Return lower bounds of the matrices where u and v share a class."""
     none = np.stack([inverse.least((u, v), (0.0, 0.0)) for inverse in inverses])
     both = np.stack([inverse.least((u, v), (1.0, 1.0)) for inverse in inverses])
     return np.asarray(none.sum(axis=0) + (both - none).min(axis=0))
@@ -312,7 +308,7 @@ def _together(inverses: list[_Inverse], u: NDArray[np.int64], v: NDArray[np.int6
 def _by_distance(
     instance: Instance, z: Labels, judgement: Judgement, objective: float
 ) -> NodeCertificates:
-    """Return the nodes by how far yᵢ is from the null vectors that were set apart.
+    """Return the nodes by how far yᵢ is from the null vectors.
 
     Beyond them N_i has at least δ_i. With one set apart, the class itself, an entry that differs
     costs δ_i/(1 + K/n). With more, no class can be split for less than δ·(2 − 2/m), m the size
@@ -343,7 +339,7 @@ def _by_distance(
 
 
 def _names_matter(named: Array, missing: float) -> bool:
-    """Return whether every renaming of the classes costs more than is missing."""
+    """Return whether every renaming of the classes costs more than the gap."""
     now = float(np.trace(named))
     slack = missing + 1e-12 * float(np.abs(named).sum())
     for j in range(len(named)):

@@ -21,7 +21,7 @@ __all__ = ["LiftedBlocks"]
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-# ρ relative to what a link is worth.
+# ρ relative to the weight of a link.
 _RHO = 0.25
 
 
@@ -31,7 +31,7 @@ class LiftedBlocks(SemidefiniteADMM):
     Parameters
     ----------
     instance : Instance
-        What is to be bounded.
+        The labelling problem to bound.
     z : ndarray of shape (n,)
         The labelling to begin from.
     dual : Dual
@@ -58,13 +58,13 @@ class LiftedBlocks(SemidefiniteADMM):
         self._put_shares(Z, np.full((1, n), 1.0 / K) if alike else members)
         size = float(np.abs(self.B).max(initial=0.0)) or float(np.abs(self.costs).max(initial=0.0))
         super().__init__((Z,), _RHO * size * (K if alike else 1) or 1.0)
-        # Residuals alone would lead ρ astray: it stays near where it is, or there.
+        # Residuals alone would mislead ρ: it is kept near its first value.
         self._between = (0.5 * self.rho, 4.0 * self.rho) if alike else (self.rho, self.rho)
         for i in range(k):
             self.U[i] = self._matrix(dual, i) / self.rho
 
     def _matrix(self, dual: Dual, i: int) -> Array:
-        """Return N_i in proportion, of dual variables."""
+        """Return the scaled N_i of dual variables."""
         n = len(self.B)
         N = np.empty((n + 1, n + 1))
         gamma = dual.gamma_of(i)
@@ -95,7 +95,7 @@ class LiftedBlocks(SemidefiniteADMM):
         return np.asarray(L[:, chosen])
 
     def rescale(self, factor: float) -> None:
-        """Make ρ so many times larger, within limits."""
+        """Multiply ρ by a factor, within limits."""
         low, high = self._between
         super().rescale(min(max(self.rho * factor, low), high) / self.rho)
 
@@ -105,7 +105,7 @@ class LiftedBlocks(SemidefiniteADMM):
         T[:, self._nodes, self._nodes] -= self.costs / self.rho
 
     def project_other(self, T: Array) -> Array:
-        """Put the corner, x beside it and on the diagonal, and no entry below zero."""
+        """Set the corner, and x next to it and on the diagonal; no entry stays below zero."""
         K = self.instance.n_classes
         diagonal = T[:, self._nodes, self._nodes]
         x = (2.0 * self.g * T[:, 0, 1:] + diagonal) / (2.0 * self.g**2 + 1.0)
@@ -115,7 +115,7 @@ class LiftedBlocks(SemidefiniteADMM):
         return T
 
     def duals(self, z: Labels) -> list[Dual]:
-        """Return dual variables: the multipliers, and what of them leaves P(z) as the bound."""
+        """Return dual variables: the multipliers, and those of them whose bound is P(z)."""
         K, n = self.instance.n_classes, self.instance.n_nodes
         N = self.rho * self.U
         r, sigma = self.g * N[:, 0, 1:], self.g**2 * N[:, 0, 0]

@@ -1,4 +1,4 @@
-"""What a certificate says, and how others can check it."""
+"""Certificates: what they claim, and how others can check it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FORMAT, FORMAT_VERSION = "nodeproof-certificate", 1
 
 @dataclass(frozen=True)
 class Certificate:
-    """How good a labelling is, for the models at hand, among all labellings; with the proof.
+    """How good a labelling is among all labellings, for the given models; with the proof.
 
     Attributes
     ----------
@@ -55,14 +55,14 @@ class Certificate:
     gap : float
         Their difference, relative to the size of the objective.
     tolerance : float
-        Certified is what has a difference of at most this.
+        Largest difference that counts as certified.
     exact : bool
-        Whether `labels` are known to be the best without any tolerance.
+        Whether `labels` are known to be optimal without any tolerance.
     unique : bool
-        Whether they are known to be the only best, up to names where `renaming` is true.
+        Whether they are known to be the only optimum, up to names where `renaming` is true.
     nullity : int
         How many directions the dual variables leave free, at most in one class: 1 where the
-        labelling is alone, as many as classes where their names mean nothing; more may mean ties.
+        labelling is unique, as many as classes where their names mean nothing; more may mean ties.
     method : str
         What found the dual variables: "F", "G", "blocks" or "ascent".
     seconds : float
@@ -70,7 +70,7 @@ class Certificate:
     failure : float
         Probability that the bound is wrong, over seeds: 0 for up to some thousand nodes.
     labels : ndarray of shape (n,)
-        The labelling, as class numbers: that of least objective that was found.
+        The labelling of least objective that was found, as class numbers.
     moved : ndarray of int
         Nodes where it differs from the labelling that was given.
     certified_nodes : ndarray of bool, shape (n,)
@@ -78,20 +78,20 @@ class Certificate:
     renaming : bool
         Whether that holds up to the names of the classes only.
     eigenvalues : ndarray
-        The low end of the spectrum, beyond what is set apart, of the worst class.
+        The low end of the worst class's spectrum, without its null vectors.
     reason : str
         Why there is no certificate, where it is not applicable.
     interrupted : bool
         Whether the search was cut short by Ctrl-C; the bound holds all the same.
     history : list of (float, float, float)
-        Seconds, objective and lower bound as they got better.
+        Seconds, objective and lower bound as they improved.
     instance, dual, node_dual
         The labelling problem, the dual variables that prove the bound, and those that prove
         single nodes if they are others: what `verify` checks.
     dual_bound : float
         What `dual` proves alone; `lower_bound` may be better by further steps.
     steps : tuple of Step
-        Further steps of the proof, each on what was left when the sure nodes were fixed.
+        Further steps of the proof, each on what was left when the certain nodes were fixed.
     loaded : bool
         Whether it was read from a file, of which `instance` is a part: nothing but a comparison
         with your own model tells that these are your links and costs.
@@ -125,7 +125,7 @@ class Certificate:
 
     @property
     def certified(self) -> bool:
-        """Whether the labelling is the best, up to the tolerance."""
+        """Whether the labelling is optimal, up to the tolerance."""
         return self.status.startswith("certified")
 
     @property
@@ -150,14 +150,14 @@ class Certificate:
         return certificate_card(self)
 
     def explain(self) -> str:
-        """Say in a sentence or two what it means."""
+        """Return a sentence or two that say what it means."""
         if self.status == "not applicable":
             return f"There is no certificate: {self.reason}."
         n = len(self.labels)
         sure = int(self.certified_nodes.sum())
         names = ", up to the names of the classes" if self.renaming else ""
         if self.certified:
-            best = "the best of all" if self.exact or self.unique else "as good as any"
+            best = "optimal" if self.exact or self.unique else "as good as any"
             limits = []
             if (tolerance := self.special_tolerance) is not None:
                 needed = ", which was not needed" if self.exact else ""
@@ -172,7 +172,7 @@ class Certificate:
             )
         if self.gap < 1.0:
             start = (
-                "This labelling may not be the best, but it cannot be improved by more than "
+                "This labelling may not be optimal, but it cannot be improved by more than "
                 f"{percent(self.gap)} of its objective"
             )
         else:
@@ -183,7 +183,7 @@ class Certificate:
         )
 
     def summary(self) -> dict[str, Any]:
-        """Return what a person or a program wants to know, ready for JSON."""
+        """Return its main figures, ready for JSON."""
         finite = {
             name: value if math.isfinite(value) else None
             for name, value in (
@@ -218,7 +218,7 @@ class Certificate:
         failure: float = FAILURE,
         random_state: int | None = None,
     ) -> Check:
-        """Check it again from the stored numbers, about a model of yours.
+        """Check it again from the stored numbers, against a model of yours.
 
         Confirmed is what it says of its labelling: status, objective, bound, gap, single nodes,
         `exact`, `unique`, `tolerance`, `failure` and `moved`. How it was found is not part of
@@ -272,7 +272,7 @@ class Certificate:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Certificate:
-        """Read a certificate that `save` has written. It is what it says only if it verifies."""
+        """Read a certificate that `save` has written. Trust it only if it verifies."""
         if not Path(path).is_file():
             raise InputError(f"there is no certificate {path}")
         with open_npz(path) as archive:
@@ -319,7 +319,7 @@ class Certificate:
     def plot(self, axes: Any = None) -> Any:
         """Draw the low end of the spectrum around zero, on matplotlib axes.
 
-        Left of zero is what is missing from a proof.
+        What is left of zero is missing from a proof.
         """
         from nodeproof.runtime.axes import axes_or_new
 

@@ -1,4 +1,4 @@
-"""The search for dual variables that prove a labelling the best, or nearly."""
+"""The search for dual variables that prove a labelling optimal, or nearly so."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ __all__ = ["Search", "Stage"]
 
 Labels = NDArray[np.int64]
 
-# Up to so many nodes, dual variables are improved by blocks; an iteration takes n³ a class.
+# Up to this many nodes, dual variables are improved by blocks; an iteration takes n³ per class.
 _BLOCKS_MOST = 1600
 # One block stands for all classes while their costs differ by less than this share of the gap,
 # and is the end of it where they differ by less than that.
 _ALIKE = 0.05
 _ALIKE_ENOUGH = 1e-3
-# The search ends when so many looks in a row have closed less than this share of the gap.
+# The search ends when this many checks in a row have closed less than this share of the gap.
 _STALLED = 6
 _STALLED_SHARE = 0.01
-# Seconds for which closed forms are judged rigorously, however little time there is.
+# Seconds for which closed forms are judged rigorously, whatever the time budget.
 _PATIENCE = 10.0
-# This near to the best, it is worth asking which nodes are sure.
+# This close to the optimum, it is worth asking which nodes are certain.
 _NEARLY = 0.01
 
 
@@ -46,9 +46,9 @@ class Stage:
     Attributes
     ----------
     method : str
-        What is tried.
+        What is being tried.
     seconds : float
-        Since the beginning.
+        Since the start.
     objective, lower_bound : float
         The best so far.
     """
@@ -87,17 +87,17 @@ class Search:
         self.tolerance = self.tolerance_at(self.z)
 
     def tolerance_at(self, z: Labels) -> float:
-        """Return what may be missing from a proof of z: what was asked for, or the default."""
+        """Return the gap that counts as a proof of z: the requested tolerance, or the default."""
         return self.instance.tolerance(z) if self.asked_tolerance is None else self.asked_tolerance
 
     @property
     def missing(self) -> float:
-        """What is left between objective and bound."""
+        """The gap between objective and bound."""
         return self.objective - self.judgement.lower_bound
 
     @property
     def failure(self) -> float:
-        """Probability that the bound is wrong: any of the looks may have been."""
+        """Probability that the bound is wrong: any of the checks may have been."""
         return FAILURE * self.n_looks if self.judgement.failure else 0.0
 
     def run(self, deadline: float, max_iter: int | None) -> None:
@@ -120,7 +120,7 @@ class Search:
         if judgement.lower_bound > self.judgement.lower_bound or self.dual is None:
             self.dual, self.judgement, self.method = dual, judgement, method
         self.done = self.done or self.missing <= self.tolerance
-        self._tell(method)
+        self._report(method)
 
     def relabel(self, z: Labels) -> bool:
         """Take a labelling if it is better."""
@@ -132,7 +132,7 @@ class Search:
         self.done = self.missing <= self.tolerance
         return True
 
-    def _tell(self, method: str) -> None:
+    def _report(self, method: str) -> None:
         seconds = time.perf_counter() - self.began
         objective = self.offset + self.objective
         bound = self.offset + self.judgement.lower_bound
@@ -142,7 +142,7 @@ class Search:
 
     @property
     def informed(self) -> bool:
-        """Whether most nodes know something of their class by themselves."""
+        """Whether most nodes have evidence of their own about their class."""
         link = 0.5 * max(abs(self.instance.w), abs(self.instance.wt))
         return bool((np.ptp(self.instance.costs, axis=1) > link).mean() > 0.5)
 
@@ -191,7 +191,7 @@ class Search:
                 return
 
     def _few_left(self) -> bool:
-        """Return whether so many nodes are sure that the others can be compared one by one."""
+        """Return whether enough nodes are certain to compare the others one by one."""
         assert self.dual is not None
         near = self.missing <= _NEARLY * abs(self.objective)
         if not near or self.missing > 0.5 * self._asked_at or self.judgement.failure:
@@ -217,7 +217,7 @@ class Search:
 
     def _ascent(self, max_iter: int | None, deadline: float) -> Iterator[tuple[list[Dual], Any]]:
         assert self.dual is not None
-        # Judging takes its time: it is done once, and single nodes are asked about after it.
+        # Judging is slow: it is done once, and single nodes are certified after it.
         end = deadline - 3.0 * self.judging
         best, found = -math.inf, self.dual
         for iteration, (value, dual) in enumerate(Ascent(self.instance, self.dual, self.seed)):
@@ -230,7 +230,7 @@ class Search:
     def certify_nodes(
         self, objective: float | None = None, alternatives: bool = True
     ) -> tuple[NodeCertificates, Dual | None]:
-        """Return what is known of single nodes, and by which dual variables if not by the best.
+        """Return what is known about single nodes, and by which dual variables if not the best.
 
         Parameters
         ----------
@@ -243,7 +243,7 @@ class Search:
         above = self.objective if objective is None else objective
         best = certify_nodes(self.instance, self.dual, self.z, self.judgement, above)
         chosen = None
-        # A better bound may leave less to spare elsewhere: others may know more of single nodes.
+        # A better bound may leave less slack elsewhere: others may certify more single nodes.
         for dual, judgement in self.milestones if alternatives else []:
             if best.certified.all() or dual is self.dual or self.judgement.failure:
                 break

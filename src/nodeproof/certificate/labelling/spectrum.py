@@ -1,4 +1,4 @@
-"""What the least eigenvalue of a large symmetric matrix is at least.
+"""Lower bounds of the least eigenvalue of a large symmetric matrix.
 
 A computed eigenvalue is no proof: a Ritz value lies above the least eigenvalue, never below.
 Known null vectors V are set apart first. With x = Va + y, y ⟂ V,
@@ -35,18 +35,18 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-#: up to so many rows a matrix is factorised
+#: largest number of rows for which a matrix is factorised
 DENSE_MOST = 4001
 
-# So many of the lowest eigenvalues are estimated, for pictures and for the nullity.
+# Number of lowest eigenvalues to estimate, for plots and for the nullity.
 _SHOWN = 12
-# Up to so many rows all eigenvalues are computed.
+# Up to this many rows all eigenvalues are computed.
 _ALL = 500
-# A vector is set apart where the matrix makes so little of it, relative to its size.
+# A vector counts as null where its image is this short, relative to the size of the matrix.
 _NULL = 1e-9
 # Full reorthogonalisation leaves Ritz values of about this relative accuracy.
 _RITZ = 1e-11
-# Lanczos looks after so many steps whether it has seen enough.
+# Lanczos checks after these numbers of steps whether it has converged.
 _LOOKS = (48, 96, 192)
 
 
@@ -72,13 +72,13 @@ class Spectrum:
     Attributes
     ----------
     least : float
-        The least eigenvalue is no less.
+        Lower bound of the least eigenvalue.
     beyond : float
-        On the complement of the null vectors that were set apart, the least is no less.
+        Lower bound of the least one on the complement of the null vectors.
     n_deflated : int
-        How many were set apart.
+        Number of null vectors.
     lowest : ndarray
-        Estimates of the lowest eigenvalues on the complement: for pictures, no proof.
+        Estimates of the lowest eigenvalues on the complement: for plots, not a proof.
     failure : float
         Probability that `least` and `beyond` are wrong; 0 where they are rigorous.
     """
@@ -98,7 +98,7 @@ def of_diagonal(diagonal: Array) -> Spectrum:
 
 
 def least_dense(matrix: Operator, N: Array, candidates: Array) -> Spectrum:
-    """Return what the least eigenvalue is at least, by Cholesky.
+    """Return a lower bound of the least eigenvalue, by Cholesky.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def least_dense(matrix: Operator, N: Array, candidates: Array) -> Spectrum:
     N : ndarray of shape (size, size)
         The same matrix; overwritten.
     candidates : ndarray of shape (size, k)
-        What may be null vectors.
+        Candidates for null vectors.
     """
     V, kappa, rho = _set_apart(matrix, candidates)
     ones = np.ones((matrix.size, 1))
@@ -136,7 +136,7 @@ def least_dense(matrix: Operator, N: Array, candidates: Array) -> Spectrum:
 
 
 def _above(N: Array, shift: float) -> float:
-    """Return a number that N's least eigenvalue is no less than, near `shift`, or −inf.
+    """Return a lower bound of N's least eigenvalue, near `shift`, or −inf.
 
     If the factorisation of a matrix G runs to its end, G is semidefinite but for
     ``(n + 1)u/(1 − (n + 1)u)`` of its trace (Higham, Accuracy and Stability, Theorem 10.3).
@@ -152,21 +152,21 @@ def _above(N: Array, shift: float) -> float:
 
 
 def _smallest(n: int) -> float:
-    """Return what underflow can do in a factorisation of n rows."""
+    """Return a bound of the effect of underflow in a factorisation of n rows."""
     return n**2 * float(np.finfo(float).tiny)
 
 
 def least_lanczos(
     matrix: Operator, candidates: Array, failure: float, seed: int | np.random.SeedSequence
 ) -> Spectrum:
-    """Return what the least eigenvalue is at least, but for a stated probability, by Lanczos.
+    """Return a lower bound of the least eigenvalue, up to a stated probability, by Lanczos.
 
     Parameters
     ----------
     failure : float
         Probability that the answer may be wrong, over the seeds.
     seed : int or SeedSequence
-        Of the start; chosen without a look at the matrix.
+        Of the start; chosen independently of the matrix.
     """
     V, kappa, rho = _set_apart(matrix, candidates)
 
@@ -179,7 +179,7 @@ def least_lanczos(
     ritz, beyond = np.empty(0), -math.inf
     for ritz in lanczos(times, start, _LOOKS, V):
         low, high = float(ritz[0]), float(ritz[-1])
-        # Both ends of the spectrum, at any of the looks: each has its share of the probability.
+        # Both ends of the spectrum, at any of the checks: each has its share of the probability.
         eta = lanczos_slack(matrix.size, len(ritz), 0.5 * failure / len(_LOOKS))
         width = (high - low) / (1.0 - 2.0 * eta) if eta < 0.5 else math.inf
         beyond = low - eta * width - _RITZ * max(abs(low), abs(high))
@@ -189,7 +189,7 @@ def least_lanczos(
 
 
 def lanczos_slack(n: int, n_steps: int, failure: float) -> float:
-    """Return η: Ritz values reach the spectrum's ends to η of its width, but for a probability.
+    """Return η: Ritz values reach the spectrum's ends to η of its width, up to a probability.
 
     For a start b uniform on the sphere, Ritz values of k steps satisfy
 
@@ -211,7 +211,7 @@ def lanczos(
     Parameters
     ----------
     looks : tuple of int
-        After how many steps; the last are the most that are taken.
+        After how many steps; the last is the maximum.
     """
     n = len(start)
     n_steps = max(1, min(looks[-1], n - V.shape[1]))
@@ -248,7 +248,7 @@ def _set_apart(matrix: Operator, candidates: Array) -> tuple[Array, float, float
     if not V.shape[1]:
         return V, 0.0, 0.0
     images = matrix.image_size(V)
-    # V is orthonormal but for rounding.
+    # V is orthonormal up to rounding.
     slightly = 1.0 + 1e-8
     rho = slightly * float(np.linalg.norm(images))
     kappa = slightly * float(np.linalg.norm(np.abs(V).T @ images))

@@ -1,4 +1,4 @@
-"""Exact arithmetic for what floating point cannot tell apart.
+"""Exact arithmetic for objectives that floating point cannot distinguish.
 
 A bound proves a labelling optimal up to a tolerance. Where only a few nodes are left that an
 optimal labelling could put elsewhere, all of their labellings are compared in rational numbers,
@@ -19,9 +19,9 @@ __all__ = ["countable", "resolve", "resolve_names", "resolve_ties"]
 
 Labels = NDArray[np.int64]
 
-# So many labellings are gone through.
+# Most labellings that are enumerated.
 _MOST = 200_000
-# Those within this share of the size of the numbers are compared exactly.
+# Objectives within this share of the size of the numbers are compared exactly.
 _NEAR = 1e-9
 _MOST_EXACT = 2_000
 # Among so many classes all namings are, of so many nodes.
@@ -44,7 +44,7 @@ def resolve_ties(
         return resolve(instance, z, certified)
     if not countable(instance, certified, renaming):
         return None
-    # Whatever the names of the sure nodes are, the others are compared for each.
+    # The remaining nodes are compared for every naming of the certain nodes.
     found = [z]
     for names in itertools.permutations(range(instance.n_classes)):
         best = resolve(instance, np.array(names)[z], certified)
@@ -69,7 +69,7 @@ def _value(instance: Instance, z: Labels) -> Fraction:
 
 
 def countable(instance: Instance, sure: NDArray[np.bool_], renaming: bool = False) -> bool:
-    """Return whether all labellings of the nodes that are not sure can be gone through.
+    """Return whether all labellings of the uncertain nodes can be enumerated.
 
     With `renaming`, for all names of the classes.
     """
@@ -81,7 +81,7 @@ def countable(instance: Instance, sure: NDArray[np.bool_], renaming: bool = Fals
 
 
 def resolve(instance: Instance, z: Labels, sure: NDArray[np.bool_]) -> Labels | None:
-    """Return the best labelling that agrees with z at the sure nodes; None where they are too many.
+    """Return the best labelling that agrees with z at the certain nodes; None if too many.
 
     Of labellings that are exactly as good, z is kept if it is among them.
     """

@@ -1,4 +1,8 @@
-"""What arrays the file of a certificate holds, and which shapes agree with each other."""
+"""Verification of certificates: the arrays of a file, and whether its claims follow from them.
+
+Nothing that a certificate says about itself decides: neither its tolerance nor its probability and,
+where it comes from a file, not what links and costs it is about.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +59,7 @@ _PROBLEM = {
     "weights": Expected("biuf", "E | 0"),
 }
 _DUAL = {"nu": "n", "r": "K n", "sigma": "K", "gamma": "n n | K n n", "a": "n K", "g": "K K"}
-# Of the nodes that were not sure at a step, there are as many as it says.
+# The number of nodes that were uncertain at a step.
 _STEP = {name: shapes.replace("n", "n{0}") for name, shapes in _DUAL.items()}
 _LAYOUT = (
     _SAID
@@ -92,17 +96,11 @@ def check_certificate(headers: Mapping[str, Header]) -> None:
             raise ValueError("the steps of the proof are not all there")
 
 
-# ------------------------------------------------------------------------------
-# Whether all that a certificate says follows from the numbers that it holds.
-#
-# Nothing that it says of itself decides: neither its tolerance nor its probability, and where it
-# comes from a file, not what links and costs it is about.
-
 Labels = NDArray[np.int64]
 
 # Two proofs by the same dual variables differ by less than this, relative to all numbers.
 _AUDITED = 1e-12
-# Two machines add up a default tolerance, or a probability, alike but for this share.
+# Default tolerances and probabilities of two machines agree up to this share.
 _ALIKE = 1e-9
 _METHODS = ("F", "G", "blocks", "ascent")
 _OTHER_FIT = "it is about another fit than the model ({}); certify the model again"
@@ -118,7 +116,7 @@ def status_of(certified: bool, failure: float, gap: float, tolerance: float | No
 
 
 def gap_of(objective: float, lower_bound: float, tolerance: float) -> float:
-    """Return what is missing, relative to the size of the objective."""
+    """Return the gap relative to the size of the objective."""
     missing = objective - lower_bound
     if missing <= 0 or (missing <= tolerance and abs(objective) <= tolerance):
         return 0.0
@@ -126,7 +124,7 @@ def gap_of(objective: float, lower_bound: float, tolerance: float) -> float:
 
 
 def special_tolerance(tolerance: float, instance: Instance, z: Labels) -> float | None:
-    """Return a tolerance where it is not the default."""
+    """Return a tolerance if it is not the default, else None."""
     alike = math.isclose(tolerance, instance.tolerance(z), rel_tol=_ALIKE)
     return None if alike else tolerance
 
@@ -215,7 +213,7 @@ def why_not_about(
 
 
 class _Verification:
-    """A certificate on its way through the checks; chances of failure add up."""
+    """A certificate being checked; probabilities of failure add up."""
 
     def __init__(
         self,
@@ -231,7 +229,7 @@ class _Verification:
         self.failure = 0.0
 
     def run(self, tolerance: float | None) -> Check:
-        """Check everything that it says."""
+        """Check all its claims."""
         c = self.c
         (seed,) = self.seed.spawn(1)
         audit = check_dual(self.instance, c.labels, self.dual, c.dual_bound, self.share, seed)
@@ -254,7 +252,7 @@ class _Verification:
         return f"the objective is {at_most:.12g}, not {self.c.objective:.12g}"
 
     def _check_steps(self, objective: float, bound: float) -> tuple[float, str]:
-        """Return the best bound of all steps, and what is not confirmed of nodes and ties."""
+        """Return the best bound of all steps, and which claims about nodes and ties fail."""
         c, instance = self.c, self.instance
         claimed = c.dual_bound
         if c.certified_nodes.any() or c.exact or c.unique or c.steps:
@@ -294,7 +292,7 @@ class _Verification:
         return bound, ""
 
     def _wrong_bound(self, objective: float, bound: float) -> str:
-        """Return what is not confirmed of the claim as a whole, or nothing."""
+        """Return why the claim as a whole is not confirmed, or nothing."""
         c = self.c
         # What is claimed agrees with the dual variables by now; rounding can leave a little more.
         enough = c.tolerance + max(c.tolerance, _AUDITED * self.instance.span)
@@ -309,7 +307,7 @@ class _Verification:
 
 
 def _too_loose(c: Certificate, accepted: float) -> str:
-    """Return that it counts too much as nothing, or nothing."""
+    """Return that its tolerance is too large, or nothing."""
     if not c.certified or c.tolerance <= (1.0 + _ALIKE) * accepted:
         return ""
     return (
@@ -327,7 +325,7 @@ def sure_nodes(
     failure: float,
     seed: np.random.SeedSequence,
 ) -> tuple[NodeCertificates | str, float]:
-    """Return which nodes all steps of a proof make sure, or where a step goes too far.
+    """Return the nodes that all steps of a proof certify, or which step goes too far.
 
     The second number is the probability that this is wrong; `failure` is what each step may have.
     """
@@ -356,7 +354,7 @@ def sure_nodes(
 
 
 def _contradicts_itself(certificate: Certificate) -> str:
-    """Return where what it says does not fit together, or nothing."""
+    """Return where its claims contradict each other, or nothing."""
     c = certificate
     n = len(c.labels)
     numbers = (c.objective, c.tolerance, c.seconds)

@@ -6,7 +6,7 @@ By convexity, for any ν, any Γ, and any antisymmetric flows no longer than one
     Σν + Σ_uv min(Γ_uv, 0) + n·min_{θ ∈ Θ} λ_min(diag(⟨q_v, θ⟩ − ν) − B − Γ)
        + Σ_v [f_v(θ̂_v) − ⟨∇f_v(θ̂_v), θ̂_v⟩].
 
-λ_min is concave in θ, so that where Θ has few vertices they are all there is to look at; a
+λ_min is concave in θ, so that where Θ has few vertices only these count; a
 spectral box has a bound of its own (`JointAtoms.bound`). Rounding is allowed for throughout.
 """
 
@@ -37,7 +37,7 @@ _ROUNDING = 8.0
 
 @dataclass(frozen=True)
 class Dual:
-    """Dual variables of the program: any are allowed, good ones prove much.
+    """Dual variables of the program: any are valid, good ones give a tight bound.
 
     Attributes
     ----------
@@ -55,13 +55,13 @@ class Dual:
 
     @classmethod
     def from_certificate(cls, ideal: Ideal, Z: Array, flows: Flows | TypedFlows) -> Dual:
-        """Return the variables that the paper's matrix Z stands for: ``Z = B + Γ + diag ν``."""
+        """Return the variables of the paper's matrix Z: ``Z = B + Γ + diag ν``."""
         return cls(np.diag(Z).copy(), off_diagonal(Z - ideal.program.B), flows)
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What some dual variables prove: the bound, and the least eigenvalue that is in it."""
+    """What dual variables prove: the bound, and the least eigenvalue behind it."""
 
     bound: float
     least: float
@@ -145,7 +145,7 @@ def _least(ideal: Ideal, nu: Array, gamma: Array, q: Array, steps: int) -> float
 
 
 def _cost_rounding(ideal: Ideal) -> float:
-    """Return by how much rounding can have moved a node's cost ``⟨q_v, θ⟩``."""
+    """Return a bound of the rounding error of a node's cost ``⟨q_v, θ⟩``."""
     n, d = ideal.gradients.shape
     if not d:
         return 0.0

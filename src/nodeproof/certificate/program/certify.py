@@ -1,4 +1,10 @@
-"""The conditions under which the ideal solution is optimal, checked one by one."""
+"""The program certificate: whether a labelling is optimal in the paper's convex program.
+
+Models are free here, and every point of the program competes, labelling or not. The ideal solution
+of a labelling has one atom per class, at the biased centroids; dual variables prove how far it can
+be from optimal. They come from the paper's recovery theorem or from a construction that needs less;
+in any case, :func:`nodeproof.certificate.program.bound.prove` alone decides.
+"""
 
 from __future__ import annotations
 
@@ -97,16 +103,7 @@ def _near(margin: float, size: float) -> tuple[bool, float]:
     return bool(margin >= -_ROUNDING * size), float(margin)
 
 
-# ------------------------------------------------------------------------------
-# The program certificate: whether a labelling is optimal in the paper's convex program.
-#
-# Models are free here, and every point of the program competes, labelling or not. The ideal
-# solution of a labelling has one atom a class, at the biased centroids; dual variables prove how
-# far it can be from optimal. They come from the paper's recovery theorem or from a construction
-# that asks less; whichever it is, :func:`nodeproof.certificate.program.bound.prove` alone decides.
-
-
-#: the constructions by name, from cheap to dear; then the paper's as they were published
+#: the constructions by name, from cheap to expensive; then the paper's as published
 CONSTRUCTIONS: dict[str, Callable[[Ideal], Built]] = {
     "node-only": node_only,
     "multiplicative": multiplicative,
@@ -118,7 +115,7 @@ CONSTRUCTIONS: dict[str, Callable[[Ideal], Built]] = {
     "published combined": partial(combined, published=True),
 }
 
-# What counts as zero, as a share of the size of what the objective is made of.
+# Tolerance, as a share of the size of what the objective sums up.
 _TOLERANCE = 1e-9
 
 # Steps to improve the bound over a spectral box: to compare constructions, and at the end.
@@ -127,7 +124,7 @@ _FEW_STEPS, _STEPS = 3, 60
 
 @dataclass(frozen=True)
 class ProgramCertificate:
-    """What is proven of a labelling's ideal solution in the convex program.
+    """What is proven about a labelling's ideal solution in the convex program.
 
     Attributes
     ----------
@@ -136,13 +133,13 @@ class ProgramCertificate:
     objective : float
         The program's objective at the ideal solution, rounded up.
     lower_bound : float
-        What no point of the program undercuts, rounded down: rigorous.
+        A rigorous lower bound of the program, rounded down.
     gap : float
         Their difference, relative to the larger of the objective's size and one.
     tolerance : float
         The difference up to which the status is ``certified``.
     scale : float
-        The sum of the absolute values of what the objective is made of.
+        The sum of the absolute values of the terms of the objective.
     construction : str
         Where the dual variables come from.
     conditions : dict
@@ -170,7 +167,7 @@ class ProgramCertificate:
         return self.status == "certified"
 
     def explain(self) -> str:
-        """Return one sentence for people."""
+        """Return one sentence that says what it means."""
         by = f"by the {self.construction} construction"
         if self.certified:
             return (
@@ -194,7 +191,7 @@ def certify_program(
     construction: str = "best",
     tolerance: float | None = None,
 ) -> ProgramCertificate:
-    """Return what is proven of a labelling in the paper's convex program.
+    """Return what is proven about a labelling in the paper's convex program.
 
     Parameters
     ----------
@@ -203,10 +200,10 @@ def certify_program(
     labels : array-like of shape (n,)
         The class 0…K−1 of every node.
     construction : str
-        One of `CONSTRUCTIONS`, or "best": those that apply from cheap to dear, until one proves
-        the labelling optimal; else the best bound, tightened where Θ has few vertices.
+        One of `CONSTRUCTIONS`, or "best": those that apply, from cheap to expensive, until one
+        proves the labelling optimal; else the best bound, tightened where Θ has few vertices.
     tolerance : float, optional
-        Difference of objective and bound that counts as none; by default 1e-9 of the scale.
+        Largest accepted difference of objective and bound; by default 1e-9 of the scale.
 
     Examples
     --------
@@ -263,11 +260,11 @@ class _Tried:
 
     @property
     def proven(self) -> bool:
-        """Whether the bound is as good as the objective."""
+        """Whether the bound reaches the objective."""
         return self.ideal.value - self.proof.bound <= self.enough
 
     def all_of(self, names: list[str], tightened: bool) -> None:
-        """Try constructions until one proves the labelling optimal, then make more of the best."""
+        """Try constructions until one proves the labelling optimal, then improve the best."""
         for name in names:
             built = CONSTRUCTIONS[name](self.ideal)
             proof = prove(self.ideal, built.dual, _FEW_STEPS if len(names) > 1 else _STEPS)
@@ -290,7 +287,7 @@ class _Tried:
 
 
 def _applying(ideal: Ideal) -> list[str]:
-    """Return the names of the constructions that apply, from cheap to dear."""
+    """Return the names of the constructions that apply, from cheap to expensive."""
     problem = ideal.problem
     graph = problem.graph if float(problem.weights[0]) else None
     flowing = ["optimised"] if ideal.program.son else []

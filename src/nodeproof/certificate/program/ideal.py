@@ -1,4 +1,4 @@
-"""Biased centroids together with the flows between classes that prove them."""
+"""The ideal solution of a labelling in the convex program, and the flows that prove it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["EPS", "HAIR", "Flows", "Ideal", "Proven", "prove_centroids"]
 
 Array = NDArray[np.float64]
 
-# How near value and bound are to come, as a share of the loss, and for how long.
+# Gap of value and bound to reach, as a share of the loss, and most iterations.
 _TOLERANCE, _STEPS = 1e-13, 20_000
 
 
@@ -53,7 +53,7 @@ class _RecordingLosses(CoupledLosses):
     duals: Array
 
     def bound(self, theta: Array, duals: Array) -> float:
-        """Return the bound, and keep in mind what it was proven by."""
+        """Return the bound, and record the best dual variables."""
         proven = super().bound(theta, duals)
         if proven > self.best:
             self.best, self.at, self.duals = proven, theta, duals
@@ -71,7 +71,7 @@ def prove_centroids(program: Program, W: NDArray[Any]) -> Proven:
     program : Program
         The convex program.
     W : ndarray of shape (n, K)
-        One-hot rows; classes without nodes are left out of what is returned.
+        One-hot memberships; classes without nodes are left out.
 
     Examples
     --------
@@ -107,17 +107,14 @@ def prove_centroids(program: Program, W: NDArray[Any]) -> Proven:
     return Proven(found.theta, losses.at, losses.duals / losses.gamma)
 
 
-# ------------------------------------------------------------------------------
-# The ideal solution of a labelling in the convex program: one atom a class, and its flows.
-
 EPS = float(np.finfo(float).eps)
 
-# Flows keep a hair below their limit, so that rounding cannot make one too long.
+# Flows stay just below their limit, so that rounding cannot make one too long.
 HAIR = 1.0 - 1e-12
 
 
 class Ideal:
-    """One atom a class: ``λ_i = n_i``, ``e_i = 1_{C_i}/√n_i``, θ_i the biased centroids.
+    """One atom per class: ``λ_i = n_i``, ``e_i = 1_{C_i}/√n_i``, θ_i the biased centroids.
 
     Parameters
     ----------
@@ -135,7 +132,7 @@ class Ideal:
     theta : ndarray of shape (k, d)
         The biased centroids.
     tangents : ndarray of shape (k, d)
-        Where losses are replaced by their tangents: at the centroids, or as near as can be told.
+        Where losses are replaced by their tangents: at the centroids, or as near as resolved.
     between : ndarray of shape (k, k, d)
         Flows g_ij between the classes. They point from the other centroid to the own one;
         where centroids coincide, they keep them together.
@@ -193,7 +190,7 @@ class Ideal:
 
     @cached_property
     def _parts(self) -> tuple[Array, Array, Array]:
-        """What the objective is the sum of: pairs that are together, losses, norms."""
+        """The terms of the objective: pairs that are together, losses, norms."""
         apart = cdist(self.theta, self.theta) if self.theta.size else np.zeros((1, 1))
         norms = 0.5 * self.program.son * np.outer(self.sizes, self.sizes) * apart
         losses = self.program.losses(self.theta[self.z])
@@ -210,18 +207,18 @@ class Ideal:
 
     @cached_property
     def scale(self) -> float:
-        """The sum of the absolute values of what the objective is made of."""
+        """The sum of the absolute values of the terms of the objective."""
         return fsum(np.abs(np.concatenate(self._parts)))
 
     @cached_property
     def conditioning(self) -> float:
-        """By what the rounding of losses is multiplied: matrices have to be inverted."""
+        """Amplification of rounding in the losses: matrices have to be inverted."""
         boxes = [part for part in self.program.models_set.sets if isinstance(part, SpectralBox)]
         return float(max((box.hi / box.lo for box in boxes), default=1.0))
 
     @cached_property
     def normals(self) -> Array:
-        """``μ n_i`` of the paper, shape (k, d): what a class pays as its model moves, a node."""
+        """``μ n_i`` of the paper, shape (k, d): the gradient of a class in its model, per node."""
         pulls = np.einsum("j,ijd->id", self.sizes, self.between)
         return np.asarray(self.means + self.program.son * pulls)
 
@@ -239,7 +236,7 @@ class Flows:
     rates : ndarray of shape (k,)
         c_i.
     summed : bool
-        Take ``g_vu = c_i Σ_{w ∈ C_i} (∇f_w − ∇f_v)`` instead, as the paper has it.
+        Take ``g_vu = c_i Σ_{w ∈ C_i} (∇f_w − ∇f_v)`` instead, as in the paper.
     """
 
     between: Array
@@ -294,7 +291,7 @@ def _check_labels(problem: Problem, labels: ArrayLike) -> NDArray[np.int64]:
     z = np.asarray(labels)
     if z.shape != (problem.n_nodes,) or not np.issubdtype(z.dtype, np.integer):
         raise InputError(
-            f"labels must be {problem.n_nodes} whole numbers, one a node; got shape {z.shape} "
+            f"labels must be {problem.n_nodes} whole numbers, one per node; got shape {z.shape} "
             f"of {z.dtype}"
         )
     wrong = np.flatnonzero((z < 0) | (z >= problem.n_classes))

@@ -22,10 +22,10 @@ __all__ = ["Conditions", "Links", "TypedFlows", "at_least_zero", "content_flows"
 
 Array = NDArray[np.float64]
 
-# Steps at most, and how little a step changes at the end.
+# Most steps, and the change of a step that ends them.
 _STEPS, _STILL = 500, 1e-11
 
-# So many numbers at most: flows between all types of nodes.
+# Most numbers: flows between all types of nodes.
 _MOST_NUMBERS = 4_000_000
 
 
@@ -128,10 +128,6 @@ def _cut(g: Array) -> Array:
     return np.asarray(g * np.where(lengths > HAIR, HAIR / np.maximum(lengths, HAIR), 1.0))
 
 
-# ------------------------------------------------------------------------------
-# The part of the paper's certificates that links give: ``P⊥(S − λI)P⊥``.
-
-
 #: name → (whether it holds, by how much)
 Conditions = dict[str, tuple[bool, float]]
 
@@ -143,7 +139,7 @@ _SHARES = (0.0, 0.25, 0.5, 1.0)
 
 
 def at_least_zero(margin: float) -> tuple[bool, float]:
-    """Return whether a margin is none below zero, and the margin."""
+    """Return whether a margin is at least zero, and the margin."""
     return bool(margin >= 0.0), float(margin)
 
 
@@ -199,7 +195,7 @@ class Links:
     def corrected(
         self, judge: Callable[[Array, float], float] | None = None
     ) -> tuple[Array, float, Conditions]:
-        """Return a, λ and whether there is room for them, by the entries as they are."""
+        """Return a, λ and whether there is room for them, by the actual entries."""
         limits = self.by_entries
         pull = self._least_pull(limits)
         if judge is not None:
@@ -238,7 +234,7 @@ class Links:
         return lower, upper
 
     def _lower(self, limits: tuple[Array, Array], s: float, t: float, pull: float) -> Array:
-        """Return the smallest a that Step 3 allows; without room, what the means would ask."""
+        """Return the smallest a that Step 3 allows; without room, what the means would need."""
         need = np.full(self.rho.shape, s * (1.0 - t))
         np.fill_diagonal(need, s * t + pull / self.ideal.sizes)
         fits = limits[0] > 0.0

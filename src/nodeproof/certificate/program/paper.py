@@ -3,7 +3,7 @@
 The paper shows that the ideal solution is optimal by a matrix Z and flows g_vu, in three ways:
 by the nodes alone, by the graph alone, and by both. Here B stands for its Ā, with any threshold t
 and scale s (its own are t = 1/2, s = 2), and f for all terms together, with weights. The
-published formulas are kept beside the corrected ones: their conditions tell where they fail.
+published formulas are kept beside the corrected ones: their conditions show where they fail.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Built:
-    """Dual variables, what their construction asks beside the optimality conditions, and q.
+    """Dual variables, conditions of their construction besides optimality, and q.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Built:
 
 
 def node_only(ideal: Ideal, published: bool = False) -> Built:
-    """Build ``Z = D̄`` and flows that even the gradients of each class out.
+    """Build ``Z = D̄`` and flows that equalise the gradients of each class.
 
     As published, flows between classes have their indices swapped, and what is left of
     ``(D − Z)_vv`` lacks the factor μ.
@@ -169,7 +169,7 @@ def _slack_for(
 
 
 def even_rates(ideal: Ideal) -> Array:
-    """Return rates that even the gradients of each class out as far as flows may, shape (k,)."""
+    """Return rates that equalise the gradients of each class within the limits, shape (k,)."""
     son = ideal.program.son
     if not son:
         return np.zeros(len(ideal.sizes))
@@ -195,7 +195,7 @@ def _lacking(ideal: Ideal, mu: float) -> float:
 
 
 def _separation(ideal: Ideal) -> float:
-    """Return a bound below μR of the assumption of separability, zero where there is none.
+    """Return a lower bound of μR of the separability assumption, zero where there is none.
 
     ``min_θ max(l_i, l_j) ≥ min_θ w·l_i + (1 − w)·l_j`` for ``l_i = ⟨μn_i, θ − θ̂_i⟩``.
     """
@@ -215,8 +215,7 @@ def _is_zero(off: float, ideal: Ideal) -> tuple[bool, float]:
     return off <= 1e-9 * max(1.0, ideal.scale), -off
 
 
-# ------------------------------------------------------------------------------
-# A certificate of the ideal solution that asks less of a graph than the paper's.
+# A certificate of the ideal solution that needs less of a graph than the paper's.
 
 
 def multiplicative(ideal: Ideal) -> Built:
