@@ -258,15 +258,14 @@ class _Solve:
     ) -> Result:
         solver, problem, matrix = self.solver, self.problem, self.matrix
         graph = problem.graph
-        temperature = float(solver.temperature)  # of an int, loops would be compiled once more
-        hard = temperature == 0 and not problem.son
+        hard = solver.temperature == 0 and not problem.son
         rows = self.engine.place(W, hard)
         at = saved or self._begin(rows, known, look, round_number)
         models, held, history = at.models, at.held, at.history
         status, iteration, totals = Status.MAX_ITER, at.iteration, None
         try:
             for iteration in range(at.iteration + 1, solver.max_iter + 1):
-                change, links = rows.sweep(models, temperature, totals)
+                change, links = rows.sweep(models, float(solver.temperature), totals)
                 history["change"].append(change)
                 if models.affinity is not None and not matrix:
                     history["ell"].append(float(models.affinity.ell[0, 0]))
