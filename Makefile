@@ -10,7 +10,7 @@ FUZZ   := .venv-fuzz
 FUZZ_SECONDS ?= 600
 AUDIT  := .venv-audit
 
-.PHONY: venv demo test test-numeric test-slow test-lowest lint audit bench bench-peers fuzz docs clean
+.PHONY: venv demo test test-numeric test-slow test-lowest coverage lint layers house audit bench bench-peers fuzz docs clean
 
 venv: $(VENV)/.installed
 
@@ -80,12 +80,26 @@ lint: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --cache-dir build/imports
 
-# Sizes and more by BENCH='--links 1e6,1e7,1e8'; what is finished in build/bench is not redone.
+# The fast tests with branches counted; what they leave out is listed, and in build/coverage as
+# pages. Compiled loops do not show: tests/test_plain_kernels.py runs them as Python.
+coverage: venv
+	$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-report term \
+	  --cov-report html:build/coverage
+
+# Size, cycles, private reads, calls of a fit: the tree as it is, beside its targets.
+house: venv
+	$(BIN)/python tools/house.py
+
+# docs/img/layers.svg, after a room was added or has moved.
+layers: venv
+	$(BIN)/python tools/layers.py
+
+# Sizes and more by BENCH='--links 1e6,1e7,1e8'; finished measurements in build/bench are kept.
 bench: venv
 	$(BIN)/python benchmarks/planted.py
-	@mkdir -p build
-	$(BIN)/nodeproof bench --out build/bench $(BENCH)
+	$(BIN)/python benchmarks/scale.py $(BENCH)
 
 # Options by BENCH='--quick'; benchmarks/README.md says where graphs and torch's CPU build are from.
 bench-peers: $(PEERS)/.installed

@@ -17,7 +17,7 @@ from distributed import Client, LocalCluster
 
 from nodeproof import Problem
 from nodeproof.datasets import make_planted
-from nodeproof.distributed.dask import DaskEngine
+from nodeproof.distributed import DaskEngine
 from nodeproof.graph import Graph
 from nodeproof.solvers.starts import STARTS
 from nodeproof.terms import Covariance, Labels, NodeData
@@ -63,7 +63,7 @@ def measure(n: int, n_classes: int, n_workers: int, degree: int, sweeps: int) ->
         ) as cluster,
         Client(cluster) as client,
     ):
-        rows = DaskEngine(problem, client).place(W)
+        rows = DaskEngine(client).open(problem).place(W)
         rows.sums()  # what is known before the first sweep has arrived
         boundary = sum(client.run(rows_on_the_boundary).values())
         before, wire = sum(client.run(received).values()), over_loopback()

@@ -2,7 +2,7 @@
 
 Runs every method on the same splits of every graph in a folder, each fit in a fresh process,
 and writes tables (results.md, .csv, .json) and a picture of accuracy over time. What is finished
-is kept: the same command goes on where it was cut off. See benchmarks/README.md.
+is kept: the same command continues where it was interrupted. See benchmarks/README.md.
 
     python benchmarks/real.py --data FOLDER [--sets cora] [--methods nodeproof GCN] [--quick]
 """
@@ -13,12 +13,12 @@ import argparse
 import os
 import sys
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
-from typing import Any
 from unicodedata import normalize
 
 from nodeproof.errors import InputError
-from nodeproof.paper.experiments.runner import Journal
+from nodeproof.storage.journal import JOURNAL, Journal, Record
 from peers import PEERS
 from peers.cells import Cell, run_cell
 from peers.report import Result, markdown, paired, summarise, write_report
@@ -58,11 +58,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         help="one split, small sets, and methods that take seconds")  # fmt: skip
     add("--out", type=Path, default=Path("build/real"), metavar="DIR",
         help="where the results go (default: build/real)")  # fmt: skip
-    add("--fresh", action="store_true", help="forget what is finished")
+    add("--fresh", action="store_true", help="discard what is finished")
     add("--threads", type=int, default=2, metavar="N", help="threads of every fit (default: 2)")
     add("--limit", type=float, default=120.0, metavar="SECONDS",
         help="stop training a network then; its best epoch counts (default: 120)")  # fmt: skip
-    add("--list", action="store_true", help="name the methods and end")
+    add("--list", action="store_true", help="list the methods and exit")
     return parser.parse_args(arguments)
 
 
@@ -164,28 +164,24 @@ def cuda_build() -> str | None:
 
 def run(cells: list[Cell], out: Path, fresh: bool) -> None:
     """Run what is not finished, then write the report; on Ctrl-C, that of what is done."""
-    with Journal(out / "cells.jsonl", fresh) as journal:
-        keys = {cell: cell.key for cell in cells}
-        missing = [cell for cell in cells if not is_finished(journal.records.get(keys[cell]))]
+    with Journal(out / JOURNAL, fresh) as journal:
+        missing = journal.missing(cells)
         print(f"{len(cells) - len(missing)} of {len(cells)} fits are finished", file=sys.stderr)
+        number = count(1)
+
+        def finished(cell: Cell, record: Record) -> None:
+            print(f"{next(number)}/{len(missing)}  {describe(cell, record)}", file=sys.stderr)
+
         try:
-            for number, cell in enumerate(missing, start=1):
-                record = run_cell(cell)
-                journal.add(keys[cell], record)
-                print(f"{number}/{len(missing)}  {describe(cell, record)}", file=sys.stderr)
+            journal.run(missing, run_cell, finished=finished)
         except KeyboardInterrupt:
-            print("interrupted; the same command goes on from here", file=sys.stderr)
-            report(cells, keys, journal.records, out)
+            print("interrupted; the same command continues from here", file=sys.stderr)
+            report(cells, journal.records, out)
             sys.exit(130)
-        report(cells, keys, journal.records, out)
+        report(cells, journal.records, out)
 
 
-def is_finished(record: dict[str, Any] | None) -> bool:
-    """Tell whether there is a result; what failed is tried again."""
-    return record is not None and "error" not in record
-
-
-def describe(cell: Cell, record: dict[str, Any]) -> str:
+def describe(cell: Cell, record: Record) -> str:
     head = f"{cell.set_name:14} {cell.number:3}  {cell.method:27} "
     if "error" in record:
         return f"{head}failed: {record['error']}"
@@ -195,10 +191,8 @@ def describe(cell: Cell, record: dict[str, Any]) -> str:
     )
 
 
-def report(
-    cells: list[Cell], keys: dict[Cell, str], records: dict[str, dict[str, Any]], out: Path
-) -> None:
-    results: list[Result] = [(c, records[keys[c]]) for c in cells if keys[c] in records]
+def report(cells: list[Cell], records: dict[str, Record], out: Path) -> None:
+    results: list[Result] = [(c, records[c.key]) for c in cells if c.key in records]
     if not results:
         return
     write_report(results, out)

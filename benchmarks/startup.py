@@ -37,7 +37,7 @@ COMMANDS: list[tuple[str, list[str], float | None]] = [
 
 
 def seconds(command: list[str]) -> float:
-    """Return how long a command runs; raise an error where it fails."""
+    """Return the duration of a command; raise an error if it fails."""
     began = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - began

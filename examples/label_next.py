@@ -7,8 +7,9 @@ uncertainty of all others, no two telling the same. Beside it: as many labels of
 import numpy as np
 from matplotlib import pyplot as plt
 
-from nodeproof import NodeClassifier, plot
+from nodeproof import NodeClassifier
 from nodeproof.datasets import make_planted
+from nodeproof.paper import experiments
 
 labels = [10, 24, 38]
 found = {"asked for": np.zeros((3, 3)), "at random": np.zeros((3, 3))}
@@ -30,5 +31,5 @@ for seed in range(3):
 for way, accuracy in found.items():
     print(f"{way}: " + ", ".join(f"{a:.1%}" for a in accuracy.mean(axis=1)))
 curves = {way: (labels, accuracy) for way, accuracy in found.items()}
-plot.accuracy_curves(curves, errors=1, xlabel="labels")
+experiments.accuracy_curves(curves, errors=1, xlabel="labels")
 plt.show()

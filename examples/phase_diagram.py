@@ -1,9 +1,9 @@
 """Where classes can be found at all.
 
-Two classes and links alone. With a links a node to its own class and b to the other, on average, a
-large graph tells nothing where (a − b)² < a + b, whatever the method: that is what lies inside the
-line, round the diagonal. What was measured on small graphs agrees. Above the diagonal classes avoid
-links inside; they are found as well.
+Two classes and links alone. With a links per node to its own class and b to the other, on average,
+a large graph tells nothing where (a − b)² < a + b, whatever the method: that is what lies inside
+the line, round the diagonal. What was measured on small graphs agrees. Above the diagonal classes
+avoid links inside; they are found as well.
 """
 
 import warnings
@@ -11,9 +11,10 @@ import warnings
 import numpy as np
 from matplotlib import pyplot as plt
 
-from nodeproof import NodeClassifier, plot
+from nodeproof import NodeClassifier
 from nodeproof.datasets import make_planted
 from nodeproof.metrics import matched_accuracy
+from nodeproof.paper import experiments
 
 warnings.simplefilter("ignore")  # fits say so where links tell nothing
 size = 100
@@ -29,7 +30,7 @@ print(accuracy.round(2))
 
 difference = np.linspace(-6, 6, 100)
 both = difference**2
-plot.phase_diagram(
+experiments.phase_diagram(
     accuracy, links, links, boundary=((both + difference) / 2, (both - difference) / 2),
     xlabel="links to one's own class, a", ylabel="links to the other class, b",
 )  # fmt: skip

@@ -263,9 +263,11 @@ def check_fitted(clf: NodeClassifier, n: int) -> None:
     found = clf.suspects_
     assert (np.diff(found.p_wrong) <= 0).all(), "suspects are not ordered"
     if len(found):
-        assert clf._given is not None
-        assert (clf._given[found.node] >= 0).all(), "suspects without a label"
-        assert (found.given == clf.classes_[clf._given[found.node]]).all(), "suspects' labels"
+        assert clf.fitted_.given is not None
+        assert (clf.fitted_.given[found.node] >= 0).all(), "suspects without a label"
+        assert (found.given == clf.classes_[clf.fitted_.given[found.node]]).all(), (
+            "suspects' labels"
+        )
         assert (found.suggested == clf.labels_[found.node]).all(), "suspects' suggestions"
         assert (found.given != found.suggested).all(), "suspects agree"
     if clf.lower_bound_ is not None:
@@ -362,7 +364,9 @@ def test_one(data: bytes) -> None:
     elif step == 4:
         asked = clf.query(draw.ConsumeIntInRange(1, 3))
         assert len(np.unique(asked)) == len(asked)
-        assert clf._given is None or (clf._given[asked] < 0).all(), "labelled nodes are asked for"
+        assert clf.fitted_.given is None or (clf.fitted_.given[asked] < 0).all(), (
+            "labelled nodes are asked for"
+        )
 
 
 def seeds() -> list[bytes]:

@@ -25,6 +25,7 @@ import scipy.sparse as sp
 
 from harness import is_documented, run
 from nodeproof.datasets import read_graph
+from nodeproof.datasets.reading import read_with_tables
 from nodeproof.tables.new_nodes import read_new_nodes
 from nodeproof.tables.reading import read_tables
 
@@ -106,7 +107,7 @@ def read(options: bytes, content: bytes) -> None:
     if kind % 5 == 0:  # up to three tables
         names = [_SUFFIXES[(suffix >> shift) % 6] for shift in (0, 2, 4)]
         paths = [write(f"{k}{names[k]}", part) for k, part in enumerate(parts[:3])]
-        tables = read_tables(*paths, header=header_given, strict=more % 7 == 0)
+        tables = read_with_tables(*paths, header=header_given, strict=more % 7 == 0)
         check_tables(tables)
         if names[0] in (".csv", ".txt") and _SIMPLE.fullmatch(parts[0]):
             check_links(paths[0], parts[0])

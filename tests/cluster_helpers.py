@@ -122,7 +122,7 @@ LOST = "a worker that was asked for something is gone"
 
 
 def wait_for_fakes(engine: Any, futures: list[FakeFuture]) -> None:
-    """Stand in for `DaskEngine.wait`."""
+    """Stand in for `DaskWorkspace.wait`."""
     if any(future.status == "lost" for future in futures):
         raise CancelledError
 
@@ -138,7 +138,7 @@ def same_bits(one: Any, two: Any) -> bool:
 def links_held(dask_worker: Any) -> int:
     """Return how many links a worker holds: those of its part, if it has one."""
     from nodeproof.distributed.layout import Block, Part
-    from nodeproof.distributed.parts import Done
+    from nodeproof.distributed.worker import Done
 
     found: dict[int, Any] = {}
     for thing in dask_worker.data.values():

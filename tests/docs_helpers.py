@@ -37,8 +37,8 @@ ROOT = Path(__file__).parents[1]
 SHELL = {"bash", "console", "shell"}
 #: blocks that are written to the file that they are titled after
 FILES = {"csv", "tsv"}
-#: blocks that are nothing to run: formulas, and layouts that the docs build renders
-SHOWN = {"math"}
+#: blocks that are nothing to run: formulas, which the docs build renders, and settings
+SHOWN = {"math", "toml"}
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<info>.*)$")
 _COMMENT = re.compile(r"^ *<!-- (?P<key>not run|needs|exits): (?P<value>.+?) -->$")
@@ -261,6 +261,13 @@ def is_part(message: str, text: str) -> bool:
             return False
         at = found + len(part)
     return True
+
+
+def write_included(block: Block) -> None:
+    """Write a file that a page shows as the reader's own: it is called so in the title."""
+    for path in block.includes:
+        if block.title and path != block.title:
+            Path(block.title).write_text((ROOT / path).read_text())
 
 
 def write_example_files(folder: Path) -> None:

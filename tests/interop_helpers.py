@@ -50,5 +50,5 @@ def assert_same(clf: NodeClassifier, words: bool = False) -> None:
     labels = KINDS[expected.labels_] if words else expected.labels_
     np.testing.assert_array_equal(clf.labels_, labels)
     np.testing.assert_array_equal(clf.proba_, expected.proba_)
-    np.testing.assert_array_equal(clf._given, expected._given)
+    np.testing.assert_array_equal(clf.fitted_.given, expected.fitted_.given)
     np.testing.assert_array_equal(clf.suspects_.node, expected.suspects_.node)

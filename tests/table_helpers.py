@@ -31,10 +31,10 @@ def links_of(tables: Tables) -> dict[tuple[Any, Any], float]:
     return {(ids[u], ids[v]): float(w) for u, v, w in triples if u < v}
 
 
-def refusal(*args: Any, **options: Any) -> str:
+def refusal(*args: Any, read: Callable[..., Tables] = read_tables, **options: Any) -> str:
     """Return the message of the error, which must come without a chain of others."""
     with pytest.raises(InputError) as caught:
-        read_tables(*args, **options)
+        read(*args, **options)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None or caught.value.__suppress_context__
     return str(caught.value)

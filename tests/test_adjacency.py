@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeproof import kernels
+from nodeproof.csr import _inspect, from_edges, unless_all_one
 from nodeproof.errors import InputError
-from nodeproof.inputs.adjacency import _inspect, check_adjacency, from_edges, unless_all_one
+from nodeproof.inputs.graph_objects import check_adjacency
 
 N = 6  # node 5 has no links
 SOURCE = np.array([0, 0, 1, 3, 2])

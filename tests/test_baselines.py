@@ -11,7 +11,7 @@ from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.metrics import matched_accuracy
 from nodeproof.paper import baselines
-from nodeproof.paper.baselines import labelled
+from nodeproof.paper.baselines import evidence
 from nodeproof.terms import Covariance, NodeData
 
 pytestmark = pytest.mark.numeric
@@ -131,7 +131,7 @@ def test_a_label_left_out_is_as_a_fit_without_it(hard):
         slow = term.cost(term.estimate(without), v, v + 1)[0, hard.y[v]]
         cost = term.cost(models, v, v + 1)[:, hard.y[v]]
         weight = W.sum(axis=0)[[hard.y[v]]] + 0.3
-        added = labelled._left_out(cost, models[[hard.y[v]]], weight)
+        added = evidence._left_out(cost, models[[hard.y[v]]], weight)
         assert cost + added == pytest.approx(slow, rel=1e-5)
 
 
@@ -152,10 +152,10 @@ def test_baselines_are_found_on_first_use():
         (lambda d: baselines.ir_ls(d.graph, n_classes=3, n_starts=0), "n_starts must be"),
         (lambda d: baselines.ir_ls(d.graph, n_classes=3, max_iter=0), "max_iter must be"),
         (lambda d: baselines.ir_map(d.graph, d.X[:9], n_classes=3), "300 nodes but"),
-        (lambda d: baselines.ir_map(None, d.X, d.y[:9], n_classes=3), "one entry a node"),
+        (lambda d: baselines.ir_map(None, d.X, d.y[:9], n_classes=3), "one entry per node"),
         (lambda d: baselines.ir_map(None, d.X, d.y + 0.5, n_classes=3), "integers 0…2"),
         (lambda d: baselines.ir_map(None, d.X, d.y + 1, n_classes=3), "integers 0…2"),
-        (lambda d: baselines.ir_map(None, d.X[0], n_classes=3), "one row a node"),
+        (lambda d: baselines.ir_map(None, d.X[0], n_classes=3), "one row per node"),
         (lambda d: baselines.ir_map(None, d.graph, n_classes=3), "dense array"),
         (lambda d: baselines.ir_map(None, np.full((9, 2), np.nan), n_classes=3), "NaN at row 0"),
         (lambda d: baselines.spectral_clustering(d.graph, 301), "more than the 300 nodes"),

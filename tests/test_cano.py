@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from convex_helpers import best_labelling, labelled, small_problem
-from nodeproof.convex.cano import _State
+from nodeproof.convex.cano import State
 from nodeproof.convex.cano_models import ModelsStep, nearest_models
 from nodeproof.convex.program import Program
 from nodeproof.errors import InputError
@@ -97,21 +97,22 @@ def test_bounds_hold_for_any_multipliers_and_tangents(sources):
     rng = np.random.default_rng(0)
     for size in (0.0, 1e-2, 1.0, 100.0):
         for _ in range(3):
-            state = _State(program, CANO())
-            state.theta = program.models_set.project(rng.normal(size=state.theta.shape))
-            state.u_L = size * rng.normal(size=(4, 4))
-            state.u_theta = size * rng.normal(size=state.theta.shape)
-            assert max(state._bounds(5)) <= optimum
+            state = State(program, CANO())
+            L, theta = state.z
+            state.z = L, program.models_set.project(rng.normal(size=theta.shape))
+            state.u = size * rng.normal(size=(4, 4)), size * rng.normal(size=theta.shape)
+            assert max(state.bounds(5)) <= optimum
 
 
 def test_tangents_at_the_optimum_and_its_prices_prove_it():
     program = Program(small_problem(n=4, sources="F", seed=2))
-    state = _State(program, CANO())
-    state.theta, optimum = alone(program)
-    slope = program.loss_gradient(state.theta)
+    state = State(program, CANO())
+    theta, optimum = alone(program)
+    state.z = state.z[0], theta
+    slope = program.loss_gradient(theta)
     prices = (slope * program.models_set.lmo(slope)).sum(axis=1)
-    state.u_L = np.diag(-prices / state.beta)
-    bound = max(state._bounds(200))
+    state.u = np.diag(-prices / state.rho), state.u[1]
+    bound = max(state.bounds(200))
     assert optimum - 0.05 * abs(optimum) <= bound <= optimum
 
 
@@ -119,17 +120,17 @@ def test_a_gradient_step_goes_down_the_slope_by_its_size():
     program = Program(small_problem(n=4, sources="FL", seed=3))
     rng = np.random.default_rng(1)
     for size in (0.001, 0.01):
-        state = _State(program, CANO(z_step="gradient", z_step_size=size, penalty=4.0))
-        z_L, z = state.L.copy(), state.theta.copy()
+        state = State(program, CANO(z_step="gradient", z_step_size=size, penalty=4.0))
+        z_L, z = state.z
         L, theta = rng.random((4, 4)), rng.normal(size=z.shape)
-        state._step_z(L, theta)
+        found = state.z_step((L, theta))
         curved = program.loss_gradient(z)
         program.models_set.split(curved)[1][:] = 0.0  # labels are linear
         moved = program.project(
             z_L - size * 4.0 * (z_L - L), z - size * (curved + 4.0 * (z - theta))
         )
-        np.testing.assert_allclose(state.L, moved[0], atol=1e-12)
-        np.testing.assert_allclose(state.theta, moved[1], atol=1e-12)
+        np.testing.assert_allclose(found[0], moved[0], atol=1e-12)
+        np.testing.assert_allclose(found[1], moved[1], atol=1e-12)
 
 
 def test_gradient_steps_stay_within_the_curvature_of_the_losses():
@@ -161,7 +162,7 @@ def test_bounds_rise_and_values_fall_from_check_to_check():
     result = CANO(max_iter=60, tol=0.0, random_state=0).solve(problem)
     assert np.all(np.diff(result.history["bound"]) >= 0)
     assert np.all(np.diff(result.history["value"]) <= 0)
-    assert result.history["checked"] == [10, 20, 30, 40, 50, 60]
+    assert result.history["iteration"] == [10, 20, 30, 40, 50, 60]
     assert max(result.history["bound"]) <= best_labelling(problem)
 
 

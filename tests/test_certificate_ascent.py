@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from certificate_helpers import draw_instance
-from nodeproof.certificate.labelling import first_order as ascent
+from nodeproof.certificate.labelling import ascent
+from nodeproof.certificate.labelling.ascent import Ascent
 from nodeproof.certificate.labelling.dual import Factors
 from nodeproof.certificate.labelling.families import FAMILIES
-from nodeproof.certificate.labelling.first_order import Ascent
 
 pytestmark = pytest.mark.numeric
 

@@ -20,13 +20,14 @@ from certificate_helpers import (
     exact_value,
 )
 from nodeproof import certify
+from nodeproof.certificate.labelling.ascent import Ascent
 from nodeproof.certificate.labelling.bound import judge
 from nodeproof.certificate.labelling.certify import certify_instance
 from nodeproof.certificate.labelling.dual import Dual
 from nodeproof.certificate.labelling.families import FAMILIES
-from nodeproof.certificate.labelling.first_order import Ascent, Blocks
 from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.certificate.labelling.nodes import certify_nodes
+from nodeproof.certificate.labelling.relaxation import LiftedBlocks
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -210,7 +211,7 @@ def test_what_ascent_and_blocks_find_bounds_from_below(kind):
             for step, (_, dual) in zip(range(12), Ascent(instance, start, seed), strict=False):
                 if step % 4 == 3:
                     check_dual_is_honest(instance, dual, z, truth)
-            blocks = Blocks(instance, z, start, alike=instance.symmetric)
+            blocks = LiftedBlocks(instance, z, start, alike=instance.symmetric)
             for _ in range(5):
                 blocks.step()
             for dual in blocks.duals(z):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from nodeproof import Problem
-from nodeproof.convex.characteristic import biased_centroids, group_equal
+from nodeproof.convex.characteristic import biased_centroids
 from nodeproof.runtime import threads
+from nodeproof.sum_of_norms.centroids import group_equal
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax
 from nodeproof.terms.base import Term
 

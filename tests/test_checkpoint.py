@@ -17,7 +17,7 @@ from checkpoint_helpers import EverySweep, found, make_fit
 from cluster_helpers import FakeClient, wait_for_fakes
 from nodeproof import NodeClassifier
 from nodeproof.affinity import Affinity
-from nodeproof.distributed.dask import DaskEngine
+from nodeproof.distributed.engine import DaskWorkspace
 from nodeproof.errors import InputError
 from nodeproof.problem import Models
 from nodeproof.solvers import Result, Status, checkpoint
@@ -97,7 +97,7 @@ def test_a_state_is_never_half_written(size, kill, unbroken, tmp_path):
 
 
 def test_a_fit_on_a_cluster_goes_on_here_and_the_other_way(kill, unbroken, tmp_path, monkeypatch):
-    monkeypatch.setattr(DaskEngine, "wait", wait_for_fakes)
+    monkeypatch.setattr(DaskWorkspace, "wait", wait_for_fakes)
     kill("features", tmp_path, {"sweep": 3})
     clf, given = make_fit("features")
     clf.set_params(engine=FakeClient(2), n_jobs=2)

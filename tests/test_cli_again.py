@@ -184,25 +184,24 @@ def test_links_and_costs_tell_fits_apart(known, part):
 
 def test_nodes_and_labels_tell_fits_apart(known):
     model, proof = known
-    proba = model.proba_.copy()
-    model.proba_ = np.roll(proba, 1, axis=1)
-    assert "other labels" in why_not_about(proof, model)
-    model.proba_ = proba[:-1]
-    assert "other nodes" in why_not_about(proof, model)
+    fitted = model.fitted_
+    turned = replace(fitted, proba=np.roll(fitted.proba, 1, axis=1))
+    assert "other labels" in why_not_about(proof, turned)
+    assert "other nodes" in why_not_about(proof, replace(fitted, proba=fitted.proba[:-1]))
 
 
 def test_a_model_without_links_tells_nothing(known):
     model, proof = known
-    model._saved_problem = None
-    assert "nothing to check it against" in why_not_about(proof, model)
+    without = replace(model.fitted_, saved_problem=None)
+    assert "nothing to check it against" in why_not_about(proof, without)
 
 
 def test_no_certificate_of_links_is_about_a_model_that_has_none(known):
     model, proof = known
     assert why_not_about(replace(proof, instance=None), model)
-    model._saved_problem = "a certificate needs one affinity for all classes"
-    assert not why_not_about(replace(proof, instance=None), model)
-    assert why_not_about(proof, model)
+    none = replace(model.fitted_, saved_problem="a certificate needs one affinity for all classes")
+    assert not why_not_about(replace(proof, instance=None), none)
+    assert why_not_about(proof, none)
 
 
 @pytest.mark.parametrize(

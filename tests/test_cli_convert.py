@@ -87,7 +87,10 @@ def test_a_folder_is_verified(capsys, links, tmp_path):
         (["links.csv", "out", "--jobs", "0"], "--jobs"),
         (["links.csv", "out", "--nodes", "none.csv"], "none.csv does not exist"),
         (["broken.parquet", "out"], "cannot read broken.parquet"),
-        (["nulls.parquet", "out"], "nulls.parquet: 2 rows without an id in column 'target'"),
+        (
+            ["nulls.parquet", "out"],
+            "nulls.parquet, 2 rows of column 'target': the node id",
+        ),
         (["--verify", "."], "is no graph folder"),
         (["--verify", "links.csv"], "is no graph folder"),
     ],
@@ -130,7 +133,7 @@ def test_without_duckdb_the_extra_is_named(capsys, links, tmp_path, monkeypatch)
 INTERRUPTED = """
 import os, signal, sys, time
 from nodeproof.cli import main
-from nodeproof.io import converting
+from nodeproof.tables import convert as converting
 convert = converting.convert
 def slow(edges, out, progress, **options):
     def stop(stage, done, total):
@@ -181,11 +184,11 @@ def notes_of(capsys, *arguments) -> tuple[int, int, list[str]]:
 def test_a_header_that_may_be_a_link_is_told_and_can_be_settled(capsys, tmp_path):
     links, graph = tmp_path / "links.csv", tmp_path / "graph"
     links.write_text("Von;Nach;Betrag\na;b;1,20\nc;d;2,79\n")
-    unused = "not used of links.csv: "
+    unused = "unused columns of links.csv: "
     assert notes_of(capsys, links, graph) == (6, 3, [
         f"{unused}column 2",
         "the first line of links.csv is read as a link between 'Von' and 'Nach', which occur in "
-        "no other; if it names the columns, use --header",
+        "no other link; if it names the columns, use --header",
     ])  # fmt: skip
     assert notes_of(capsys, links, graph, "--header") == (4, 2, [f"{unused}Betrag"])
     assert notes_of(capsys, links, graph, "--no-header") == (6, 3, [f"{unused}column 2"])
@@ -234,12 +237,12 @@ def test_columns_that_are_not_used_are_told(capsys, tmp_path):
     links = write(tmp_path / "links.csv", [["from_customer", "to_customer", "amount"], *rows])
     graph = tmp_path / "graph"
     hint = "amount; if it is the weight, use --weight amount"
-    assert notes_of(capsys, links, graph) == (3, 2, [f"not used of links.csv: {hint}"])
+    assert notes_of(capsys, links, graph) == (3, 2, [f"unused columns of links.csv: {hint}"])
     assert notes_of(capsys, links, graph, "--weight", "amount") == (3, 2, [])
     columns = dict(zip(["from", "to", "amount"], zip(*rows, strict=True), strict=True))
     pq.write_table(pa.table(columns), tmp_path / "links.parquet")
     _, _, notes = notes_of(capsys, tmp_path / "links.parquet", graph)
-    assert notes == [f"not used of links.parquet: {hint}"]
+    assert notes == [f"unused columns of links.parquet: {hint}"]
     write(links, rows)
     _, _, notes = notes_of(capsys, links, graph)
     assert notes == ["the third column of links.csv is read as the weight of the links"]
@@ -249,12 +252,12 @@ def test_lines_that_are_skipped_as_comments_are_told(capsys, tmp_path):
     (tmp_path / "links.csv").write_text("# made by hand\na,b\nb,c\n#c,a\n")
     code, _, err = run(capsys, "convert", tmp_path / "links.csv", tmp_path / "out")
     assert code == 0
-    assert "2 lines of links.csv skipped as a comment" in err
+    assert "2 comment lines of links.csv skipped" in err
 
 
 def test_names_with_a_comment_sign_are_not_cut_where_there_are_comments(capsys, tmp_path):
     (tmp_path / "links.csv").write_text("# made by hand\nu,room#1\nu,room#2\n")
     code, _, err = run(capsys, "convert", tmp_path / "links.csv", tmp_path / "out")
     assert code == 2
-    assert "names have a # in them" in err
+    assert "names contain #" in err
     assert not (tmp_path / "out").exists()

@@ -101,7 +101,7 @@ def test_a_data_set_in_json(capsys, data_folder, tmp_path, monkeypatch):
         (["data", "get", "cora", "--out", "no/such/file.npz"], "does not exist"),
         (["data", "get"], "NAME"),
         (["data", "dance"], "dance"),
-        (["fit", "data"], "several sets (ind.cora, ind.other)"),
+        (["fit", "data"], "several data sets (ind.cora, ind.other)"),
         (["fit", "data/ind.cora", "--source", "0"], "has no columns"),
         (["fit", "unknown.bin"], "is of no known format"),
     ],
@@ -163,7 +163,7 @@ def test_files_come_before_what_is_in_the_archive(capsys, planted, tmp_path):
     assert summary["labels"] == 30
     assert summary["features"] == 6
     assert set(summary["classes"]) == set("abc")
-    assert "the labels in a.npz give way to labels.csv" in summary["notes"]
+    assert "labels.csv replaces the labels in a.npz" in summary["notes"]
     assert not any("train mask" in line for line in summary["notes"])
 
 

@@ -46,7 +46,7 @@ def test_a_label_column_among_the_features_does_no_harm(capsys, planted, edges, 
     assert set(summary["given_labels"]) == {"0", "1", "2"}
     assert (np.array(found) == planted.y_true.astype(str)).mean() > 0.95
     told = " ".join(summary["notes"])
-    assert "the column 'label' of t.csv is that of the labels in t.csv" in told
+    assert "the column 'label' of t.csv is the label column of t.csv" in told
     assert "numbers its rows" in told
 
 
@@ -90,7 +90,7 @@ def test_label_picks_the_attribute_of_a_network(capsys, planted, tmp_path, suffi
     assert set(summary["given_labels"]) == {"0", "1", "2"}
     told = " ".join(summary["notes"])
     assert f"the node attribute 'club' of g.{suffix} is read as the label" in told
-    assert f"the links of g.{suffix} are of kinds, by 'kind', which are not told apart" in told
+    assert f"the links of g.{suffix} have kinds, in 'kind', that are not distinguished" in told
     code, out, err = run(capsys, "fit", path, "--label", "clubs", "--out", tmp_path / "no")
     assert (code, out) == (2, "")
     assert "no node attribute 'clubs'; there are 'club', 'value'" in err
@@ -119,8 +119,8 @@ def test_kinds_of_links_are_told(capsys, tmp_path, command, header):
     assert (code, err) == (0, "")
     name = header[2] if header else "column 2"
     expected = (
-        f"the links of e.csv are of kinds, by {name!r}, which are not told apart: all count alike; "
-        "for one kind alone, keep its lines only"
+        f"the links of e.csv have kinds, in {name!r}, that are not distinguished: all count the "
+        "same; to use one kind, keep only its lines"
     )
     assert expected in json.loads(out)["notes"]
 
@@ -129,7 +129,7 @@ def test_kinds_in_parquet_are_told(capsys, tmp_path):
     table = {"source": ["a", "b"], "target": ["b", "c"], "rel": ["likes", "hates"]}
     pq.write_table(pa.table(table), tmp_path / "e.parquet")
     summary, _ = fit(capsys, tmp_path, tmp_path / "e.parquet", "--classes", 1)
-    assert any("are of kinds, by 'rel'" in note for note in summary["notes"])
+    assert any("have kinds, in 'rel'" in note for note in summary["notes"])
 
 
 def test_predictions_list_what_was_read(capsys, planted, edges, tmp_path):
@@ -144,7 +144,7 @@ def test_predictions_list_what_was_read(capsys, planted, edges, tmp_path):
     assert code == 0, err
     assert "1 new node" in out
     assert "2: x, income" in out
-    assert "not used of n.csv: town" in err
+    assert "unused columns of n.csv: town" in err
     assert "the first column of n.csv numbers its rows" in err
 
 

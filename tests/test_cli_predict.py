@@ -133,7 +133,7 @@ def test_order_of_ends_rows_and_columns_does_not_matter(
         "--edges", tmp_path / "e.tsv", "--out", tmp_path / "p.csv",
     )  # fmt: skip
     assert code == 0, err
-    assert "not used of f.csv: shoe" in err
+    assert "unused columns of f.csv: shoe" in err
     check(tmp_path / "p.csv", expected, parts, data)
 
 
@@ -292,12 +292,12 @@ def test_weights_are_asked_for_if_the_model_was_fitted_to_weights(
     edges = write(tmp_path / "e.csv", [["source", "target", "amount"], *rows])
     given = ["--edges", edges, "--out", tmp_path / "p.csv"]
     assert notes_of(capsys, weighted, *given) == [
-        "not used of e.csv: amount; if it is the weight, use --weight amount",
+        "unused columns of e.csv: amount; if it is the weight, use --weight amount",
         "the model was fitted to weighted links; if a column has the weights, use --weight",
     ]
     assert notes_of(capsys, weighted, *given, "--weight", "amount") == []
     # To a model without weights, amounts mean nothing.
-    assert notes_of(capsys, folder / "links", *given) == ["not used of e.csv: amount"]
+    assert notes_of(capsys, folder / "links", *given) == ["unused columns of e.csv: amount"]
 
 
 def test_links_without_weights_count_as_mean_ones_and_that_is_said(
@@ -341,7 +341,7 @@ BAD = [
     (["links", "--edges", "new_edges.csv", "--out", "links/model.npz"], "overwrite"),
     (["links", "--edges", "new_edges.csv", "--out", "links/certificate.npz"], "overwrite"),
     (["links", "--edges", "new_edges.csv", "--out", "new_edges.csv"], "which is read"),
-    (["text.npz", "--edges", "new_edges.csv"], "does not begin like one; it is damaged"),
+    (["text.npz", "--edges", "new_edges.csv"], "it is not a ZIP file; it is damaged"),
     ([], "DIR"),
 ]
 

@@ -88,8 +88,10 @@ def test_a_model_holds_no_paths_of_the_machine(capsys, fitted):
     )  # fmt: skip
     assert code == 0, err
     clf = NodeClassifier.load("o/model.npz")
-    assert clf._findings is not None
-    assert clf._findings.command == "nodeproof fit edges.csv --labels labels.csv --out o --seed 3"
+    assert (
+        clf.fitted_.findings.command
+        == "nodeproof fit edges.csv --labels labels.csv --out o --seed 3"
+    )
     with zipfile.ZipFile("o/model.npz") as parts:
         assert not any(b"private" in parts.read(name) for name in parts.namelist())
     assert "private" not in Path("o/summary.json").read_text()

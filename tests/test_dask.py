@@ -16,7 +16,7 @@ import pytest
 from cluster_helpers import links_held, same_bits
 from nodeproof import NodeClassifier
 from nodeproof.datasets import make_planted
-from nodeproof.distributed import dask as dask_engine
+from nodeproof.distributed import engine as dask_engine
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.solvers import sweep
 from nodeproof.storage.graph_folder import write_graph_folder

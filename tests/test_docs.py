@@ -33,6 +33,7 @@ def workplace(tmp_path, monkeypatch, example_files, registry):
         copy = tmp_path / path.relative_to(example_files)
         copy.mkdir() if path.is_dir() else copy.write_bytes(path.read_bytes())
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     return tmp_path
 
@@ -44,7 +45,9 @@ def test_examples_print_what_the_page_says(page, workplace):
     for block in read_blocks(page):
         if block.language in docs.FILES and "not run" not in block.comments:
             Path(block.title).write_text(block.text)
-        elif block.includes or not block.is_run:
+        elif block.includes:
+            docs.write_included(block)
+        elif not block.is_run:
             continue
         elif block.missing:
             left_out.append(f"{block} needs {', '.join(block.missing)}")

@@ -238,7 +238,7 @@ def test_a_pyg_data_counts_only_its_training_labels(data):
         NodeClassifier().fit(graph=pyg)
     pyg.train_mask = mask
     clf = NodeClassifier(random_state=0).fit(graph=pyg)
-    assert (clf._given >= 0).sum() == mask.sum()
+    assert (clf.fitted_.given >= 0).sum() == mask.sum()
     assert (clf.labels_ == data.y_true).mean() > 0.99
 
 

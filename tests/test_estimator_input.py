@@ -111,7 +111,7 @@ def test_unknown_labels_may_be_written_in_several_ways(unknown):
     graph = np.array([[0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0]])
     clf = NodeClassifier(random_state=0).fit(y=unknown, graph=graph)
     assert clf.classes_.tolist() == ["a", "b"]
-    assert clf._given.tolist() == [0, 1, -1, -1]
+    assert clf.fitted_.given.tolist() == [0, 1, -1, -1]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_fresh_names_fit_beside_small_integers():
 def test_a_name_that_occurs_once_and_is_almost_another_is_asked_about():
     y = ["family"] * 5 + ["student"] * 5 + ["familly"] + ["pensioner"]
     X = np.random.default_rng(0).standard_normal((12, 2))
-    with pytest.warns(UserWarning, match=r"the class 'familly'; was 'family' meant"):
+    with pytest.warns(UserWarning, match=r"the class 'familly' .* did you mean 'family'"):
         NodeClassifier(random_state=0).fit(X, y)
 
 

@@ -28,7 +28,7 @@ from nodeproof.paper.experiments import (
 )
 from nodeproof.paper.experiments.cells import code_digest
 from nodeproof.paper.experiments.methods import METHODS
-from nodeproof.paper.experiments.runner import JOURNAL, Journal
+from nodeproof.storage.journal import JOURNAL, Journal
 
 SMALL = {"cluster_size": 30, "p": 0.4, "q": 0.05}
 
@@ -82,7 +82,13 @@ def test_code_that_computes_cells_counts_and_other_code_does_not(tmp_path):
     package = Path(nodeproof.__file__).parent
     digests = []
     for number, touched in enumerate(
-        ("", "solvers/block.py", "experiments/methods.py", "cli/fit.py", "experiments/panels.py")
+        (
+            "",
+            "solvers/block.py",
+            "paper/experiments/methods.py",
+            "cli/fit.py",
+            "paper/experiments/panels.py",
+        )
     ):
         root = tmp_path / str(number)
         shutil.copytree(package, root, ignore=shutil.ignore_patterns("__pycache__"))

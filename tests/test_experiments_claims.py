@@ -195,9 +195,9 @@ def test_a_bound_that_means_little_is_left_out() -> None:
 
 def test_why_a_configuration_does_not_fail_is_said() -> None:
     easy = verdicts("beta-f-zero", changed("beta_f", "GF", 0.97, 0))
-    assert all("the graph alone, still finds the classes" in v.by for v in easy)
+    assert all("The graph alone still finds the classes" in v.by for v in easy)
     hopeless = verdicts("beta-f-zero", changed("beta_f", "GF", 0.35))
-    assert all("little to fall from" in v.by for v in hopeless)
+    assert all("has little to lose" in v.by for v in hopeless)
 
 
 def test_without_its_panels_a_claim_is_not_judged() -> None:

@@ -1,28 +1,19 @@
 """The summary page and the LaTeX tables, made from results that were never run."""
 
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from experiment_helpers import make_results
+from nodeproof.errors import MissingExtraError
 from nodeproof.paper.experiments import PANELS, Axis, Curve, Panel
 from nodeproof.paper.experiments.claims import Verdict, check
-from nodeproof.paper.experiments.summary import write_summary
-from nodeproof.paper.experiments.summary.document import (
-    Badge,
-    Figure,
-    Heading,
-    Items,
-    Link,
-    Paragraph,
-    Quote,
-    Table,
-    to_html,
-    to_markdown,
-)
-from nodeproof.paper.experiments.summary.latex import tables, tex
+from nodeproof.paper.experiments.summary import templates, write_summary
+from nodeproof.paper.experiments.summary.latex import tables
+from nodeproof.paper.experiments.summary.templates import tex, writers
 
 NASTY = "<script>alert('50 % & more')</script> | a_b $x$"
 
@@ -201,41 +192,45 @@ def test_a_baseline_with_a_title_of_its_own_counts(written: Path) -> None:
     assert "odd_one = 1, 50 % of #1_{x} ^~\\" in page.text
 
 
-def test_every_kind_of_block_is_escaped() -> None:
-    blocks = [
-        Heading(2, NASTY),
-        Paragraph(NASTY),
-        Quote(NASTY, NASTY),
-        Items((NASTY, Badge("yes", NASTY), Link(NASTY, NASTY))),
-        Table((NASTY,), ((NASTY,), (Badge("no", NASTY),))),
-        Figure(f'"{NASTY}', f'"{NASTY}', (Link(NASTY, NASTY),)),
-    ]
-    html = to_html(NASTY, blocks)
-    page = Page(html)
-    assert "script" not in page.seen
-    assert page.text.count(NASTY) == 14
-    assert "<script" not in to_markdown(NASTY, blocks)
+def test_every_part_of_a_page_is_escaped() -> None:
+    link, badge = {"text": NASTY, "target": NASTY}, {"kind": "no", "text": NASTY}
+    for markup in ("html", "markdown"):
+        show = writers(markup)
+        text = "\n".join([
+            show.h(2, NASTY), show.p(NASTY), show.quote(NASTY, NASTY),
+            show.items([NASTY, badge, link]), show.table([NASTY], [[NASTY], [badge]]),
+            show.figure(f'"{NASTY}', f'"{NASTY}', [link]),
+        ])  # fmt: skip
+        assert "<script" not in text
+        if markup == "html":
+            page = Page(text)
+            assert "script" not in page.seen
+            assert page.text.count(NASTY) == 12
 
 
 def test_markdown_tables_keep_their_columns() -> None:
-    cells = ("a | b", Badge("no", "does | not"), Link("x|y", "tables/a b.tex"))
-    text = to_markdown("T", [Table(("1", "2", "3"), (cells,), frozenset({1}))])
-    rows = [line for line in text.splitlines() if line.startswith("|")]
+    cells = ("a | b", {"kind": "no", "text": "does | not"}, {"text": "x|y", "target": "a b.tex"})
+    text = writers("markdown").table(("1", "2", "3"), (cells,), [1])
+    rows = text.splitlines()
     assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [4, 4, 4]
     assert rows[1] == "| --- | ---: | --- |"
-    assert "(tables/a%20b.tex)" in rows[2]
+    assert "(a%20b.tex)" in rows[2]
 
 
-def test_underscores_inside_words_are_left_alone() -> None:
-    text = to_markdown("T", [Paragraph("β_g and _this_ *that*")])
-    assert r"β_g and \_this\_ \*that\*" in text
+def test_headings_are_linked_by_the_same_name_in_both(written: Path) -> None:
+    html, markdown = (written / f"summary.{s}" for s in ("html", "md"))
+    assert "how-to-read-it" in Page(html.read_text()).ids
+    assert "[How to read it](#how-to-read-it)" in markdown.read_text()
 
 
-def test_headings_are_linked_by_the_same_name_in_both() -> None:
-    blocks = [Heading(2, "How to read it"), Items((Link("there", "#how-to-read-it"),))]
-    page = Page(to_html("T", blocks))
-    assert page.ids == ["how-to-read-it"]
-    assert page.links == ["#how-to-read-it"]
+def test_without_jinja_one_line_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    templates._environment.cache_clear()
+    with pytest.raises(MissingExtraError, match=r"pip install 'nodeproof\[report\]'"):
+        write_summary(make_results([]), [], [], tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_specials_of_latex_are_escaped() -> None:

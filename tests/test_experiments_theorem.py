@@ -25,7 +25,7 @@ from nodeproof.paper.experiments import (
 from nodeproof.paper.experiments.claims import CLAIMS, Verdict, check
 from nodeproof.paper.experiments.claims.theorem import THEOREM
 from nodeproof.paper.experiments.panels import Point
-from nodeproof.paper.experiments.promises import _scores
+from nodeproof.paper.experiments.recovery import _scores
 from nodeproof.paper.experiments.registry import ANSWERS
 from nodeproof.paper.experiments.summary import write_summary
 

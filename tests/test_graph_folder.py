@@ -226,7 +226,7 @@ def test_bad_ids_are_refused_and_nothing_is_left(tmp_path, random_graph, ids, me
 @pytest.mark.parametrize("weight", [1e300, 1e-300])
 def test_weights_must_fit_single_precision(tmp_path, weight):
     with pytest.raises(InputError, match="give weights from 1e-30 to"):
-        write_graph_folder(tmp_path / "graph", np.array([[0, weight], [weight, 0]]))
+        write_graph_folder(tmp_path / "graph", sp.csr_array([[0, weight], [weight, 0]]))
 
 
 def test_the_parent_must_exist(tmp_path, random_graph):

@@ -9,7 +9,7 @@ from nodeproof import NodeClassifier, Problem, solvers, terms
 from nodeproof.datasets import make_planted
 from nodeproof.graph import Graph, RowSums
 from nodeproof.solvers.assignments import OneHot
-from nodeproof.solvers.memberships import LocalEngine, LocalRows
+from nodeproof.solvers.memberships import LocalMemberships, LocalWorkspace
 
 K = 4
 
@@ -34,7 +34,9 @@ def test_labels_go_where_rows_would(data, monkeypatch, weights, affinities, star
     solver = solvers.BlockCADO(temperature=0, affinities=affinities, random_state=0, max_iter=40)
     hard = solver.solve(problem, start)
     monkeypatch.setattr(
-        LocalEngine, "place", lambda self, W, hard: LocalRows(self, np.asarray(OneHot.of(W)))
+        LocalWorkspace,
+        "place",
+        lambda self, W, hard: LocalMemberships(self, np.asarray(OneHot.of(W))),
     )
     rows = solver.solve(problem, start)
     np.testing.assert_array_equal(hard.W, rows.W)

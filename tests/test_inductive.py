@@ -19,11 +19,12 @@ from nodeproof.datasets import load, make_planted
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.inputs.new_links import check_links
-from nodeproof.prediction import FittedGraph, FittedSoftmax
+from nodeproof.prediction import FittedGraph
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import BlockCADO
 from nodeproof.solvers.sweep import Sweeper
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax
+from nodeproof.terms.new_nodes import FittedSoftmax
 
 
 @pytest.fixture(scope="module")
@@ -388,7 +389,7 @@ def test_the_scale_of_the_fit_is_applied():
     texts = make_texts(n_alone=4)
     clf = fit_texts(texts)
     plain = clf.predict_proba(texts.X[-4:])
-    clf._kept = replace(clf._kept, scale=2.0)
+    clf.fitted_ = replace(clf.fitted_, new_nodes=replace(clf.fitted_.new_nodes, scale=2.0))
     twice = clf.predict_proba(texts.X[-4:])
     np.testing.assert_allclose(twice, plain**2 / (plain**2).sum(axis=1, keepdims=True), rtol=1e-6)
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from interop_helpers import assert_same, fit, planted, reference
 from nodeproof import NodeClassifier
 from nodeproof.errors import InputError
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.terms import Labels, Multinomial
 
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "dia", "bsr"]
@@ -116,4 +116,4 @@ def test_labels_may_be_numpys_own_strings():
     words = np.array(["ant", "", "bee", "bee"], dtype=np.dtypes.StringDType())
     clf = fit([[0.0], [0.1], [1.0], [1.1]], words)
     assert clf.classes_.tolist() == ["ant", "bee"]
-    assert clf._given.tolist() == [0, -1, 1, 1]
+    assert clf.fitted_.given.tolist() == [0, -1, 1, 1]

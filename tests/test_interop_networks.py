@@ -16,7 +16,7 @@ from interop_helpers import KINDS, assert_same, fit, kinds, names, planted, refe
 from nodeproof import NodeClassifier
 from nodeproof.cli import main
 from nodeproof.errors import InputError
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.interop import to_igraph, to_networkx
 
 igraph = pytest.importorskip("igraph", reason="igraph is not installed")
@@ -127,7 +127,7 @@ def test_numbers_beside_a_default_index_in_another_order_are_refused():
     assert sorted(graph) == list(range(120)) != list(graph)
     labels = pd.Series(planted().y)
     for changed in (labels.sample(frac=1, random_state=0), labels[::-1]):
-        with pytest.raises(InputError, match="X and y list the same nodes in another order"):
+        with pytest.raises(InputError, match="X and y list the same nodes in different orders"):
             fit(pd.DataFrame(planted().X), changed)
         # Both in one order are taken as they come.
         order = changed.index

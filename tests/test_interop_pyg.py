@@ -11,7 +11,7 @@ import pytest
 from interop_helpers import KINDS, assert_same, fit, kinds, planted, reference
 from nodeproof import NodeClassifier
 from nodeproof.errors import InputError
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.interop import from_pyg, to_pyg
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -75,18 +75,18 @@ def test_labels_without_a_mask_are_refused():
 def test_without_labels_no_mask_is_needed():
     clf = NodeClassifier(n_classes=3, n_init=1, random_state=0)
     clf.fit(graph=data(y=None, train_mask=None))
-    assert clf._given is None
+    assert clf.fitted_.given is None
 
 
 @pytest.mark.parametrize(
     ("mask", "message"),
     [
         (lambda mask: torch.stack([mask, mask], 1), r"2 columns, .*from_pyg\(data, split=0\)"),
-        (lambda mask: torch.where(mask)[0], "one boolean a node, 120 in all; got int64"),
-        (lambda mask: mask.double(), "one boolean a node"),
+        (lambda mask: torch.where(mask)[0], "one boolean per node, 120 in all; got int64"),
+        (lambda mask: mask.double(), "one boolean per node"),
         (lambda mask: mask[:50], "has 50 entries, but y has 120"),
         (lambda mask: torch.zeros_like(mask), "False everywhere"),
-        (lambda mask: mask[:, None, None], "one boolean a node, got shape"),
+        (lambda mask: mask[:, None, None], "one boolean per node, got shape"),
     ],
     ids=["splits", "positions", "floats", "short", "empty", "cube"],
 )
@@ -107,7 +107,7 @@ def test_a_split_is_chosen_by_its_number():
     assert_same(fit(**from_pyg(several, split=1)))
     with pytest.raises(InputError, match="split must be 0 to 1, got 2"):
         from_pyg(several, split=2)
-    with pytest.raises(InputError, match="one split only"):
+    with pytest.raises(InputError, match="only one split"):
         from_pyg(data(), split=0)
 
 
@@ -150,7 +150,7 @@ def test_edge_attributes_that_are_no_weights_are_left_out_in_a_word():
     with pytest.warns(UserWarning, match="edge_attr has 3 columns"):
         matrix = check_adjacency(held)
     np.testing.assert_array_equal(matrix.toarray(), planted().graph.toarray())
-    with pytest.raises(InputError, match=r"one number a link, got shape \(\d+, 3\)"):
+    with pytest.raises(InputError, match=r"one number per link, got shape \(\d+, 3\)"):
         from_pyg(held, weight="edge_attr")
 
 
@@ -309,7 +309,7 @@ def test_labels_of_a_data_may_be_a_list_of_texts():
     data.y = ["a", "b", "b"]
     clf = NodeClassifier(random_state=0).fit(graph=data)
     assert clf.classes_.tolist() == ["a", "b"]
-    assert clf._given.tolist() == [0, -1, 1]
+    assert clf.fitted_.given.tolist() == [0, -1, 1]
 
 
 @pytest.mark.parametrize("split", [0.5, "a"])

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from interop_helpers import KINDS, assert_same, fit, kinds, names, planted, reference
 from nodeproof import NodeClassifier
 from nodeproof.errors import InputError, MissingExtraError
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.interop import from_tables, to_table
 from nodeproof.terms import Covariance, Labels
 
@@ -181,7 +181,7 @@ def test_true_and_false_stay_what_they_are(make):
     clf = fit([[0.0], [0.1], [1.0], [1.1]], make([True, None, False, None]))
     assert clf.classes_.tolist() == [False, True]
     assert clf.classes_.dtype == bool
-    assert clf._given.tolist() == [1, -1, 0, -1]
+    assert clf.fitted_.given.tolist() == [1, -1, 0, -1]
 
 
 # Links. ---------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ def test_names_without_an_index_are_refused_with_what_to_do():
 def test_numbers_that_could_be_positions_or_names_are_refused():
     X = pd.DataFrame({"x": [0.0, 1.0, 1.1]}, index=[2, 0, 1])
     links = {"source": [0, 1], "target": [1, 2]}
-    with pytest.raises(InputError, match=r"these or positions: use reset_index\(drop=True\)"):
+    with pytest.raises(InputError, match=r"names or positions: use reset_index\(drop=True\)"):
         fit(X, [0, 1, 1], graph=links)
     fit(X.reset_index(drop=True), [0, 1, 1], graph=links)
 
@@ -277,7 +277,7 @@ def test_a_square_table_with_the_same_names_both_ways_is_a_matrix():
     clf = fit(planted().X, planted().y, graph=table)
     assert_same(clf)
     assert clf.node_ids_.tolist() == list(names())
-    with pytest.raises(InputError, match=r"rows and the columns .* same names in another order"):
+    with pytest.raises(InputError, match=r"the columns .* same names in a different order"):
         check_adjacency(table.iloc[::-1])
     with pytest.raises(InputError, match=r"source and target .* node 0, .*node 49, …: rename"):
         check_adjacency(table.reset_index(drop=True))

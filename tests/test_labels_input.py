@@ -90,7 +90,7 @@ def test_a_mask_hides_labels_from_a_fit_and_from_validation():
     y = np.ma.array([0, 1, 2, 2], mask=[False, False, True, True])
     clf = NodeClassifier(random_state=0).fit(y=y, graph=GRAPH)
     assert clf.classes_.tolist() == [0, 1]
-    assert clf._given.tolist() == [0, 1, -1, -1]
+    assert clf.fitted_.given.tolist() == [0, 1, -1, -1]
     encoded = encode_labels(y, None)
     hidden = np.ma.array([1, 1, 1, 0], mask=[True, True, False, True])
     nodes, codes = check_validation(hidden, encoded)
@@ -193,15 +193,15 @@ def test_a_class_that_is_called_as_if_unknown_is_asked_about_once(name):
         warnings.simplefilter("always")
         clf = NodeClassifier(random_state=0).fit(y=np.array([name, "Mild", "", ""]), graph=GRAPH)
     assert name in clf.classes_.tolist()
-    asked = [warning for warning in caught if "a class is called" in str(warning.message)]
+    asked = [warning for warning in caught if "a class is named" in str(warning.message)]
     assert [(w.category, w.filename) for w in asked] == [(UserWarning, __file__)]
     assert str(asked[0].message) == (
-        f"a class is called {name!r}; if that means unknown, give None or -1 there"
+        f"a class is named {name!r}; if that means unknown, give None or -1 instead"
     )
 
 
 def test_several_such_names_give_one_warning():
-    with pytest.warns(UserWarning, match="classes are called 'NA', 'None'; if") as caught:
+    with pytest.warns(UserWarning, match="classes are named 'NA', 'None'; if") as caught:
         warn_of_typos(encode_labels(["None", "NA", "a"], None))
     assert len(caught) == 1
 
@@ -267,7 +267,7 @@ def test_many_classes_may_have_a_label_each_where_most_nodes_have_none():
 
 
 def test_names_that_differ_by_white_space_are_asked_about():
-    with pytest.warns(UserWarning, match="'a' and 'a ' differ by white space alone") as caught:
+    with pytest.warns(UserWarning, match="'a' and 'a ' differ only by white space") as caught:
         warn_of_typos(encode_labels(["a", "a ", " b", "a", "a ", "c d"], None))
     assert len(caught) == 1
 
@@ -310,7 +310,7 @@ def test_what_unknown_becomes_in_an_unsigned_type_is_no_label_of_a_data():
     ("names", "reason"), [(["Red", "red"], "case"), (["e\u0301", "\u00e9"], "Unicode normal form")]
 )
 def test_names_that_differ_by_how_they_are_written_are_asked_about(names, reason):
-    with pytest.warns(UserWarning, match=f"differ by {reason} alone") as caught:
+    with pytest.warns(UserWarning, match=f"differ only by {reason}") as caught:
         warn_of_typos(encode_labels([*names, *names, "other"], None))
     assert len(caught) == 1
     assert all(ascii(name) in str(caught[0].message) for name in names)

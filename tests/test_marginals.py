@@ -28,7 +28,7 @@ class GivenCosts(Term):
     source = "features"
 
     def bind(self, nodes: NodeData) -> GivenCosts:
-        bound = self._bound(*nodes.X.shape)
+        bound = self.copy_for(nodes)
         bound.costs = nodes.X
         return bound
 

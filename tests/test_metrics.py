@@ -41,9 +41,9 @@ def test_column_numbers_may_be_held_in_any_way(score):
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_truth_has_one_entry_a_node(score):
+def test_truth_has_one_entry_per_node(score):
     for truth in (0, [0, 1], [[0, 1, 2]] * 3):
-        with pytest.raises(InputError, match=r"one (entry|row) a node"):
+        with pytest.raises(InputError, match=r"one (entry|row) per node"):
             score(truth, PROBA)
 
 
@@ -56,5 +56,5 @@ def test_probabilities_must_be_some(score, bad):
 
 @pytest.mark.parametrize(("truth", "found"), [([0, 1], [0]), ([], []), ([[0]], [[0]])])
 def test_classes_are_matched_at_the_same_nodes(truth, found):
-    with pytest.raises(InputError, match="one entry a node, of the same nodes"):
+    with pytest.raises(InputError, match="one entry per node, of the same nodes"):
         matched_accuracy(truth, found)

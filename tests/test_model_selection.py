@@ -185,7 +185,7 @@ class Coder(Spy):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"cv": StratifiedKFold(3)}, "cuts rows, and so the graph"),
+        ({"cv": StratifiedKFold(3)}, "splits rows, and so the graph"),
         ({"cv": "five"}, "number of folds"),
         ({"cv": []}, "no split"),
         ({"cv": [([0], [1])]}, "type Split, got tuple"),
@@ -222,7 +222,7 @@ def test_labels_that_could_be_in_the_order_of_the_graph_or_of_features_are_refus
     X, y, graph = told()
     ids = [f"v{v}" for v in range(30)]
     table = pd.DataFrame(graph, index=ids, columns=ids)
-    with pytest.raises(InputError, match="list the same nodes in another order: row 0"):
+    with pytest.raises(InputError, match="list the same nodes in different orders: row 0"):
         cross_validate(Spy(), X, pd.Series(y, index=ids)[::-1], graph=table, cv=2)
 
 

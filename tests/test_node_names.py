@@ -161,7 +161,7 @@ def test_the_numbers_of_a_graph_match_numbers_and_are_positions_beside_other_nam
 def test_a_default_index_of_a_square_table_counts_as_none():
     dense = pd.DataFrame(planted().graph.toarray())
     assert_same(fit(planted().X, labels(INDICES["another range"]), graph=dense))
-    with pytest.raises(InputError, match="graph and y list the same nodes in another order"):
+    with pytest.raises(InputError, match="graph and y list the same nodes in different orders"):
         fit(y=pd.Series(planted().y)[::-1], graph=dense)
 
 
@@ -219,7 +219,7 @@ def test_the_names_of_a_folder_are_matched(tmp_path):
     clf = fit(y=labels(index).iloc[ORDER][lambda known: known >= 0], graph=tmp_path / "graph")
     np.testing.assert_array_equal(clf.labels_, expected.labels_)
     assert clf.node_ids_.tolist() == index.tolist()
-    with pytest.raises(InputError, match=r"another order than X: give X\.loc"):
+    with pytest.raises(InputError, match=r"a different order than X: give X\.loc"):
         fit(table(index)[::-1], graph=tmp_path / "graph")
 
 

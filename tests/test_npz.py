@@ -51,7 +51,9 @@ def test_letters_that_are_not_unicode_are_refused(tmp_path, kind, letter):
                 assert archive["names"].tolist() == [["a"], ["\U0010ffff"]]
     for name in ("names", "one"):
         with (
-            pytest.raises(InputError, match=f"the array {name} holds letters that are not Unicode"),
+            pytest.raises(
+                InputError, match=f"the array {name} holds characters that are not Unicode"
+            ),
             open_npz(tmp_path / "a.npz") as archive,
         ):
             archive[name]
@@ -70,10 +72,10 @@ def test_a_bomb_takes_no_memory(tmp_path, monkeypatch):
     members = {"lie.npy": bomb((2**40,), 2**24), "truth.npy": bomb((2**21,), 2**24)}
     path = write(tmp_path / "a.npz", zipped(members, zipfile.ZIP_DEFLATED))
     assert path.stat().st_size < 2**16
-    monkeypatch.setattr("nodeproof.storage.npz.available_memory", lambda: 2**23)
+    monkeypatch.setattr("nodeproof.runtime.memory.available_memory", lambda: 2**23)
     tracemalloc.start()
     try:
-        for name, word in (("lie", "where its shape"), ("truth", "16 MiB of memory")):
+        for name, word in (("lie", "where its shape"), ("truth", "16.8 MB of memory")):
             with pytest.raises(InputError, match=word), open_npz(path) as archive:
                 archive[name]
         assert tracemalloc.get_traced_memory()[1] < 2**20
@@ -83,12 +85,12 @@ def test_a_bomb_takes_no_memory(tmp_path, monkeypatch):
 
 def test_what_memory_cannot_hold_is_refused_by_the_sum(tmp_path, monkeypatch):
     path = write(tmp_path / "a.npz", npz(a=np.ones(1000), b=np.ones(1000)))
-    monkeypatch.setattr("nodeproof.storage.npz.available_memory", lambda: 15_999)
+    monkeypatch.setattr("nodeproof.runtime.memory.available_memory", lambda: 15_999)
     with open_npz(path) as archive:
         archive["a"]
     with pytest.raises(InputError, match="of memory"), open_npz(path) as archive:
         archive.headers()
-    monkeypatch.setattr("nodeproof.storage.npz.available_memory", lambda: 16_000)
+    monkeypatch.setattr("nodeproof.runtime.memory.available_memory", lambda: 16_000)
     with open_npz(path) as archive:
         assert len(archive.headers()) == 2
 

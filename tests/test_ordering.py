@@ -71,10 +71,10 @@ def test_what_is_kept_of_a_fit_is_in_the_order_of_the_rows(weak, sources):
     behind = other.predict_proba(X, graph=links[:, order])
     np.testing.assert_allclose(ahead, behind, atol=1e-5)
     # So do certificates, reports and queries.
-    first, second = one._labelling_problem(), other._labelling_problem()
+    first, second = one.fitted_.labelling_problem(), other.fitted_.labelling_problem()
     np.testing.assert_allclose(first.costs[order], second.costs, atol=1e-6)
     assert (first.adjacency[order][:, order] != second.adjacency).nnz == 0
-    seen, again = one._find(), other._find()
+    seen, again = one.fitted_.findings, other.fitted_.findings
     for source, scores in seen.evidence.items():
         np.testing.assert_allclose(scores[order], again.evidence[source], atol=1e-4)
     assert set(order[again.judged]) == set(seen.judged)
@@ -93,8 +93,10 @@ def test_a_classifier_on_averages_keeps_its_scores(of, n):
     np.testing.assert_allclose(
         ahead, other.predict_proba(data.X[:4], graph=links[:, order]), atol=1e-5
     )
-    costs = one._problem.costs(one.models_, 0, n)
-    np.testing.assert_allclose(costs[order], other._problem.costs(other.models_, 0, n), atol=1e-5)
+    costs = one.fitted_.data.problem.costs(one.models_, 0, n)
+    np.testing.assert_allclose(
+        costs[order], other.fitted_.data.problem.costs(other.models_, 0, n), atol=1e-5
+    )
 
 
 def test_labels_to_choose_by_may_come_in_any_order(weak):
@@ -111,7 +113,7 @@ def test_labels_to_choose_by_may_come_in_any_order(weak):
         validation=(where, weak.y_true[judges]),
     )
     np.testing.assert_array_equal(one.proba_[order], other.proba_)
-    np.testing.assert_array_equal(np.sort(order[other._held_back.nodes]), judges)
+    np.testing.assert_array_equal(np.sort(order[other.fitted_.data.held_out.nodes]), judges)
 
 
 GRAPHS = {

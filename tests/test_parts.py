@@ -9,17 +9,18 @@ import scipy.sparse as sp
 from cluster_helpers import FakeClient, same_bits, wait_for_fakes
 from nodeproof import Problem, kernels
 from nodeproof.datasets import make_planted
-from nodeproof.distributed import dask as dask_engine
-from nodeproof.distributed import dask_rows
-from nodeproof.distributed.dask import DaskEngine
+from nodeproof.distributed import DaskEngine, as_engine
+from nodeproof.distributed import engine as dask_engine
+from nodeproof.distributed import memberships as dask_memberships
+from nodeproof.distributed.engine import DaskWorkspace
 from nodeproof.distributed.layout import Layout, Part, Piece, boundary_of, cut_block, halo_of
-from nodeproof.distributed.parts import place
+from nodeproof.distributed.worker import place
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.problem import PAPER_WEIGHTS
 from nodeproof.runtime import threads
 from nodeproof.solvers import BlockCADO, sweep
-from nodeproof.solvers.memberships import LocalEngine
+from nodeproof.solvers.memberships import LocalWorkspace
 from nodeproof.storage.graph_folder import write_graph_folder
 from nodeproof.storage.graph_header import read_header
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax
@@ -33,7 +34,7 @@ def small_ranges(monkeypatch):
     """Let graphs of some hundred nodes have many ranges and cells, and fakes be waited for."""
     monkeypatch.setattr(threads, "ROWS", 64)
     monkeypatch.setattr(sweep, "_CELL", 16)
-    monkeypatch.setattr(DaskEngine, "wait", wait_for_fakes)
+    monkeypatch.setattr(DaskWorkspace, "wait", wait_for_fakes)
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +131,8 @@ def everything(rows, problem: Problem, matrix: bool, temperature: float) -> list
 def same_in_parts(problem: Problem, n_parts: int, matrix: bool = False, temperature: float = 1.0):
     start = draw_rows(problem.n_nodes)
     with threads.using(1):
-        here = everything(LocalEngine(problem).place(start.copy()), problem, matrix, temperature)
-        spread = DaskEngine(problem, FakeClient(n_parts)).place(start)
+        here = everything(LocalWorkspace(problem).place(start.copy()), problem, matrix, temperature)
+        spread = DaskEngine(FakeClient(n_parts)).open(problem).place(start)
         there = everything(spread, problem, matrix, temperature)
     differ = [k for k, (a, b) in enumerate(zip(here, there, strict=True)) if not same_bits(a, b)]
     assert differ == []
@@ -212,7 +213,7 @@ def test_rows_cost_the_same_to_the_last_bit(term, random_graph, monkeypatch):
     monkeypatch.setattr(kernels, "sweep_rows", spy_there)
     monkeypatch.setattr(sweep, "_CHARGED", 3 * 17 * n_classes)
     found = []
-    for engine in (LocalEngine(problem), DaskEngine(problem, FakeClient(3))):
+    for engine in (LocalWorkspace(problem), DaskEngine(FakeClient(3)).open(problem)):
         with threads.using(1):
             engine.place(rows.copy()).sweep(models, 1.0)
         found.append(charged.copy())
@@ -233,7 +234,9 @@ def test_some_parts_may_have_no_rows(n, random_graph):
 
 def same_solves(problem: Problem, client: FakeClient, **settings) -> None:
     here = BlockCADO(random_state=0, n_jobs=1, **settings).solve(problem)
-    there = BlockCADO(random_state=0, n_jobs=1, engine=client, **settings).solve(problem)
+    there = BlockCADO(random_state=0, n_jobs=1, engine=DaskEngine(client), **settings).solve(
+        problem
+    )
     assert there.status is here.status
     assert there.history == here.history
     assert there.value == here.value
@@ -278,7 +281,7 @@ def test_hard_solves_find_the_same_labels(name, data, words, few_batches):
     problem = make_problem(name, data, words)
     settings = {"random_state": 0, "n_init": 2, "max_iter": 8, "temperature": 0.0}
     here = BlockCADO(**settings).solve(problem)
-    there = BlockCADO(engine=FakeClient(3), **settings).solve(problem)
+    there = BlockCADO(engine=DaskEngine(FakeClient(3)), **settings).solve(problem)
     assert same_bits(there.W, here.W)
     assert there.n_iter == here.n_iter
     assert there.value == pytest.approx(here.value, rel=1e-6)
@@ -296,7 +299,7 @@ def test_callbacks_can_look_at_rows_and_stop(data, words, few_batches):
         return callback
 
     BlockCADO(random_state=0, n_init=1).solve(problem, callback=watch("here"))
-    engine = FakeClient(2)
+    engine = DaskEngine(FakeClient(2))
     BlockCADO(random_state=0, n_init=1, engine=engine).solve(problem, callback=watch("there"))
     assert len(seen["here"]) == 3
     assert seen["there"] == seen["here"]
@@ -350,7 +353,7 @@ def test_rows_that_are_not_linked_are_ignored(path_of_ranges):
 
 def test_nothing_but_boundary_rows_goes_from_worker_to_worker(path_of_ranges):
     client = FakeClient(2)
-    rows = DaskEngine(path_of_ranges, client).place(draw_rows(256))
+    rows = DaskEngine(client).open(path_of_ranges).place(draw_rows(256))
     rows.sums()
     client.travelled.clear()
     models = path_of_ranges.fit_models(draw_rows(256))
@@ -393,15 +396,15 @@ def test_links_in_a_folder_are_read_by_workers_that_see_it(
 
 def test_models_are_sent_once_a_sweep(data, words, monkeypatch):
     sent = []
-    order = dask_rows.DaskRows._order
+    order = dask_memberships.DaskMemberships._order
 
     def spy(self, p, action, *arguments):
         sent.extend(action for argument in arguments if hasattr(argument, "log_prior"))
         return order(self, p, action, *arguments)
 
-    monkeypatch.setattr(dask_rows.DaskRows, "_order", spy)
+    monkeypatch.setattr(dask_memberships.DaskMemberships, "_order", spy)
     problem = make_problem("covariance", data, words)
-    rows = DaskEngine(problem, FakeClient(3)).place(draw_rows(problem.n_nodes))
+    rows = DaskEngine(FakeClient(3)).open(problem).place(draw_rows(problem.n_nodes))
     rows.sweep(problem.fit_models(draw_rows(problem.n_nodes)), 1.0)
     assert sent == ["adopt"] * 3
 
@@ -414,10 +417,10 @@ def test_a_worker_lost_at_any_time_changes_nothing(name, data, words, few_batche
     problem = make_problem(name, data, words)
     settings = {"random_state": 0, "n_jobs": 1, "n_init": 2, "max_iter": 3}
     client = FakeClient(3)
-    undisturbed = BlockCADO(engine=client, **settings).solve(problem)
+    undisturbed = BlockCADO(engine=DaskEngine(client), **settings).solve(problem)
     for number in range(1, client.n_tasks, client.n_tasks // 11):
         losing = FakeClient(3, lose_at=(number,))
-        result = BlockCADO(engine=losing, **settings).solve(problem)
+        result = BlockCADO(engine=DaskEngine(losing), **settings).solve(problem)
         assert losing.n_lost == 1
         assert same_bits(result.W, undisturbed.W), number
         assert result.value == undisturbed.value, number
@@ -443,12 +446,14 @@ def test_rows_that_were_fetched_need_not_be_worked_out_again(data, words, few_ba
     problem = make_problem("graph, labels", data, words)
     models = problem.fit_models(draw_rows(problem.n_nodes))
     swept = []
-    step = dask_rows.DaskRows._sweep
+    step = dask_memberships.DaskMemberships._sweep
     monkeypatch.setattr(
-        dask_rows.DaskRows, "_sweep", lambda self, *a: swept.append(1) or step(self, *a)
+        dask_memberships.DaskMemberships,
+        "_sweep",
+        lambda self, *a: swept.append(1) or step(self, *a),
     )
     client = FakeClient(3)
-    rows = DaskEngine(problem, client).place(draw_rows(problem.n_nodes))
+    rows = DaskEngine(client).open(problem).place(draw_rows(problem.n_nodes))
     for _ in range(3):
         rows.sweep(models, 1.0)
     rows.fetch()
@@ -457,7 +462,7 @@ def test_rows_that_were_fetched_need_not_be_worked_out_again(data, words, few_ba
     assert len(swept) == 4
     rows.sums()
     assert len(swept) == 5
-    monkeypatch.setattr(dask_rows, "_ANCHOR_EVERY", -1.0)  # fetched after every sweep
+    monkeypatch.setattr(dask_memberships, "_BACKUP_EVERY", -1.0)  # fetched after every sweep
     rows.sweep(models, 1.0)
     client.lose(client.workers[0])
     rows.sums()
@@ -467,7 +472,7 @@ def test_rows_that_were_fetched_need_not_be_worked_out_again(data, words, few_ba
 def test_no_worker_at_all_is_one_line(data, words):
     problem = make_problem("graph", data, words)
     with pytest.raises(InputError, match="no workers"):
-        BlockCADO(engine=FakeClient(0), n_init=1).solve(problem)
+        BlockCADO(engine=DaskEngine(FakeClient(0)), n_init=1).solve(problem)
 
 
 def test_after_all_workers_are_lost_a_fit_ends_within_half_a_minute(data, words, few_batches):
@@ -479,11 +484,11 @@ def test_after_all_workers_are_lost_a_fit_ends_within_half_a_minute(data, words,
         raise TimeoutError("no worker came")
 
     client.comes, client.wait_for_workers = False, wait_for_workers
-    rows = DaskEngine(problem, client).place(draw_rows(problem.n_nodes))
+    rows = DaskEngine(client).open(problem).place(draw_rows(problem.n_nodes))
     rows.sums()
     for worker in list(client.workers):
         client.lose(worker)
-    with pytest.raises(InputError, match="has no workers, and none came within 20 seconds"):
+    with pytest.raises(InputError, match="has no workers, and none joined within 20 seconds"):
         rows.sums()
     assert waited == [20]
 
@@ -493,7 +498,7 @@ def test_a_lost_scheduler_is_one_line(data, words, few_batches, monkeypatch, sta
     monkeypatch.setattr(dask_engine, "_PATIENCE", 0.0)
     problem = make_problem("graph", data, words)
     client = FakeClient(2)
-    rows = DaskEngine(problem, client).place(draw_rows(problem.n_nodes))
+    rows = DaskEngine(client).open(problem).place(draw_rows(problem.n_nodes))
     rows.sums()
     for worker in list(client.workers):
         client.lose(worker)  # with the scheduler, all that was asked for is cancelled
@@ -506,7 +511,7 @@ def test_a_lost_scheduler_is_one_line(data, words, few_batches, monkeypatch, sta
 def test_a_scheduler_that_answers_again_in_time_goes_on(data, words, few_batches, monkeypatch):
     problem = make_problem("graph", data, words)
     client = FakeClient(2)
-    rows = DaskEngine(problem, client).place(draw_rows(problem.n_nodes))
+    rows = DaskEngine(client).open(problem).place(draw_rows(problem.n_nodes))
     expected = rows.sums().totals
     client.lose(client.workers[0])
     silent, tell = [{}, {}], client.scheduler_info
@@ -521,16 +526,16 @@ def test_workers_that_are_lost_forever_end_the_fit(data, words, few_batches):
     problem = make_problem("graph", data, words)
     client = FakeClient(2, lose_at=tuple(range(1, 10_000)))
     with pytest.raises(InputError, match="lost 20 times"):
-        BlockCADO(engine=client, n_init=1).solve(problem)
+        BlockCADO(engine=DaskEngine(client), n_init=1).solve(problem)
 
 
 def test_an_error_of_a_healthy_worker_is_not_taken_for_a_loss(data, words, monkeypatch):
-    monkeypatch.setattr(dask_rows, "_CERTAINTY", 0.2)
+    monkeypatch.setattr(dask_memberships, "_CERTAINTY", 0.2)
     problem = make_problem("covariance", data, words)
     problem.terms[0].cut = lambda ranges: _failing(problem.terms[0])
     client = FakeClient(2)
     with pytest.raises(PermissionError, match="no way"):
-        BlockCADO(engine=client, n_init=1).solve(problem)
+        BlockCADO(engine=DaskEngine(client), n_init=1).solve(problem)
 
 
 def _failing(term):
@@ -543,10 +548,27 @@ def _fail(*arguments):
     raise PermissionError("no way")
 
 
+def test_clients_and_names_become_engines():
+    client, own = FakeClient(2), DaskEngine(FakeClient(1))
+    assert as_engine(None) is None
+    assert as_engine("dask") == DaskEngine()
+    assert as_engine(client).client is client
+    assert as_engine(own) is own
+    for wrong in ("spark", 4, object()):
+        with pytest.raises(InputError, match="engine must be None"):
+            as_engine(wrong)
+
+
+def test_a_solver_takes_engines_only():
+    for wrong in ("dask", FakeClient(2), 4):
+        with pytest.raises(InputError, match="DaskEngine"):
+            BlockCADO(engine=wrong)
+
+
 def test_a_sum_of_norms_is_refused(data, words):
     nodes = NodeData(K, data.X, data.y)
     problem = Problem(
         Graph(data.graph), [Covariance().bind(nodes)], K, weights=PAPER_WEIGHTS, son=0.1
     )
     with pytest.raises(InputError, match="sum of norms"):
-        BlockCADO(engine=FakeClient(2), n_init=1).solve(problem)
+        BlockCADO(engine=DaskEngine(FakeClient(2)), n_init=1).solve(problem)

@@ -21,6 +21,7 @@ from nodeproof.datasets import make_planted  # noqa: E402
 from nodeproof.errors import InputError, MissingExtraError  # noqa: E402
 from nodeproof.interop import from_tables  # noqa: E402
 from nodeproof.metrics import expected_calibration_error, reliability_curve  # noqa: E402
+from nodeproof.paper import experiments  # noqa: E402
 from nodeproof.paper.experiments import Axis, Curve, Panel, Series  # noqa: E402
 from nodeproof.terms import Gaussian  # noqa: E402
 
@@ -59,8 +60,8 @@ def ways(clf):
         "relative": lambda ax: plot.block_matrix(clf, relative=True, ax=ax),
         "reliability": lambda ax: plot.reliability(clf, ax=ax),
         "sources": lambda ax: plot.sources(clf, ax=ax),
-        "accuracy_curves": lambda ax: plot.accuracy_curves(CURVES, ax=ax),
-        "phase_diagram": lambda ax: plot.phase_diagram(np.eye(2), [1, 2], [3, 4], ax=ax),
+        "accuracy_curves": lambda ax: experiments.accuracy_curves(CURVES, ax=ax),
+        "phase_diagram": lambda ax: experiments.phase_diagram(np.eye(2), [1, 2], [3, 4], ax=ax),
     }
 
 
@@ -248,7 +249,7 @@ def test_reliability_shows_shares_counts_and_the_error_in_words(clf, data, ax):
 def test_reliability_of_a_classifier_is_judged_by_its_labels(clf, data, ax):
     plot.reliability(clf, ax=ax)
     assert sum(int(text.replace(",", "")) for text in texts(ax)) == int((data.y >= 0).sum())
-    found = clf._find()
+    found = clf.fitted_.findings
     assert found.noise > 0.1
     curve = reliability_curve(found.told, found.blind, noise=found.noise)
     assert f"{curve.error:.3f}" in ax.get_title()
@@ -298,7 +299,9 @@ def test_shares_of_the_sources_are_bars(clf, ax):
 
 
 def test_curves_show_means_bands_and_the_bound(ax):
-    plot.accuracy_curves(CURVES, bound=([1, 2, 3], [0.9, 0.95, 0.99]), xlabel="degree", ax=ax)
+    experiments.accuracy_curves(
+        CURVES, bound=([1, 2, 3], [0.9, 0.95, 0.99]), xlabel="degree", ax=ax
+    )
     ours, bound = ax.lines
     np.testing.assert_allclose(ours.get_ydata(), [0.82, 0.9, 0.96])
     np.testing.assert_allclose(bound.get_ydata(), [0.9, 0.95, 0.99])
@@ -312,18 +315,18 @@ def test_curves_show_means_bands_and_the_bound(ax):
 
 def test_curves_take_series_and_single_seeds(ax):
     series = Series(np.array([0.0, 1.0]), [np.array([0.5]), np.array([0.6, 0.8])])
-    plot.accuracy_curves({"a": series, "b": ([0, 1], [0.4, 0.5])}, ax=ax)
+    experiments.accuracy_curves({"a": series, "b": ([0, 1], [0.4, 0.5])}, ax=ax)
     np.testing.assert_allclose(ax.lines[0].get_ydata(), [0.5, 0.7])
     for wrong in (3, ([1, 2], [0.5]), "ab?"):
         with pytest.raises(InputError, match="'a'"):
-            plot.accuracy_curves({"a": wrong}, ax=ax)
+            experiments.accuracy_curves({"a": wrong}, ax=ax)
 
 
 def test_curves_of_experiments_have_their_own_names_axis_and_bound(ax):
     results = make_results(["p", "omega"])
     with pytest.raises(InputError, match="p, omega"):
-        plot.accuracy_curves(results, ax=ax)
-    plot.accuracy_curves(results, "p", methods=["calibrated"], ax=ax)
+        experiments.accuracy_curves(results, ax=ax)
+    experiments.accuracy_curves(results, "p", methods=["calibrated"], ax=ax)
     assert legend(ax)[-1] == "best possible (genie)"
     assert "Graph + Feature + Label" in legend(ax)
     assert ax.get_xlabel() == results.panels["p"].x.label
@@ -331,8 +334,8 @@ def test_curves_of_experiments_have_their_own_names_axis_and_bound(ax):
     bound = next(line for line in ax.lines if line.get_label() == "best possible (genie)")
     np.testing.assert_allclose(bound.get_ydata(), results.series("p", curve).mean)
     with pytest.raises(InputError, match="no method 'magic'"):
-        plot.accuracy_curves(results, "p", methods=["magic"], ax=ax)
-    everything = plot.accuracy_curves(results, "p", ax=Figure().subplots())
+        experiments.accuracy_curves(results, "p", methods=["magic"], ax=ax)
+    everything = experiments.accuracy_curves(results, "p", ax=Figure().subplots())
     assert len(legend(everything)) == len(set(legend(everything))) > len(legend(ax))
 
 
@@ -343,7 +346,7 @@ def test_a_map_of_an_experiment_is_drawn_in_its_own_units(ax):
         y=Axis("p", (0.1, 0.2, 0.3), (0.1, 0.2)), kind="map",
     )  # fmt: skip
     results = make_results([panel], lambda _p, x, method, _s, _k: x / 2 if method != "genie" else 1)
-    plot.phase_diagram(results, method="calibrated", boundary=lambda x: 0.2 * x, ax=ax)
+    experiments.phase_diagram(results, method="calibrated", boundary=lambda x: 0.2 * x, ax=ax)
     field = ax.collections[0].get_array()
     np.testing.assert_allclose(field, np.tile([0.05, 0.5], (3, 1)))
     assert ax.get_xscale() == "log"
@@ -352,19 +355,19 @@ def test_a_map_of_an_experiment_is_drawn_in_its_own_units(ax):
     at_one = np.interp(1.0, *ax.lines[0].get_data())
     assert at_one == pytest.approx(0.2)
     with pytest.raises(InputError, match="calibrated/GF"):
-        plot.phase_diagram(results, method="spectral", ax=ax)
+        experiments.phase_diagram(results, method="spectral", ax=ax)
 
 
 def test_a_phase_diagram_leaves_out_what_was_not_measured(ax):
-    plot.phase_diagram([[np.nan, 1.0], [0.2, 0.5]], [0, 1], [0, 1], level=0.6, ax=ax,
+    experiments.phase_diagram([[np.nan, 1.0], [0.2, 0.5]], [0, 1], [0, 1], level=0.6, ax=ax,
                        boundary=([0, 5], [0, 9]), label="recovered")  # fmt: skip
     assert ax.collections[0].get_array().mask.tolist() == [[True, False], [False, False]]
     assert ax.get_xlim() == (-0.5, 1.5)
-    one = plot.phase_diagram([[0.5]], [2.0], [3.0], ax=Figure().subplots())
+    one = experiments.phase_diagram([[0.5]], [2.0], [3.0], ax=Figure().subplots())
     assert one.get_xlim() == (1.5, 2.5)
     for values, x in (([[1, 2, 3]], [1, 2]), ([[1, 2]], [2, 1]), ([[1, 2]], None)):
         with pytest.raises(InputError):
-            plot.phase_diagram(values, x, [1], ax=ax)
+            experiments.phase_diagram(values, x, [1], ax=ax)
 
 
 def test_reliability_curves_count_and_average_by_confidence():

@@ -7,12 +7,13 @@ import pytest
 
 from convex_helpers import labelled, small_problem
 from nodeproof import Problem
+from nodeproof.atoms import Decomposition
 from nodeproof.certificate.program.bound import Dual, prove
 from nodeproof.certificate.program.certify import CONSTRUCTIONS, certify_program
 from nodeproof.certificate.program.ideal import Flows, Ideal
 from nodeproof.certificate.program.links import TypedFlows
 from nodeproof.certificate.program.paper import multiplicative
-from nodeproof.convex.program import Decomposition, Program
+from nodeproof.convex.program import Program
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph

@@ -51,7 +51,7 @@ def test_columns_of_a_table_can_be_named(tmp_path: Path) -> None:
     data = read_graph(tmp_path / "e.csv", source=1, target=2, header=True)
     assert links_of(data) == {(0, 1): 1.0, (1, 2): 1.0}
     path = npz(tmp_path / "e.npz", **OURS)
-    assert "is no table: leave out source, weight" in refusal(path, source=0, weight=2)
+    assert "is not a table: leave out source, weight" in refusal(path, source=0, weight=2)
 
 
 def test_nodes_that_are_row_numbers_have_no_names(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_packed_file_that_swells_is_refused(
 def test_the_largest_node_number_is_counted_right(tmp_path: Path, kind: Any) -> None:
     last = np.iinfo(kind).max
     np.savez(tmp_path / "a.npz", edge_index=np.array([[0, last], [1, 0]], dtype=kind))
-    with pytest.raises(InputError, match=f"a graph of {int(last) + 1:,} nodes takes at least"):
+    with pytest.raises(InputError, match=f"a graph of {int(last) + 1:,} nodes would take about"):
         read_graph(tmp_path / "a.npz")
 
 
@@ -180,7 +180,7 @@ def test_node_attributes_become_labels(tmp_path: Path, suffix: str, key: str) ->
     assert data.y.tolist() == ["blue", "red", "", ""]
     assert data.notes == [
         f"the node attribute {key!r} of a.{suffix} is read as the label",
-        f"not used of a.{suffix}: 'age'",
+        f"unused node attributes of a.{suffix}: 'age'",
     ]
     nx.set_node_attributes(graph, {"bob": 3, "ann": 0, "eve": 3}, key)
     write(graph, tmp_path / f"a.{suffix}")

@@ -12,7 +12,6 @@ from nodeproof.datasets import make_planted
 from nodeproof.metrics import matched_accuracy
 from nodeproof.paper import baselines
 from nodeproof.paper.baselines import refinement
-from nodeproof.paper.baselines import spectral as starts
 from nodeproof.paper.baselines.evidence import Evidence, Rule, bernoulli, least_squares
 
 pytestmark = pytest.mark.numeric
@@ -338,7 +337,7 @@ def test_unequal_classes_are_told_apart_by_their_proportions():
 
 def test_starts_hold_labelled_nodes_and_know_more_than_chance(hard):
     evidence = Evidence.gather(hard.graph, hard.X, hard.y, 3)
-    found = starts.informed_starts(evidence, np.random.default_rng(0))
+    found = refinement.informed_starts(evidence, np.random.default_rng(0))
     assert len(found) == 3
     for start in found:
         np.testing.assert_array_equal(start[evidence.known], hard.y[evidence.known])
@@ -367,5 +366,5 @@ def test_a_mixture_holds_labelled_nodes_at_their_label(hard):
     prior = np.log((held.sum(axis=0) + 1) / 183)
     joint = prior - evidence.features.cost(evidence.features.estimate(held), 0, 180)
     slow = np.where(hard.y < 0, np.logaddexp.reduce(joint, axis=1), joint[range(180), hard.y])
-    _, value = starts._fit_mixture(evidence.features, rows, evidence, 1)
+    _, value = refinement._fit_mixture(evidence.features, rows, evidence, 1)
     assert value == pytest.approx(slow.sum())

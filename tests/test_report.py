@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 import sys
@@ -16,18 +15,22 @@ import scipy.sparse as sp
 
 from cli_helpers import run, write
 from nodeproof import NodeClassifier
+from nodeproof import findings as findings_module
 from nodeproof.auto.held_out import Blind
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.evidence import node_evidence
-from nodeproof.report import findings as findings_module
-from nodeproof.report.layout import lay_out
-from nodeproof.report.page import render_report
+from nodeproof.findings import lay_out
+from nodeproof.report import page as report_page
 from nodeproof.report.sections import judged_nodes
 from nodeproof.report.subject import Subject, reliability_of
 from nodeproof.terms import Gaussian
 
 HOSTILE = '</script><script>alert("x")</script>'
+
+
+def render_report(clf, **options):
+    return report_page.render_report(clf.fitted_, **options)
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +55,10 @@ def embedded(page: str) -> dict:
 
 
 def test_evidence_of_every_node_is_that_of_the_fit(clf):
-    found = clf._find()
+    found = clf.fitted_.findings
     W = np.ascontiguousarray(clf.proba_)
-    totals = clf._problem.graph.null_totals(W)
-    expected = node_evidence(clf._problem, W, clf.models_, totals, 0, len(W))
+    totals = clf.fitted_.data.problem.graph.null_totals(W)
+    expected = node_evidence(clf.fitted_.data.problem, W, clf.models_, totals, 0, len(W))
     assert found.nodes.tolist() == list(range(len(W)))
     assert set(found.evidence) == {"graph", "features", "labels"}
     for source, scores in expected.items():
@@ -64,13 +67,13 @@ def test_evidence_of_every_node_is_that_of_the_fit(clf):
 
 def test_evidence_explains_the_probabilities(clf):
     """Scores of all sources and the prior, added up, order the classes as the fit does."""
-    found = clf._find()
+    found = clf.fitted_.findings
     total = sum(found.evidence.values()) + clf.models_.log_prior
     assert (total.argmax(axis=1) == clf.proba_.argmax(axis=1)).mean() > 0.97
 
 
 def test_links_between_classes_are_counted(clf, data):
-    found = clf._find()
+    found = clf.fitted_.findings
     codes = clf.proba_.argmax(axis=1)
     A = data.graph.toarray() > 0
     for i in range(3):
@@ -92,9 +95,9 @@ def test_of_a_large_graph_suspects_doubtful_nodes_and_an_even_choice_are_shown(c
 
 
 def test_scattered_nodes_have_the_evidence_of_the_whole(clf, monkeypatch):
-    whole = clf._find()
+    whole = clf.fitted_.findings
     monkeypatch.setattr(findings_module, "_MOST_SHOWN", 60)
-    some = findings_module.find(clf)
+    some = findings_module.find(clf.fitted_)
     for source, scores in some.evidence.items():
         np.testing.assert_allclose(scores, whole.evidence[source][some.nodes], rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(some.linked, whole.linked[some.nodes], rtol=1e-5)
@@ -103,7 +106,7 @@ def test_scattered_nodes_have_the_evidence_of_the_whole(clf, monkeypatch):
 def test_blind_probabilities_do_not_know_the_own_label():
     data = make_planted(3, 60, p=0.15, q=0.1, omega=0.6, label_accuracy=0.8, random_state=0)
     clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
-    found = clf._find()
+    found = clf.fitted_.findings
     assert not found.held_back
     assert found.judged.tolist() == np.flatnonzero(data.y >= 0).tolist()
     # Bayes' rule, undone.
@@ -118,7 +121,7 @@ def test_labels_held_back_judge_where_there_are_any():
     words = sp.csr_array(rng.poisson(0.3, (120, 30)).astype(float))
     data = make_planted(2, 60, p=0.3, q=0.05, label_ratio=0.5, random_state=0)
     clf = NodeClassifier(random_state=0).fit(words, data.y, graph=data.graph)
-    found = clf._find()
+    found = clf.fitted_.findings
     assert found.held_back
     assert found.judged.tolist() == np.flatnonzero(data.y >= 0).tolist()
     assert "held back" in render_report(clf)
@@ -182,7 +185,7 @@ def test_the_data_of_the_page_are_those_of_the_classifier(page, clf):
     np.testing.assert_allclose(
         np.array(found["proba"]).reshape(-1, 3) / 1e4, clf.proba_, atol=0.6e-4
     )
-    assert found["given"] == clf._given.tolist()
+    assert found["given"] == clf.fitted_.given.tolist()
     assert found["suspect"] == sorted(clf.suspects_.node.tolist())
 
 
@@ -226,9 +229,8 @@ def test_a_gap_is_said_in_digits_that_mean_something(clf, gap, said):
     ],
 )
 def test_an_estimate_is_no_finer_than_its_interval(clf, estimate, said):
-    other = copy.copy(clf)
-    other.estimated_accuracy_ = estimate
-    assert said in render_report(other)
+    other = replace(clf.fitted_, estimated_accuracy=estimate)
+    assert said in report_page.render_report(other)
 
 
 def test_a_certificate_of_other_nodes_is_refused(clf):
@@ -251,7 +253,9 @@ def test_true_labels_are_matched_by_name(clf, data):
     named = NodeClassifier(random_state=0).fit(X, data.y, graph=data.graph)
     truth = pd.Series(data.y_true, index=X.index)
     assert render_report(named, y_true=truth[::-1]) == render_report(named, y_true=truth)
-    with pytest.raises(InputError, match="the fit and y_true list the same nodes in another order"):
+    with pytest.raises(
+        InputError, match="the fit and y_true list the same nodes in different orders"
+    ):
         render_report(clf, y_true=pd.Series(data.y_true)[::-1])
 
 
@@ -275,7 +279,7 @@ def test_nodes_of_classes_that_were_not_fitted_count_as_wrong(lettered, data):
     strange = int((truth[hidden] == "zz").sum())
     assert "too sure" in said
     assert f"true class of {strange} nodes of {hidden.sum()} is none of the fitted ones" in said
-    curve = reliability_of(judged_nodes(Subject.of(lettered, None), truth))
+    curve = reliability_of(judged_nodes(Subject.of(lettered.fitted_, None), truth))
     right = (lettered.labels_ == truth)[hidden].mean()
     assert curve.right @ curve.counts / curve.counts.sum() == pytest.approx(right)
     sure = lettered.proba_[hidden].max(axis=1).mean()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+from dataclasses import replace
 from itertools import pairwise
 
 import networkx as nx
@@ -11,6 +11,7 @@ import pytest
 
 from nodeproof import NodeClassifier
 from nodeproof.datasets import make_planted
+from nodeproof.report import write_report
 
 HOSTILE = '<script>document.title="hacked"</script>'
 
@@ -46,10 +47,9 @@ def test_it_loads_without_an_error_and_fits_the_window(browser_page, report, wid
 
 @pytest.mark.parametrize("width", [1280, 800, 400])
 def test_tiles_hold_their_text(browser_page, clf, tmp_path, width):
-    sure = copy.copy(clf)
-    sure.estimated_accuracy_, sure.proba_ = None, np.eye(3, dtype=np.float32)[clf._given % 3]
-    sure.proba_[0] = [0.9999, 0.0001, 0.0]
-    sure.report(tmp_path / "r.html")
+    proba = np.eye(3, dtype=np.float32)[clf.fitted_.given % 3]
+    proba[0] = [0.9999, 0.0001, 0.0]
+    write_report(replace(clf.fitted_, estimated_accuracy=None, proba=proba), tmp_path / "r.html")
     page = browser_page.open(tmp_path / "r.html", width=width)
     assert ">\xa099.99\xa0%" in page.locator(".tiles b").all_inner_texts()
     over = page.evaluate(
@@ -117,14 +117,14 @@ def test_picking_a_node_shows_its_evidence(browser_page, report, clf):
     assert page.locator("#evidence b").inner_text() == clf.node_ids_[v]
     rows = evidence(page)
     assert set(rows) == set(clf.classes_)
-    found = clf._find()
+    found = clf.fitted_.findings
     for k, name in enumerate(clf.classes_):
         for at, source in enumerate(found.evidence):
             scores = found.evidence[source][v]
             said = float(rows[name][1 + at].replace("−", "-").replace("+", ""))
             assert said == pytest.approx(scores[k] - scores.mean(), abs=0.06)
     text = page.locator("#evidence").inner_text()
-    assert f"Its given label is {clf.classes_[clf._given[v]]}, which looks wrong." in text
+    assert f"Its given label is {clf.classes_[clf.fitted_.given[v]]}, which looks wrong." in text
 
 
 def test_the_legend_says_that_scores_are_not_all_of_a_probability(browser_page, report):

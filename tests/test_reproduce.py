@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from nodeproof.cli import cli, main
 from nodeproof.paper.experiments import PANELS, Axis, Curve, Panel, register, reproduce
-from nodeproof.paper.experiments.runner import JOURNAL
+from nodeproof.storage.journal import JOURNAL
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_ctrl_c_says_what_is_kept(registry, tmp_path, monkeypatch, capsys):
             raise KeyboardInterrupt
         return {"accuracy": 1.0}
 
-    monkeypatch.setattr("nodeproof.paper.experiments.runner.run_cell", interrupted)
+    monkeypatch.setattr("nodeproof.paper.experiments.cells.run_cell", interrupted)
     with pytest.raises(SystemExit) as ended:
         main(["reproduce", "mine", "--seeds", "2", "--jobs", "1", "--out", str(tmp_path)])
     assert ended.value.code == 130

@@ -5,7 +5,8 @@ import pytest
 
 from convex_helpers import best_labelling, labelled, small_problem
 from nodeproof import Problem
-from nodeproof.convex.program import Decomposition, Program
+from nodeproof.atoms import Decomposition
+from nodeproof.convex.program import Program
 from nodeproof.convex.results import _at_most, _candidates, _grow, round_point
 from nodeproof.graph import Graph
 from nodeproof.metrics import matched_accuracy

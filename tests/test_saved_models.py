@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -170,8 +171,8 @@ def test_nothing_in_the_file_is_pickled(saved):
 def test_saving_replaces_an_older_file_only_when_complete(data, saved):
     before = saved.read_bytes()
     clf = fit(data)
-    clf.terms = [object()]
-    with pytest.raises(InputError, match="own terms and solvers only"):
+    clf.fitted_ = replace(clf.fitted_, terms=(object(),))
+    with pytest.raises(InputError, match="holds terms, and nodeproof's own solvers only"):
         clf.save(saved)
     assert saved.read_bytes() == before
     assert [path.name for path in saved.parent.iterdir()] == ["model.npz"]
@@ -287,7 +288,7 @@ DAMAGE = {
     "no version": lambda meta, arrays: meta.pop("version"),
     "no parameters": lambda meta, arrays: meta.pop("params"),
     "unknown parameter": lambda meta, arrays: meta["params"].update(nonsense=1),
-    "unknown part": lambda meta, arrays: meta.update(terms=[{"class": "os.system"}] * 2),
+    "unknown solver": lambda meta, arrays: meta["params"].update(solver={"class": "os.system"}),
     "a class too many": lambda meta, arrays: arrays.update(classes=np.arange(4)),
     "no probabilities": lambda meta, arrays: arrays.pop("proba"),
     "flat probabilities": lambda meta, arrays: arrays.update(proba=np.ones(5)),

@@ -16,14 +16,13 @@ SOURCE = Path(nodeproof.__file__).parent
 ALLOWED = {
     "pickle": {"datasets/pickles.py"},
     "pickletools": {"datasets/pickles.py"},
-    "subprocess": {"bench/running.py"},
     "pooch": {"datasets/fetching.py"},
 }
 GUARDED = {
     *ALLOWED,
     *("marshal", "shelve", "dill", "cloudpickle", "yaml", "code", "runpy", "pty", "webbrowser"),
     *("socket", "socketserver", "ssl", "http", "urllib.request", "ftplib", "smtplib", "xmlrpc"),
-    *("requests", "httpx", "aiohttp", "urllib3"),
+    *("requests", "httpx", "aiohttp", "urllib3", "subprocess"),
 }
 
 

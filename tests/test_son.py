@@ -6,14 +6,13 @@ import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
 from nodeproof import NodeClassifier, Problem, datasets, solvers
-from nodeproof import sum_of_norms as norms
 from nodeproof.convex.characteristic import biased_centroids
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.problem import PAPER_WEIGHTS, Models
 from nodeproof.runtime import threads
 from nodeproof.solvers.sweep import Sweeper
-from nodeproof.sum_of_norms import SumOfNorms
+from nodeproof.sum_of_norms import SumOfNorms, pairs
 from nodeproof.terms import Covariance, Gaussian, Labels, NodeData
 
 K = 3
@@ -61,7 +60,7 @@ def test_sums_in_chunks_are_the_same(problem, monkeypatch):
     W = draw_rows(60)
     models = problem.fit_models(W)
     whole = problem.value(W, models), problem.gradient_W(W, models)
-    monkeypatch.setattr(norms, "_MOST_PAIRS", 7 * 60)
+    monkeypatch.setattr(pairs, "_MOST_PAIRS", 7 * 60)
     np.testing.assert_allclose(problem.value(W, models), whole[0], rtol=1e-12)
     np.testing.assert_allclose(problem.gradient_W(W, models), whole[1], rtol=1e-9)
 

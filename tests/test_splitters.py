@@ -116,7 +116,7 @@ def test_seeds_decide_the_splits(cv):
 
 def test_a_class_with_too_few_labels_is_named():
     y = ["a"] * 5 + ["b"] * 3 + [""] * 9
-    with pytest.raises(InputError, match=r"4 labels a class .*n_train=3.* but class b has 3$"):
+    with pytest.raises(InputError, match=r"4 labels per class .*n_train=3.* but class b has 3$"):
         list(PerClass(n_train=3, n_validation=1).split(y))
 
 
@@ -163,7 +163,7 @@ def test_the_masks_of_a_dataset_are_taken():
     for dataset in (SimpleNamespace(masks=masks), Dataset(sp.csr_array((3, 3)), y=y, masks=masks)):
         (split,) = Masks.of(dataset).split(y)
         assert [part.tolist() for part in parts(split)] == [[0], [], [2]]
-    with pytest.raises(InputError, match="brings no split"):
+    with pytest.raises(InputError, match="has no split"):
         Masks.of(SimpleNamespace(masks={}))
 
 

@@ -163,7 +163,7 @@ def test_a_third_column_of_numbers_is_the_weight(write: Write) -> None:
     tables = read_tables(write("e.csv", "a,b,2.5,1999\nb,c,1,2000\n"))
     assert links_of(tables) == {("a", "b"): 2.5, ("b", "c"): 1.0}
     assert tables.notes == [
-        "not used of e.csv: column 3",
+        "unused columns of e.csv: column 3",
         "the third column of e.csv is read as the weight of the links",
     ]
 
@@ -172,7 +172,7 @@ def test_a_third_column_of_words_is_no_weight(write: Write) -> None:
     tables = read_tables(write("e.csv", "a,b,likes\nb,c,knows\n"))
     assert set(links_of(tables).values()) == {1.0}
     (note,) = tables.notes
-    assert note.startswith("the links of e.csv are of kinds, by 'column 2'")
+    assert note.startswith("the links of e.csv have kinds, in 'column 2'")
 
 
 def test_well_known_names_are_found_wherever_they_stand(write: Write) -> None:
@@ -215,7 +215,7 @@ def test_a_column_that_is_not_there_is_an_error_that_lists_those_there_are(
 
 
 def test_one_column_cannot_hold_two_things(write: Write) -> None:
-    assert "asked for twice" in refusal(write("e.csv", "a,b,1\n"), source=1, weight=1)
+    assert "is given twice" in refusal(write("e.csv", "a,b,1\n"), source=1, weight=1)
     assert "more than one column 'a'" in refusal(write("e.csv", "a,a,b\nx,y,z\n"), source="a")
 
 
@@ -232,7 +232,7 @@ def test_every_node_needs_features(write: Write) -> None:
 def test_a_second_row_of_features_is_named_with_both_lines(write: Write) -> None:
     features = write("f.csv", "# made by hand\nnode,x\n\na,1\nb,2\na,1\n")
     message = refusal(write("e.csv", "a,b\n"), features)
-    assert message.startswith(f"{features}, line 6: the node 'a' has a row already, line 4")
+    assert message.startswith(f"{features}, line 6: the node 'a' already has a row, line 4")
 
 
 @pytest.mark.parametrize("value", ["", "NA", "nan", "NaN", "inf", "-inf", "many", "1_0", "1 2"])
@@ -295,5 +295,5 @@ def test_other_columns_of_labels_are_not_used(write: Write) -> None:
     tables = read_tables(write("e.csv", "a,b\n"), labels=labels)
     assert tables.y is not None
     assert tables.y.tolist() == ["red", "blue"]
-    assert tables.notes == ["not used of l.csv: year"]
+    assert tables.notes == ["unused columns of l.csv: year"]
     assert read_tables(write("e.csv", "a,b\n"), labels=labels, label="year").y is not None

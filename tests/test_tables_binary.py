@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
+from nodeproof.datasets.reading import read_with_tables
 from nodeproof.tables.reading import read_tables
 from table_helpers import Write, links_of, refusal, write
 
@@ -18,6 +19,10 @@ __all__ = ["write"]
 def parquet(path: Path, **columns: Any) -> Path:
     pq.write_table(pa.table(columns), path)
     return path
+
+
+def refusal_of_graph(*args: Any, **options: Any) -> str:
+    return refusal(*args, read=read_with_tables, **options)
 
 
 def npz(path: Path, **arrays: Any) -> Path:
@@ -98,7 +103,7 @@ def test_a_scipy_matrix_comes_back(tmp_path: Path) -> None:
     matrix = sp.csr_array(sp.triu(matrix, 1) + sp.triu(matrix, 1).T)
     for form in ("csr", "coo"):
         sp.save_npz(tmp_path / "e.npz", matrix.asformat(form))
-        tables = read_tables(tmp_path / "e.npz")
+        tables = read_with_tables(tmp_path / "e.npz")
         assert tables.ids.tolist() == list(range(30))
         assert abs(tables.graph - matrix).max() == 0
         assert tables.notes == []
@@ -106,7 +111,7 @@ def test_a_scipy_matrix_comes_back(tmp_path: Path) -> None:
 
 def test_loops_and_directions_of_a_matrix_are_told(tmp_path: Path) -> None:
     sp.save_npz(tmp_path / "e.npz", sp.csr_array(np.array([[1.0, 2.0], [0.0, 0.0]])))
-    tables = read_tables(tmp_path / "e.npz")
+    tables = read_with_tables(tmp_path / "e.npz")
     assert links_of(tables) == {(0, 1): 2.0}
     assert tables.notes[0] == "1 self loop in e.npz dropped"
     assert "e.npz: the graph is directed" in tables.notes[1]
@@ -118,11 +123,11 @@ def test_a_plain_archive_holds_links_features_and_labels(tmp_path: Path) -> None
     train = np.array([True, True, True, False])
     data = np.array([1.0, 1.0, 2.0, 2.0])
     edges = npz(tmp_path / "e.npz", **PATH, adj_data=data, n=4, x=x, y=y, train_mask=train)
-    tables = read_tables(edges)
+    tables = read_with_tables(edges)
     assert tables.ids.dtype == np.int64
     assert links_of(tables) == {(0, 1): 1.0, (1, 2): 2.0}
     assert tables.X is not None
-    assert tables.X.dtype == np.float64
+    assert tables.X.dtype == np.float32
     assert np.array_equal(tables.X, x)
     assert tables.feature_names == ["column 0", "column 1"]
     assert tables.y is not None
@@ -131,33 +136,33 @@ def test_a_plain_archive_holds_links_features_and_labels(tmp_path: Path) -> None
 
 
 def test_labels_without_a_mask_are_all_used_and_that_is_told(tmp_path: Path) -> None:
-    tables = read_tables(npz(tmp_path / "e.npz", **PATH, y=np.array([2, -1, 0, 1])))
+    tables = read_with_tables(npz(tmp_path / "e.npz", **PATH, y=np.array([2, -1, 0, 1])))
     assert tables.y is not None
     assert tables.y.tolist() == ["2", "", "0", "1"]
-    assert "e.npz has labels but no train_mask; all its labels are used" in tables.notes
+    assert "e.npz has labels but no train mask; all of them are used" in tables.notes
 
 
-def test_sparse_features_are_made_dense_if_they_are_not_too_many(tmp_path: Path) -> None:
+def test_sparse_features_stay_sparse_and_must_not_be_too_many(tmp_path: Path) -> None:
     x = sp.csr_array(np.array([[0, 1.5], [0, 0], [2, 0], [0, 3]]))
     parts = {"x_data": x.data, "x_indices": x.indices, "x_indptr": x.indptr}
-    tables = read_tables(npz(tmp_path / "e.npz", **PATH, **parts, x_shape=np.array(x.shape)))
-    assert np.array_equal(tables.X, x.toarray())
+    tables = read_with_tables(npz(tmp_path / "e.npz", **PATH, **parts, x_shape=np.array(x.shape)))
+    assert np.array_equal(tables.X.toarray(), x.toarray())
     edges = npz(tmp_path / "e.npz", **PATH, **parts, x_shape=np.array([4, 20_000_000]))
-    message = refusal(edges)
+    message = refusal_of_graph(edges)
     assert str(edges) in message
     assert "reduce the columns" in message
 
 
 def test_text_beside_an_archive_speaks_of_its_rows(write: Write, tmp_path: Path) -> None:
     edges = npz(tmp_path / "e.npz", **PATH, y=np.array([0, 0, 0, 0]))
-    tables = read_tables(
+    tables = read_with_tables(
         edges, write("f.csv", "node,x\n3,3\n0,0\n2,2\n1,1\n"), write("l.csv", "node,label\n2,a\n")
     )
     assert tables.X is not None
     assert tables.X[:, 0].tolist() == [0, 1, 2, 3]
     assert tables.y is not None
     assert tables.y.tolist() == ["", "", "a", ""]
-    assert "the labels in e.npz give way to l.csv" in tables.notes
+    assert "l.csv replaces the labels in e.npz" in tables.notes
 
 
 @pytest.mark.parametrize(
@@ -173,7 +178,7 @@ def test_ids_that_are_no_rows_of_the_archive_are_named(
     write: Write, tmp_path: Path, odd: str, problem: str
 ) -> None:
     labels = write("l.csv", f"node,label\n0,a\n\n{odd},b\n")
-    message = refusal(npz(tmp_path / "e.npz", **PATH), labels=labels)
+    message = refusal_of_graph(npz(tmp_path / "e.npz", **PATH), labels=labels)
     assert message.startswith(f"{labels}, line 4: {problem}")
     assert "0…3" in message
 
@@ -221,13 +226,13 @@ def test_an_archive_without_ids_cannot_go_with_names(write: Write, tmp_path: Pat
         ({**PATH, "adj_indices": np.array([1, 0, 9, 1])}, "cannot read"),
         ({**PATH, "adj_indptr": np.array([0, 3, 1, 4, 4])}, "cannot read"),
         ({**PATH, "adj_data": np.array([1.0, -1.0, 1.0, 1.0])}, "is negative: -1.0"),
-        ({**PATH, "x": np.ones((3, 2))}, "x has 3 rows for 4 nodes"),
+        ({**PATH, "x": np.ones((3, 2))}, "the features have 3 rows for 4 nodes"),
         ({**PATH, "x": np.full((4, 2), np.nan)}, "row 0, column 0 (from 0): expected a finite"),
         ({**PATH, "x": np.ones(4)}, "features must be numbers of shape (n, m)"),
-        ({**PATH, "y": np.arange(3)}, "y has 3 rows for 4 nodes"),
+        ({**PATH, "y": np.arange(3)}, "the labels have 3 rows for 4 nodes"),
         ({**PATH, "y": np.ones((4, 2))}, "labels must be integers or text"),
         ({**PATH, "y": np.arange(4) + 0.5}, "labels must be integers or text"),
-        ({**PATH, "y": np.arange(4), "train_mask": np.ones((4, 2), bool)}, "train_mask must be"),
+        ({**PATH, "y": np.arange(4), "train_mask": np.ones((3, 2), bool)}, "train_mask must be"),
         ({**PATH, "y": np.array([{}, 1, 2, 3])}, "Python objects"),
     ],
 )
@@ -235,7 +240,7 @@ def test_faults_of_an_archive_are_named(
     tmp_path: Path, arrays: dict[str, Any], problem: str
 ) -> None:
     edges = npz(tmp_path / "e.npz", **arrays)
-    message = refusal(edges)
+    message = refusal_of_graph(edges)
     assert str(edges) in message
     assert problem in message
 
@@ -245,26 +250,27 @@ def test_archives_that_are_not_clear_are_refused(write: Write, tmp_path: Path) -
     two = npz(tmp_path / "f.npz", a=square, b=square)
     assert "exactly one 2-D array, found a (2, 2), b (2, 2)" in refusal(edges, two)
     assert "exactly one 1-D array" in refusal(edges, labels=two)
-    assert "has no columns" in refusal(npz(tmp_path / "e.npz", **PATH), source=0)
+    assert "has no columns" in refusal_of_graph(npz(tmp_path / "e.npz", **PATH), source=0)
     sp.save_npz(tmp_path / "flat.npz", sp.csr_array(np.ones((2, 3))))
-    assert "square" in refusal(tmp_path / "flat.npz")
+    assert "square" in refusal_of_graph(tmp_path / "flat.npz")
 
 
 def test_broken_archives_are_errors(write: Write, tmp_path: Path) -> None:
     whole = npz(tmp_path / "whole.npz", **PATH).read_bytes()
     for content in (b"", b"no archive", whole[:-30], whole[:200]):
         edges = write("e.npz", content)
-        assert refusal(edges).startswith(f"cannot read {edges}")
+        assert "e.npz" in refusal_of_graph(edges)
     np.save(tmp_path / "one.npy", np.eye(3))
     edges = (tmp_path / "one.npy").rename(tmp_path / "one.npz")
-    assert refusal(edges).startswith(f"cannot read {edges}")
+    assert refusal_of_graph(edges).startswith(f"cannot read {edges}")
+    assert refusal(edges) == f"{edges} is a NumPy archive, not a table"
 
 
 def test_a_third_column_of_numbers_in_parquet_may_be_the_weight(tmp_path: Path) -> None:
     columns = {"from": ["a", "b"], "to": ["b", "c"]}
     pq.write_table(pa.table(columns | {"amount": [1.5, 2.0]}), tmp_path / "e.parquet")
     (note,) = read_tables(tmp_path / "e.parquet").notes
-    assert note == "not used of e.parquet: amount; if it is the weight, use --weight amount"
+    assert note == "unused columns of e.parquet: amount; if it is the weight, use --weight amount"
     pq.write_table(pa.table(columns | {"kind": ["x", "y"]}), tmp_path / "e.parquet")
     (note,) = read_tables(tmp_path / "e.parquet").notes
-    assert note.startswith("the links of e.parquet are of kinds, by 'kind'")
+    assert note.startswith("the links of e.parquet have kinds, in 'kind'")

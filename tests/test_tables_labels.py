@@ -103,7 +103,7 @@ def test_the_label_column_is_no_feature(write: Write, cells: str) -> None:
     assert tables.X is not None
     assert tables.X.tolist() == [[0], [1], [2], [3]]
     assert tables.notes == [
-        "the column 'Label' of f.csv is that of the labels in l.csv: not used as a feature"
+        "the column 'Label' of f.csv is the label column of l.csv: not used as a feature"
     ]
 
 
@@ -137,7 +137,7 @@ def test_labels_under_another_name_are_no_feature(write: Write) -> None:
     assert tables.X is not None
     assert tables.X.shape == (40, 1)
     assert tables.notes == [
-        "the column 'code' of f.csv says the labels of l.csv, and nothing of other nodes: "
+        "the column 'code' of f.csv repeats the labels of l.csv, and is constant elsewhere: "
         "not used as a feature"
     ]
 
@@ -148,8 +148,8 @@ def test_a_feature_that_tells_all_classes_apart_is_used_and_told(write: Write) -
     tables = read_tables(write("e.csv", ring(40)), write("f.csv", features), write("l.csv", labels))
     assert tables.feature_names == ["x", "code"]
     assert tables.notes == [
-        "the feature 'code' of f.csv says the label of each of the 20 labelled nodes; if it was "
-        "made from the labels, take it out"
+        "the feature 'code' of f.csv determines the label of each of the 20 labelled nodes; if it "
+        "was made from the labels, remove it"
     ]
 
 
@@ -171,7 +171,7 @@ def test_a_folder_reads_features_and_labels_by_the_same_rules(write: Write, tmp_
     assert np.asarray(features.X).tolist() == [[1], [2], [3], [4]]
     assert [note.split(" of t.csv")[0] for note in labels.notes + features.notes] == [
         "the first column",
-        "not used",
+        "unused columns",
         "2 labels",
         "the first column",
         "the column 'label'",
@@ -185,8 +185,8 @@ def test_a_feature_that_is_called_like_labels_is_told(write: Write, labels: str 
     tables = read_tables(write("e.csv", LINKS), features, given)
     assert tables.feature_names == ["x", "Class"]
     assert tables.notes == [
-        "the feature 'Class' of f.csv is called like labels; if it holds them, take it out, or "
-        "give the file to --labels as well"
+        "the feature 'Class' of f.csv has a name that labels often have; if it holds them, "
+        "remove it, or give the file to --labels as well"
     ]
 
 

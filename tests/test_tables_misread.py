@@ -48,8 +48,8 @@ def test_a_first_line_unlike_all_others_is_a_header(write: Write, read: Any, hea
     ids, n_links, notes = read(write("e.csv", f"{header}\na,b\nb,c\nc,a\n"))
     assert (ids, n_links) == (["a", "b", "c"], 3)
     expected = (
-        f"the first line of e.csv ({header.replace(',', ', ')}) is read as the names of the "
-        "columns: it has nothing in common with the others; if it is a link, use --no-header"
+        f"the first line of e.csv ({header.replace(',', ', ')}) is read as the "
+        "column names: it has nothing in common with the others; if it is a link, use --no-header"
     )
     assert notes == ([expected] if told else [])
 
@@ -59,7 +59,7 @@ def test_names_without_digits_above_ids_with_digits_are_a_header(write: Write, r
     lines = "".join(f"u{k},u{k + 1}\n" for k in range(0, 40, 2))
     ids, n_links, notes = read(write("e.csv", "Kunde,Freund\n" + lines))
     assert (len(ids), n_links, len(notes)) == (40, 20, 1)
-    assert "(Kunde, Freund) is read as the names of the columns" in notes[0]
+    assert "(Kunde, Freund) is read as the column names" in notes[0]
 
 
 @READERS
@@ -92,7 +92,7 @@ def test_the_header_again_in_the_middle_is_skipped_and_told(
 ) -> None:
     ids, _, notes = read(write("e.csv", content))
     assert ids == ["a", "b", "c", "d"]
-    assert "1 line of e.csv repeats the names of the columns, and is skipped" in notes
+    assert "1 line of e.csv repeats the column names and is skipped" in notes
 
 
 def test_lines_below_a_header_in_the_middle_keep_their_numbers(write: Write) -> None:
@@ -126,6 +126,43 @@ def test_another_header_in_the_middle_is_refused(write: Write, read: Any, conten
     assert "--no-header" in str(caught.value)
     ids, _, _ = read(edges, header=content.startswith("source"))
     assert len(ids) > 4
+
+
+@READERS
+def test_several_named_links_among_numbers_are_links(write: Write, read: Any) -> None:
+    ids, n_links, _ = read(write("e.csv", "1,2\n2,3\nann,bob\neve,joe\n3,4\n"))
+    assert (len(ids), n_links) == (8, 5)
+
+
+WEIGHTED = "source,target,weight\na,b,1\nb,c,"
+
+
+@READERS
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (f"{WEIGHTED}-2\n", "the weight is negative: -2"),
+        (f"{WEIGHTED}1e31\n", r"the weight is 1e\+?31; give weights from 1e-30 to 1e\+30"),
+        (f"{WEIGHTED}much\n", "column 'weight': expected a finite number, got 'much'"),
+        (f'{WEIGHTED}"1,5"\n', "got '1,5'; if this is a decimal comma, write a point instead"),
+        (f"{WEIGHTED}\n", "column 'weight': expected a finite number, got nothing"),
+        ("a,b\nb,\n", "the node id is empty"),
+        ("a\nb\n", "needs at least two columns, found one; columns may be separated by tab"),
+        ("source,source\n1,2\n", "more than one column 'source'; .* choose by position"),
+        ("a,b,c,d\n1,2,3,4\n", "say which hold the ends of a link, with --source and --target"),
+    ],
+)
+def test_all_readers_refuse_the_same(write: Write, read: Any, content: str, problem: str) -> None:
+    edges = write("e.csv", content)
+    with pytest.raises(InputError, match=problem) as caught:
+        read(edges)
+    assert str(caught.value).startswith(str(edges))
+
+
+def test_a_guessed_header_of_links_says_nothing_of_the_list_of_nodes(write: Write) -> None:
+    edges, nodes = write("e.csv", "Paket,Teil\na,b\nb,c\nc,a\n"), write("n.csv", "d\ne\n")
+    ids, n_links, _ = on_disk(edges, nodes=nodes)
+    assert (ids, n_links) == (["a", "b", "c", "d", "e"], 3)
 
 
 def test_a_header_of_labels_in_the_middle_is_refused(write: Write) -> None:

@@ -159,7 +159,7 @@ def test_names_between_tabs_may_hold_spaces_and_commas(write: Write) -> None:
 
 def test_skipped_comments_are_told(write: Write) -> None:
     (note,) = read_tables(write("e.csv", "a,b\n#python,b\nb,c\n")).notes
-    assert note.startswith("1 line of e.csv skipped as a comment")
+    assert note.startswith("1 comment line of e.csv skipped")
 
 
 def test_a_line_may_be_longer_than_a_block(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,7 +280,7 @@ def test_a_packed_file_that_memory_cannot_hold_is_refused(
 ) -> None:
     edges = write("e.csv.gz", gzip.compress(b"a,b\n" * 1000))
     monkeypatch.setattr("nodeproof.tables.text.available_memory", lambda: 7999)
-    assert refusal(edges).startswith(f"{edges} is larger, unpacked, than the memory")
+    assert refusal(edges).startswith(f"{edges}, unpacked, would take about 8.0 kB of memory")
     monkeypatch.setattr("nodeproof.tables.text.available_memory", lambda: 8000)
     assert links_of(read_tables(edges))
 
@@ -294,7 +294,7 @@ def test_a_broken_gz_is_an_error(write: Write, broken: Callable[[bytes], bytes])
 def test_names_and_labels_without_end_are_refused(write: Write) -> None:
     long = "c" * 10_001
     edges = write("e.csv", f"a,b\nb,{long}\n")
-    expected = "of 10,001 letters is too long (10,000 at most); shorten it"
+    expected = "of 10,001 characters is too long (10,000 at most); shorten it"
     assert refusal(edges) == f"{edges}, line 2: a node id {expected}"
     edges, labels = write("e.csv", f"a,b\nb,{long[1:]}\n"), write("l.csv", f"a,x\nb,{long}\n")
     with pytest.raises(InputError) as caught:
@@ -308,7 +308,7 @@ def test_names_that_memory_cannot_hold_are_refused(
 ) -> None:
     edges = write("e.csv", f"a,b\nb,{'c' * 100}\n")
     monkeypatch.setattr("nodeproof.runtime.memory.available_memory", lambda: 1199)
-    assert refusal(edges).startswith(f"{edges}: 3 names of up to 100 letters would take about")
+    assert refusal(edges).startswith(f"{edges}: 3 names of up to 100 characters would take about")
     monkeypatch.setattr("nodeproof.runtime.memory.available_memory", lambda: 1200)
     assert len(read_tables(edges).ids) == 3
 
@@ -330,7 +330,7 @@ def test_a_weight_that_is_a_word_is_no_name_of_a_node(write: Write) -> None:
     features = write("f.csv", "node,x\na,1\nb,much\nc,2\n")
     message = refusal(write("e2.csv", "a,b\nb,c\n"), features)
     assert message.endswith("got 'much'; if this column names the nodes, say so with --node, "
-                            "else take it out")  # fmt: skip
+                            "otherwise remove it")  # fmt: skip
 
 
 def test_a_header_that_was_taken_for_a_link_explains_missing_features(write: Write) -> None:
@@ -348,7 +348,10 @@ def test_a_header_that_was_taken_for_a_link_explains_missing_features(write: Wri
 def test_a_third_column_of_numbers_under_a_name_may_be_the_weight(write: Write) -> None:
     edges = write("e.csv", "from_customer,to_customer,net amount\na,b,1.5\nb,c,2\n")
     (note,) = read_tables(edges).notes
-    assert note == "not used of e.csv: net amount; if it is the weight, use --weight 'net amount'"
+    assert (
+        note
+        == "unused columns of e.csv: net amount; if it is the weight, use --weight 'net amount'"
+    )
     assert read_tables(edges, weight="net amount").notes == []
     for content in (
         "from,to,remark\na,b,old friends\nb,c,knows\n",
@@ -356,7 +359,7 @@ def test_a_third_column_of_numbers_under_a_name_may_be_the_weight(write: Write) 
         "from,to,amount,weight\na,b,1.5,1\nb,c,2,3\n",
     ):
         (note,) = read_tables(write("e.csv", content)).notes
-        assert note.startswith("not used of e.csv: ")
+        assert note.startswith("unused columns of e.csv: ")
         assert "--weight" not in note
 
 

@@ -108,7 +108,7 @@ LIMITS = """
 import threading
 import scipy.linalg, sklearn.cluster
 from threadpoolctl import threadpool_info, threadpool_limits
-from nodeproof import threads
+from nodeproof.runtime import threads
 
 def pools():
     return {pool["num_threads"] for pool in threadpool_info()}

@@ -94,7 +94,7 @@ def test_nodes_and_class_numbers_are_returned():
         (([2, 3], [-1, -1]), "holds no label"),
         (([], []), "validation"),
         ([-1] * 6, "holds no label"),
-        ([-1, -1, 0], "one label a node, 6 in all; got 3"),
+        ([-1, -1, 0], "one label per node, 6 in all; got 3"),
         ((np.array([True, False, True]), [0, 1]), "must be positions .* or a mask"),
     ],
 )
@@ -123,7 +123,7 @@ def test_labels_to_choose_by_are_matched_by_name(few, judged, called):
         with pytest.raises(InputError, match="validation names the node 'w', which the fit"):
             fit(few, named, truth.rename({"v7": "w"}))
     else:  # a default index counts as none, but numbers in another order are hardly meant
-        with pytest.raises(InputError, match="the fit and validation list the same nodes in an"):
+        with pytest.raises(InputError, match="the fit and validation list the same nodes in diff"):
             fit(few, named, truth[::-1])
 
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from nodeproof import NodeClassifier
 from nodeproof.datasets import make_planted
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 
 
 @pytest.fixture(scope="module")

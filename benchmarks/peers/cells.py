@@ -1,12 +1,9 @@
-"""A cell: one method on one split of one set, fitted and measured in a process of its own."""
+"""Cells: one method on one split of one graph, fitted and measured in a process of its own."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
-import os
-import subprocess
 import sys
 import time
 import warnings
@@ -22,15 +19,11 @@ from sklearn.metrics import log_loss
 
 from nodeproof.metrics import expected_calibration_error
 from nodeproof.paper.experiments.cells import code_digest
+from nodeproof.storage.journal import Record, source_digest
 from peers import PEERS, nets
 from peers.registry import Data, Split
 from peers.sets import draw, read_set
-
-#: packages whose versions a result depends on
-PACKAGES = (
-    "nodeproof", "numpy", "scipy", "scikit-learn", "scikit-network", "numba", "torch",
-    "torch_geometric",
-)  # fmt: skip
+from processes import Tell, answer, run_process, versions
 
 # A fit may take this many times the limit for training a network before it is ended.
 _PATIENCE = 10
@@ -50,7 +43,7 @@ class Cell:
     method : str
         Name in `PEERS`.
     number : int
-        Of the split; also the seed of the method.
+        Number of the split; also the seed of the method.
     random : bool
         Whether the split is random.
     flip : float
@@ -78,7 +71,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """What is computed, by which code from which bytes, as one line of text."""
+        """What is computed, with which code from which bytes, as one line of JSON."""
         trained = PEERS[self.method].needs == "torch"
         described = asdict(replace(self, path=self.set_name, limit=self.limit if trained else 0.0))
         described["data"] = _file_digest(self.path)
@@ -86,30 +79,14 @@ class Cell:
         return json.dumps(described, sort_keys=True)
 
 
-def run_cell(cell: Cell) -> dict[str, Any]:
+def run_cell(cell: Cell) -> Record:
     """Run a cell in a new process and return its record: figures, or an error in one line."""
-    environment = {**os.environ, **_thread_settings(cell.threads)}
-    command = [sys.executable, "-m", "peers.cells", json.dumps(asdict(cell))]
-    most = _PATIENCE * cell.limit
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            env=environment,
-            timeout=most,
-            cwd=Path(__file__).parents[1],
-        )
-    except subprocess.TimeoutExpired:
-        return {"error": f"took more than {most:.0f} s"}
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return {"error": f"ended with code {done.returncode}: {last}"}
-    record: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return record
+    return run_process(
+        "peers.cells", asdict(cell), threads=cell.threads, timeout=_PATIENCE * cell.limit
+    )
 
 
-def measure(cell: Cell) -> dict[str, Any]:
+def measure(cell: Cell) -> Record:
     """Fit in this process and return the record."""
     graph_set = read_set(Path(cell.path))
     split, test = draw(
@@ -157,17 +134,6 @@ def judge(proba: Any, y: NDArray[np.int64], test: NDArray[np.int64]) -> dict[str
     }
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of the packages that are installed."""
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
-
-
 def _warm_up(cell: Cell, data: Data) -> None:
     """Fit a few nodes of the same kind once, so that compiling and importing are not counted."""
     rng = np.random.default_rng(0)
@@ -188,7 +154,7 @@ def _warm_up(cell: Cell, data: Data) -> None:
         try:
             PEERS[cell.method].fit(small, split, 0)
         except Exception:
-            return  # what is wrong will be told of the set itself
+            return  # the fit itself will report what is wrong
 
 
 def _is_told(warning: warnings.WarningMessage) -> bool:
@@ -221,11 +187,6 @@ def _status(field: str) -> int:
     return 0
 
 
-def _thread_settings(threads: int) -> dict[str, str]:
-    names = ("OMP", "MKL", "OPENBLAS", "NUMBA")
-    return {f"{name}_NUM_THREADS": str(threads) for name in names}
-
-
 @cache
 def _file_digest(path: str) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]
@@ -234,23 +195,20 @@ def _file_digest(path: str) -> str:
 @cache
 def _digest(method: str) -> str:
     """Return a digest of the code that a method's result depends on."""
-    peer = PEERS[method]
-    folder, modules = (
-        Path(__file__).parent,
-        ["registry", "sets", peer.fit.__module__.removeprefix("peers.")],
-    )
-    digest = hashlib.sha256()
-    if method.startswith("nodeproof"):
-        digest.update(code_digest().encode())
-    else:
-        others = {name: known for name, known in versions().items() if name != "nodeproof"}
-        digest.update(json.dumps(others, sort_keys=True).encode())
+    peer, folder = PEERS[method], Path(__file__).parent
+    modules = ["registry", "sets", peer.fit.__module__.removeprefix("peers.")]
     if peer.needs == "torch":
         modules.append("training")
-    for module in modules:
-        digest.update((folder / f"{module}.py").read_bytes())
-    return digest.hexdigest()[:12]
+    own = source_digest((folder / f"{module}.py" for module in modules), folder)
+    if method.startswith("nodeproof"):
+        return own + code_digest()
+    others = {name: known for name, known in versions().items() if name != "nodeproof"}
+    return own + hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _answer(order: dict[str, Any], tell: Tell) -> Record:
+    return measure(Cell(**order))
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(Cell(**json.loads(sys.argv[1])))))
+    answer(_answer)

@@ -108,7 +108,7 @@ def _smoothed(data: Data, split: Split, penalties: Sequence[float], by_loss: boo
 def _models(
     rows: Array, data: Data, split: Split, penalties: Sequence[float]
 ) -> tuple[Array, Array]:
-    """Fit a model a penalty to the rows of the training nodes.
+    """Fit one model per penalty to the rows of the training nodes.
 
     Returns
     -------
@@ -145,7 +145,7 @@ def _choose(scores: Array, data: Data, split: Split, by_loss: bool = False) -> A
 
 
 def _best(probas: Sequence[Array], data: Data, split: Split, by_loss: bool = False) -> Array:
-    """Return what does best on the validation nodes; the first where there are none."""
+    """Return the best on the validation nodes; the first if there are none."""
     best, reached = probas[0], (-np.inf, np.inf)
     if len(probas) == 1 or len(split.validation) == 0:
         return best

@@ -16,7 +16,7 @@ limit = float("inf")
 
 @dataclass(frozen=True)
 class Settings:
-    """How a network is built and trained.
+    """The settings of a network.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ net(
 
 @peer("SGC", needs="torch", quick=True)
 def sgc(data: Data, split: Split, seed: int) -> Any:
-    """Wu et al. (ICML 2019): a linear layer on features two hops smooth.
+    """Wu et al. (ICML 2019): a linear layer on features smoothed over two hops.
 
     The penalty is searched on the validation nodes, as they do.
     """

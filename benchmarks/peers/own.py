@@ -9,7 +9,7 @@ from peers.registry import Data, Split, in_columns, peer
 
 @peer("nodeproof", quick=True)
 def nodeproof(data: Data, split: Split, seed: int) -> Any:
-    """Look at the training labels alone."""
+    """Use the training labels alone."""
     return _fit(data, split, seed)
 
 

@@ -31,7 +31,7 @@ _MARKERS = "osD^vP<>Xh"
 
 
 def draw_scatter(lines: Sequence[Line], out: Path) -> None:
-    """Draw accuracy over time, one panel a set; nothing where matplotlib is missing."""
+    """Draw accuracy over time, one panel per graph; nothing if matplotlib is missing."""
     try:
         import matplotlib as mpl
     except ImportError:

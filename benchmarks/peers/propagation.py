@@ -1,4 +1,4 @@
-"""Methods that look at links and labels alone."""
+"""Methods that use links and labels alone."""
 
 from __future__ import annotations
 

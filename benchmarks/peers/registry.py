@@ -1,4 +1,4 @@
-"""What a peer is given, what it returns, and the list of all of them."""
+"""The input and output of peers, and the list of all of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_IDENTITY = 20_000
 
 @dataclass(frozen=True)
 class Data:
-    """A set as methods see it: everything but the classes.
+    """A graph as methods see it: everything but the classes.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Split:
-    """The labels that methods may look at.
+    """The labels that methods may use.
 
     Parameters
     ----------

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +13,11 @@ import numpy as np
 from scipy import stats
 
 from nodeproof.storage.atomic import atomic_path
-from peers.cells import Cell, versions
+from nodeproof.storage.journal import Record
+from peers.cells import Cell
 from peers.picture import Line, draw_scatter
+from processes import machine
 
-Record = dict[str, Any]
 Result = tuple[Cell, Record]
 
 #: how a figure is written: its head, its format, its factor
@@ -39,7 +38,7 @@ _MEASURED = (
 
 @dataclass(frozen=True)
 class Difference:
-    """How far a method lies from another on the same splits: mean and 95 % t-interval."""
+    """Difference of two methods on the same splits: mean and 95 % t-interval."""
 
     set_name: str
     method: str
@@ -52,7 +51,7 @@ class Difference:
 
 
 def summarise(results: Sequence[Result]) -> list[Line]:
-    """Return one line a set and method, in the order in which they were asked for."""
+    """Return one line per set and method, in the order in which they were asked for."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for cell, record in results:
         groups.setdefault((cell.set_name, cell.method), []).append(record)
@@ -182,7 +181,7 @@ def _describe(cells: Sequence[Cell]) -> str:
     first, n = cells[0], len({cell.number for cell in cells})
     if first.random:
         kind = (
-            f"Random splits ({n}): 20 labels a class for training, 30 for validation, of small "
+            f"Random splits ({n}): 20 labels per class for training, 30 for validation, of small "
             "classes a third"
         )
     else:
@@ -253,26 +252,6 @@ def _markdown_rows(rows: Sequence[Sequence[str]]) -> str:
     head, *body = rows
     rule = ["---", *["--:"] * (len(head) - 1)]
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *body))
-
-
-def machine() -> dict[str, Any]:
-    """Return what the figures were measured with."""
-    return {
-        "cpu": _cpu_name(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "versions": versions(),
-    }
-
-
-def _cpu_name() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def _without_nan(value: Any) -> Any:

@@ -78,7 +78,7 @@ def read_set(path: Path) -> GraphSet:
 
 
 def random_split(y: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int64], ...]:
-    """Return training, validation and test nodes: 20 and 30 a class, and all others.
+    """Return training, validation and test nodes: 20 and 30 per class, and all others.
 
     Of a class with fewer than 60 or 90 nodes, a third. Nodes without a class are in none.
 
@@ -103,7 +103,7 @@ def random_split(y: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int64], ..
 def draw(
     graph_set: GraphSet, *, random: bool, number: int, flip: float = 0.0, validation: bool = True
 ) -> tuple[Split, NDArray[np.int64]]:
-    """Return the labels that methods may look at, and the test nodes.
+    """Return the labels that methods may use, and the test nodes.
 
     Parameters
     ----------

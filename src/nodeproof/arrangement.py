@@ -1,4 +1,4 @@
-"""An order of the nodes that depends on the data alone, so that the order of the rows does not.
+"""Put nodes into an order that depends on the data alone, whatever the order of rows.
 
 Rows are solved in batches and random starts are drawn row by row. Where links are weak, the
 order of the rows would decide which optimum a fit ends in. Up to some 10⁵ nodes the data are
@@ -146,7 +146,7 @@ def canonical_order(nodes: NodeData) -> NDArray[np.int64]:
 
 
 class _Refinement:
-    """Rounds in which every node hears the hashes of its neighbours."""
+    """Rounds in which every node takes in the hashes of its neighbours."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -160,7 +160,7 @@ class _Refinement:
         self.rounds = min(_MOST_ROUNDS, 1 + _MOST_WORK // graph.n_entries)
 
     def run(self, hashes: Hashes) -> Hashes:
-        """Return hashes that tell apart what can be told apart, as far as rounds allow."""
+        """Return hashes that distinguish all nodes that differ, as far as rounds allow."""
         hashes, distinct = self._refine(hashes, len(np.unique(hashes)))
         if distinct < len(hashes):
             hashes = _mixed(hashes + self._number_twins(hashes))

@@ -1,4 +1,4 @@
-"""A list of edges as a symmetric CSR matrix.
+"""Graphs as symmetric CSR matrices: made from lists of edges, and checked.
 
 One rule for links that are given more than once, wherever they are listed: each counts once, with
 its largest weight. So it does not matter whether a list has each link in one direction or in both.
@@ -6,7 +6,7 @@ its largest weight. So it does not matter whether a list has each link in one di
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from nodeproof import kernels
 from nodeproof.errors import InputError
+from nodeproof.runtime import threads
 from nodeproof.runtime.logs import warn_caller
 from nodeproof.runtime.memory import check_free
 
@@ -21,10 +22,12 @@ __all__ = [
     "LARGEST_WEIGHT",
     "LEAST_WEIGHT",
     "check_csr",
+    "check_symmetric",
     "csr_of_entries",
     "from_edges",
     "largest_of_each",
     "merge_edges",
+    "unless_all_one",
     "warn_directed",
     "warn_of_repeats",
     "without_repeats",
@@ -33,7 +36,7 @@ __all__ = [
 #: weights that a graph may have: those of some thousand links still add up in float32
 LEAST_WEIGHT, LARGEST_WEIGHT = 1e-30, 1e30
 
-# Where a node's row begins, its degree and its share of the null model.
+# Per node: its entry of indptr, its degree and its share of the null model.
 _NODE_BYTES = 24.0
 
 
@@ -43,7 +46,7 @@ def from_edges(
     weight: NDArray[Any] | None,
     n_nodes: int | None,
 ) -> sp.csr_array:
-    """Return the symmetric CSR array of an edge list; warn of edges that are listed again.
+    """Return the symmetric CSR array of an edge list; warn of repeated edges.
 
     Parameters
     ----------
@@ -62,7 +65,7 @@ def merge_edges(
     weight: NDArray[Any] | None,
     n_nodes: int | None,
 ) -> tuple[sp.csr_array, int]:
-    """Return the symmetric CSR array of an edge list, and how many repeat one of that direction.
+    """Return the symmetric CSR array of an edge list, and its number of repeated edges.
 
     Parameters
     ----------
@@ -114,7 +117,7 @@ def merge_edges(
 
 
 def _count_repeats(link: NDArray[Any], forward: NDArray[np.bool_]) -> int:
-    """Return how many of the listed links, sorted, come again in the same direction."""
+    """Return how many of the sorted links repeat another of the same direction."""
     listed = (link[forward], link[~forward])
     return sum(int(np.count_nonzero(way[1:] == way[:-1])) for way in listed)
 
@@ -122,7 +125,7 @@ def _count_repeats(link: NDArray[Any], forward: NDArray[np.bool_]) -> int:
 def largest_of_each(
     row: NDArray[Any], column: NDArray[Any], weight: NDArray[Any]
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Sort entries by row and column, those of one place by falling weight.
+    """Sort entries by row and column, those in the same place by decreasing weight.
 
     Parameters
     ----------
@@ -144,12 +147,12 @@ def largest_of_each(
 
 
 def csr_of_entries(matrix: Any) -> sp.csr_array:
-    """Return a sparse matrix as a CSR array that keeps entries of the same place apart.
+    """Return a matrix as a CSR array that keeps entries in the same place separate.
 
     scipy would add up those of a COO matrix.
     """
     csr = sp.csr_array(matrix)
-    if matrix.format != "coo" or csr.nnz == matrix.nnz:
+    if not sp.issparse(matrix) or matrix.format != "coo" or csr.nnz == matrix.nnz:
         return csr
     order = np.lexsort((matrix.col, matrix.row))
     indptr = np.concatenate([[0], np.cumsum(np.bincount(matrix.row, minlength=csr.shape[0]))])
@@ -157,7 +160,7 @@ def csr_of_entries(matrix: Any) -> sp.csr_array:
 
 
 def without_repeats(matrix: sp.csr_array, what: str) -> sp.csr_array:
-    """Return a matrix with rows sorted and the largest of the entries of each place.
+    """Return a matrix with sorted rows and only the largest entry of each place.
 
     Parameters
     ----------
@@ -181,13 +184,13 @@ def without_repeats(matrix: sp.csr_array, what: str) -> sp.csr_array:
 
 
 def warn_of_repeats(count: int, what: str, instead: str = "") -> None:
-    """Say that links are given more than once, and what is made of it."""
+    """Warn of links that are given more than once."""
     entries = "1 entry repeats another" if count == 1 else f"{count:,} entries repeat others"
     warn_caller(f"{entries} in {what}: each link counts once, with its largest weight{instead}")
 
 
 def check_csr(matrix: Any) -> None:
-    """Refuse a matrix of a file whose parts do not fit together: loops would read beyond them.
+    """Refuse an invalid CSR structure from a file: loops would read beyond its arrays.
 
     Raises
     ------
@@ -197,13 +200,114 @@ def check_csr(matrix: Any) -> None:
     # scipy does not look at the rows of a matrix that says it has no entries.
     indptr = matrix.indptr
     if indptr[0] != 0 or (np.diff(indptr) < 0).any() or indptr[-1] > len(matrix.indices):
-        raise ValueError("its indptr does not lead through its rows")
+        raise ValueError("invalid CSR structure: indptr does not fit the rows")
     matrix.check_format(full_check=True)
 
 
 def warn_directed() -> None:
-    """Say that links go one way only, and what is made of it."""
+    """Warn that a graph is directed."""
     warn_caller(
-        "the graph is directed; it is made symmetric: a link either way counts, weights by their "
-        "maximum"
+        "the graph is directed; it is made symmetric: a link in either direction counts, with the "
+        "larger weight"
     )
+
+
+def check_symmetric(matrix: sp.csr_array) -> sp.csr_array:
+    """Return an adjacency matrix made symmetric, without self loops or duplicates.
+
+    A link that is listed more than once counts once, with its largest weight, with a warning. A
+    matrix that is already in this form is returned without a copy.
+
+    Parameters
+    ----------
+    matrix : csr_array of shape (n, n)
+        Links; it is not changed.
+
+    Returns
+    -------
+    scipy.sparse.csr_array of shape (n, n)
+        Sorted rows, weights in float32 or float64.
+    """
+    rows, columns = matrix.shape
+    if rows != columns:
+        hint = "; for a list of links give its transpose, shape (2, E)" if columns == 2 else ""
+        raise InputError(f"a graph needs a square adjacency matrix, got shape {matrix.shape}{hint}")
+    if rows == 0:
+        raise InputError("the graph is empty: it has no nodes")
+    if matrix.dtype.kind not in "biuf":
+        raise InputError(f"weights of links must be real numbers, got {matrix.dtype}")
+    if matrix.dtype not in (np.float32, np.float64):
+        matrix = matrix.astype(np.float64 if matrix.dtype.itemsize > 2 else np.float32)
+    seen = _inspect(matrix)
+    if seen.bad:
+        bad = kernels.first_bad_weight(matrix.data)
+        row = int(np.searchsorted(matrix.indptr, bad, side="right")) - 1
+        column, value = int(matrix.indices[bad]), matrix.data[bad]
+        what = "negative" if value < 0 else "not finite"
+        raise InputError(f"the weight of the link ({row}, {column}) is {what}: {value}")
+    if not seen.ordered:
+        matrix = without_repeats(matrix, "the graph's matrix")
+        seen = _inspect(matrix)
+    if seen.loops or seen.zeros:
+        matrix = matrix.copy()
+        matrix.setdiag(0)
+        matrix.eliminate_zeros()
+        seen = _inspect(matrix)
+    if not seen.all_one and matrix.nnz:
+        _check_range(matrix)
+    symmetric = seen.symmetric
+    if symmetric and not seen.all_one:
+        symmetric = kernels.is_symmetric(matrix.indptr, matrix.indices, matrix.data)
+    if not symmetric:
+        warn_directed()
+        matrix = matrix.maximum(matrix.T).tocsr()
+        matrix.sort_indices()
+    return matrix
+
+
+def _check_range(matrix: sp.csr_array) -> None:
+    """Refuse weights whose sums would not fit float32."""
+    outside = matrix.data.min() < LEAST_WEIGHT or matrix.data.max() > LARGEST_WEIGHT
+    if outside:
+        odd = (matrix.data < LEAST_WEIGHT) | (matrix.data > LARGEST_WEIGHT)
+        listed = sp.coo_array(matrix)
+        row, column = listed.row[odd.argmax()], listed.col[odd.argmax()]
+        raise InputError(
+            f"the weight of the link ({row}, {column}) is {matrix.data[odd][0]:g}; give weights "
+            f"from {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
+        )
+
+
+class _Findings(NamedTuple):
+    """Findings of one pass over a CSR matrix."""
+
+    loops: int
+    zeros: int
+    bad: int
+    all_one: bool
+    ordered: bool
+    symmetric: bool
+
+
+def _inspect(matrix: sp.csr_array) -> _Findings:
+    # Seeded by the system for every matrix, so that none can be made to cancel by design. Only
+    # the answer whether it is symmetric depends on them.
+    marks = np.random.default_rng().integers(2**64, size=matrix.shape[0], dtype=np.uint64)
+
+    def part(lo: int, hi: int) -> tuple[int, int, int, int, bool, np.uint64]:
+        with np.errstate(over="ignore"):  # sums modulo 2⁶⁴; reported only where nothing is compiled
+            found: tuple[int, int, int, int, bool, np.uint64] = kernels.inspect_links(
+                lo, hi, matrix.indptr, matrix.indices, matrix.data, marks
+            )
+        return found
+
+    parts = threads.map_rows(part, matrix.shape[0])
+    loops, zeros, ones, bad = (sum(int(found[k]) for found in parts) for k in range(4))
+    odd = sum(int(found[5]) for found in parts) % 2**64
+    ordered = all(found[4] for found in parts)
+    return _Findings(loops, zeros, bad, ones == matrix.nnz, ordered, odd == 0)
+
+
+def unless_all_one(data: NDArray[Any]) -> NDArray[Any]:
+    """Return the weights for the kernels: an empty array where all are one."""
+    return data[:0] if len(data) == 0 or data.min() == data.max() == 1.0 else data

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from nodeproof import kernels
+from nodeproof.csr import unless_all_one
 from nodeproof.errors import InputError
-from nodeproof.inputs.adjacency import check_adjacency, unless_all_one
-from nodeproof.inputs.graph_objects import is_folder
+from nodeproof.inputs.graph_objects import check_adjacency, is_folder
 from nodeproof.runtime import threads
 from nodeproof.runtime.caching import cached_property
 
@@ -120,7 +120,7 @@ class Graph:
     Parameters
     ----------
     graph : object
-        Anything that :func:`nodeproof.inputs.adjacency.check_adjacency` reads, or a
+        Anything that :func:`nodeproof.inputs.graph_objects.check_adjacency` reads, or a
         folder that `nodeproof convert` wrote: its path, or a
         :class:`nodeproof.storage.graph_folder.GraphFolder`.
     null_model : {"auto", "uniform", "degree"}

@@ -47,7 +47,7 @@ def matched_accuracy(y_true: ArrayLike, y_found: ArrayLike) -> float:
     truth, found = np.asarray(y_true), np.asarray(y_found)
     if truth.ndim != 1 or truth.shape != found.shape or len(truth) == 0:
         raise InputError(
-            "y_true and y_found must have one entry a node, of the same nodes: got shapes "
+            "y_true and y_found must have one entry per node, of the same nodes: got shapes "
             f"{truth.shape} and {found.shape}"
         )
     shared = contingency_matrix(truth, found)
@@ -209,10 +209,10 @@ def _check_rows(
     """Return true classes as integers and probabilities as numbers, of the same nodes."""
     truth, probabilities = np.asarray(y_true), np.asarray(proba, dtype=np.float64)
     if truth.ndim != 1:
-        raise InputError(f"y_true must have one entry a node: got shape {truth.shape}")
+        raise InputError(f"y_true must have one entry per node: got shape {truth.shape}")
     if probabilities.ndim != 2 or len(truth) != len(probabilities):
         raise InputError(
-            f"proba must have one row a node: got shape {probabilities.shape} for {len(truth)}"
+            f"proba must have one row per node: got shape {probabilities.shape} for {len(truth)}"
         )
     # Sums of floats may be off by their last digits.
     allowed = (probabilities >= -_ROUNDING) & (probabilities <= 1.0 + _ROUNDING)

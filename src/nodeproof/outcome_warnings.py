@@ -16,7 +16,7 @@ from nodeproof.solvers import Result, Status
 from nodeproof.solvers.sweep import says_nothing
 
 if TYPE_CHECKING:
-    from nodeproof.estimator import NodeClassifier
+    from nodeproof.fitted import Fitted
 
 __all__ = ["naming_our_search", "warn_of_missing_links", "warn_of_outcome"]
 
@@ -36,15 +36,15 @@ def naming_our_search(graph: Any) -> Iterator[None]:
         ) from error
 
 
-def warn_of_missing_links(clf: NodeClassifier, n_new: int) -> None:
+def warn_of_missing_links(fitted: Fitted, n_new: int) -> None:
     """Say what is missing where new nodes come without links."""
     text = ""
-    if n_new == len(clf.labels_):
+    if n_new == fitted.n_nodes:
         text = (
             "predict(X) judges new nodes by their features alone; the fitted nodes, links and "
             "all, are in predict() without X"
         )
-    elif any(softmax.hops and softmax.alone is None for softmax in clf._kept.softmax.values()):
+    elif any(term is not None and term.needs_links for term in fitted.new_nodes.terms):
         text = (
             "the fit has averaged features over links, and these nodes come without: they are "
             "surer of their class than they should be; give their links to fitted nodes"
@@ -53,7 +53,7 @@ def warn_of_missing_links(clf: NodeClassifier, n_new: int) -> None:
         warn_caller(text)
 
 
-def warn_of_outcome(clf: NodeClassifier, result: Result) -> None:
+def warn_of_outcome(fitted: Fitted, result: Result) -> None:
     """Say so where a fit has not settled, tells nothing, or has few classes or empty ones."""
     if result.status is Status.MAX_ITER:
         warn_caller(
@@ -61,22 +61,22 @@ def warn_of_outcome(clf: NodeClassifier, result: Result) -> None:
             "max_iter or tol",
             ConvergenceWarning,
         )
-    if clf._given is not None and most_certain(clf.n_classes, clf._given) < 1:
-        m = int((clf._given >= 0).sum())
+    if fitted.given is not None and most_certain(fitted.settings.n_classes, fitted.given) < 1:
+        m = int((fitted.given >= 0).sum())
         warn_caller(
             f"{'the only label names' if m == 1 else f'all {m:,} labels name'} the class "
-            f"{clf.classes_[0]}, so every node gets it; if there are other classes, label nodes of "
-            "them too, or say how many classes there are"
+            f"{fitted.classes[0]}, so every node gets it; if there are other classes, label nodes "
+            "of them too, or say how many classes there are"
         )
         return
-    if says_nothing(clf.proba_, result.models, clf._given):
+    if says_nothing(fitted.proba, result.models, fitted.given):
         warn_caller(
             "what was given does not tell the classes apart: the nodes without a label get "
             "little more than the proportions of the classes; more labels or features may help"
         )
         return
-    sizes = np.bincount(clf.proba_.argmax(axis=1), minlength=len(clf.classes_))
-    empty = clf.classes_[sizes == 0]
+    sizes = np.bincount(fitted.codes, minlength=len(fitted.classes))
+    empty = fitted.classes[sizes == 0]
     if len(empty):
         warn_caller(
             f"no node was assigned to {len(empty)} of {len(sizes)} classes: "

@@ -8,39 +8,43 @@ neighbours pass on. All of it takes time proportional to the links of the new no
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
+from sklearn.metrics import accuracy_score
 
 from nodeproof.affinity import Affinity
 from nodeproof.auto.settings import choose_weights, most_certain
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.inputs import check_reach
+from nodeproof.inputs import check_reach, encode_truth
 from nodeproof.inputs.new_links import check_links
-from nodeproof.inputs.node_names import Names
+from nodeproof.inputs.node_names import Names, align_rows, names_of_rows
+from nodeproof.outcome_warnings import warn_of_missing_links
 from nodeproof.problem import Models, Problem
-from nodeproof.smoothing import Reduction, dense_rows
-from nodeproof.terms import NodeData, Softmax
+from nodeproof.settings import Settings
+from nodeproof.smoothing import dense_rows
+from nodeproof.terms import NewNodeCosts
 
 if TYPE_CHECKING:
-    from nodeproof.estimator import NodeClassifier
+    from nodeproof.fitted import Fitted
 
 __all__ = [
     "FittedGraph",
-    "FittedSoftmax",
-    "Kept",
+    "PredictionState",
+    "accuracy_of",
     "check_parts",
+    "is_calibrated",
     "judge_new_nodes",
     "needs_features",
 ]
 
 Array = NDArray[np.float64]
-Rows = NDArray[np.float32]
 
 # Before they are scaled, entries of rows below this count as this: so do the fitted nodes'.
 _LEAST_ROW = 1e-9
@@ -89,162 +93,43 @@ class FittedGraph:
 
 
 @dataclass(frozen=True)
-class FittedSoftmax:
-    """A fitted :class:`nodeproof.terms.Softmax`, as far as new nodes need it.
-
-    Attributes
-    ----------
-    reduction : Reduction
-        From features to few columns.
-    coefficients : ndarray of shape (K, r + 1)
-        Of the classifier.
-    hops : int
-        How far features are averaged; 0 without a graph.
-    alpha : float
-        Share of a node's own features.
-    lagged : ndarray of shape (n, r), or None without hops
-        ``T_u = Σ_{k=0…h−1} (Â^k B)_u``: what the fitted nodes pass on.
-    normaliser : ndarray of shape (n,), or None without hops
-        ``s_u = 1/√(d_u + 1)`` of the fitted nodes, degrees in the unit of a mean link.
-    alone : ndarray of shape (K, r + 1), or None
-        The same for nodes without links, where features are averaged.
-    of : {"features", "links"}
-        What is learnt from.
-    """
-
-    reduction: Reduction
-    coefficients: Array
-    hops: int
-    alpha: float
-    lagged: Rows | None = None
-    normaliser: Rows | None = None
-    alone: Array | None = None
-    of: str = "features"
-
-    @classmethod
-    def of_term(cls, term: Softmax, theta: Array, calibrated: bool) -> FittedSoftmax:
-        """Take what is needed from a term and its class models."""
-        smoothing = term.smoothing
-        width = term.Z.shape[1] + 1
-        coefficients, alone = theta[:, :width].copy(), theta[:, width : 2 * width].copy()
-        if not calibrated:
-            coefficients = term.first_sharpness * term.first
-            alone = term.damping * coefficients
-        hops = int(term.hops) if smoothing.graph is not None else 0
-        return cls(
-            smoothing.reduction,
-            coefficients,
-            hops,
-            smoothing.alpha,
-            smoothing.lagged(hops) if hops else None,
-            smoothing.normaliser if hops else None,
-            alone if term.averages else None,
-            term.of,
-        )
-
-    def costs(self, theta: Array, X: Any, links: sp.csr_array, calibrated: bool) -> Array:
-        """Return what the term charges new nodes in each class, shape (n_new, K).
-
-        Parameters
-        ----------
-        links : csr_array of shape (n_new, n)
-            In the unit of a mean link.
-        """
-        Z = self.rows(X, links)
-        slopes = self.coefficients[:, :-1].T.astype(np.float32)
-        scores = (Z @ slopes).astype(np.float64) + self.coefficients[:, -1]
-        if self.alone is not None:
-            apart = np.asarray(links.sum(axis=1)) == 0
-            scores[apart] = Z[apart] @ self.alone[:, :-1].T + self.alone[:, -1]
-        if calibrated:
-            return -np.asarray(log_softmax(scores, axis=1))
-        return -np.asarray(softmax(scores, axis=1) @ theta.T)
-
-    def rows(self, X: Any, links: sp.csr_array) -> Rows:
-        """Return the reduced and averaged features of new nodes, shape (n_new, r)."""
-        # Where links are the words, the new node itself is one that was never heard.
-        base = self.reduction.apply(links if self.of == "links" else X)
-        if self.hops == 0:
-            return self.reduction.finish(base)
-        share = np.float32((1.0 - self.alpha) / self.hops)
-        return self.reduction.finish(np.float32(self.alpha) * base + share * self.sums(base, links))
-
-    def sums(self, base: Rows, links: sp.csr_array) -> Rows:
-        """Return ``S_v = Σ_{k=1…h} (Â^k B)_v`` as if v alone had joined the graph, (n_new, r).
-
-        With ``s'_u`` counting the new link, v receives what its neighbours now pass on, and
-        passes on its own features and what it has received, less the last hop:
-
-            S_v = s_v² T_v + s_v Σ_u a_vu s'_u T'_u,    T_v = b_v + ρ S_v,    ρ = 1 − 1/h.
-
-        A neighbour u has more neighbours than before and hears v; what *its* other neighbours
-        tell it is left as it was:
-
-            T'_u = T_u + g_u [(s'_u − s_u)(s'_u + 1/s_u) T_u + a_vu s'_u s_v T_v],
-            g_u = ρ / (1 − ρ s'_u²).
-
-        Sums that lack their first or last term are taken as ρ of the whole. That is exact for
-        one hop and for a node without links.
-        """
-        assert self.lagged is not None
-        assert self.normaliser is not None
-        rho = 1.0 - 1.0 / self.hops
-        own = 1.0 / np.sqrt(1.0 + np.asarray(links.sum(axis=1)))
-        weight, before = links.data, self.normaliser[links.indices].astype(np.float64)
-        after = 1.0 / np.sqrt(before**-2 + weight)
-        heard = rho / (1.0 - rho * after**2)
-        passed_on = weight * after * (1.0 + heard * (after - before) * (after + 1.0 / before))
-
-        def with_weights(data: NDArray[Any]) -> sp.csr_array:
-            return sp.csr_array((data, links.indices, links.indptr), shape=links.shape)
-
-        # In float32, so that no copy of all that the fitted nodes pass on is made.
-        received = with_weights(passed_on.astype(np.float32)) @ self.lagged
-        echo = np.asarray(with_weights(heard * (weight * after) ** 2).sum(axis=1))
-        kappa = own**2 * (1.0 + echo)
-        over = 1.0 / (1.0 - rho * kappa)
-        from_others = (over * own).astype(np.float32)[:, None]
-        from_itself = (over * kappa).astype(np.float32)[:, None]
-        return np.asarray(from_others * received + from_itself * base)
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What is kept of a fit for the sake of new nodes.
+class PredictionState:
+    """What a fit leaves for new nodes to be judged by.
 
     Attributes
     ----------
     graph : FittedGraph or None
         The graph, summed up.
-    softmax : dict of FittedSoftmax
-        By position among the terms.
+    terms : tuple of NewNodeCosts or None
+        What each term of the model charges new nodes; None where it has nothing to say of them.
     scale : float
         What log-probabilities are multiplied by at the end.
     """
 
     graph: FittedGraph | None = None
-    softmax: dict[int, FittedSoftmax] = field(default_factory=dict)
+    terms: tuple[NewNodeCosts | None, ...] = ()
     scale: float = 1.0
 
     @classmethod
-    def of_fit(cls, problem: Problem, models: Models, W: NDArray[Any], scale: float) -> Kept:
-        """Take what is needed from a problem, its class models and the rows of its nodes."""
+    def of_fit(
+        cls, problem: Problem, models: Models, W: NDArray[Any], scale: float
+    ) -> PredictionState:
+        """Take what is needed from a problem, its class models and the memberships of its nodes."""
         graph = None if problem.graph is None else FittedGraph.of_graph(problem.graph, W)
-        softmax = {
-            k: FittedSoftmax.of_term(term, theta, problem.calibrated)
-            for k, (term, theta) in enumerate(zip(problem.terms, models.terms, strict=True))
-            if isinstance(term, Softmax)
-        }
-        return cls(graph, softmax, scale)
+        terms = tuple(
+            term.for_new_nodes(theta, problem.calibrated)
+            for term, theta in zip(problem.terms, models.terms, strict=True)
+        )
+        return cls(graph, terms, scale)
 
 
-def judge_new_nodes(clf: NodeClassifier, X: Any, graph: Any, names: Names = None) -> Array:
+def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> Array:
     """Return the class probabilities of new nodes, shape (n_new, K).
 
     Parameters
     ----------
-    clf : NodeClassifier
-        Fitted.
+    fitted : Fitted
+        The model.
     X : ndarray or csr_array of shape (n_new, m), or None
         Features, checked.
     graph : object or None
@@ -252,76 +137,82 @@ def judge_new_nodes(clf: NodeClassifier, X: Any, graph: Any, names: Names = None
     names : ndarray of shape (n_new,), range or None
         What the new nodes are called.
     """
-    kept, n_fitted = clf._kept, len(clf.proba_)
+    if X is not None and graph is None and fitted.on_graph:
+        warn_of_missing_links(fitted, X.shape[0])
+    kept, n_fitted = fitted.new_nodes, fitted.n_nodes
     n_new = None if X is None else X.shape[0]
     unit = 1.0 if kept.graph is None else kept.graph.unit
-    fitted = getattr(clf, "node_ids_", None)
     links = check_links(
-        [] if graph is None else graph, n_new, n_fitted, unit, new=names, fitted=fitted
+        [] if graph is None else graph, n_new, n_fitted, unit, new=names, fitted=fitted.node_ids
     )
-    scores = clf.models_.log_prior - _feature_costs(clf, X, links / unit)
-    if clf.models_.affinity is not None and links.nnz:
+    scores = fitted.models.log_prior - _term_costs(fitted, X, links / unit)
+    if fitted.models.affinity is not None and links.nnz:
         assert kept.graph is not None
-        scores += kept.graph.evidence(links, clf.proba_, clf.models_.affinity)
-    temperature = getattr(clf.solver, "temperature", clf.temperature)
+        scores += kept.graph.evidence(links, fitted.proba, fitted.models.affinity)
+    temperature = fitted.settings.final_temperature
     rows = _probabilities(scores, temperature, kept.scale)
-    return rows if temperature == 0 else most_certain(clf.n_classes, clf._given) * rows
+    return (
+        rows if temperature == 0 else most_certain(fitted.settings.n_classes, fitted.given) * rows
+    )
 
 
-def check_parts(clf: NodeClassifier, X: Any, graph: Any) -> None:
+def check_parts(fitted: Fitted, X: Any, graph: Any) -> None:
     """Raise an error where a model cannot judge new nodes by what is given of them."""
-    if graph is not None and not clf.fitted_on_graph_:
+    if graph is not None and not fitted.on_graph:
         raise InputError(
             "this model was fitted without a graph: it cannot judge new nodes by their links"
         )
-    if graph is not None and clf._kept.graph is None:
+    if graph is not None and fitted.new_nodes.graph is None:
         raise InputError(
             "this model was saved by an older version, without what links of new nodes need: fit "
             "and save it again"
         )
-    if X is not None and not hasattr(clf, "n_features_in_"):
+    if X is not None and fitted.n_features is None:
         raise InputError("this model was fitted without features: it cannot judge new nodes by X")
-    if X is None and needs_features(clf):
+    if X is None and needs_features(fitted):
         raise InputError("this model was fitted with features: give X of the new nodes too")
 
 
-def needs_features(clf: NodeClassifier) -> bool:
+def needs_features(fitted: Fitted) -> bool:
     """Tell whether any term of a model looks at features."""
-    return any(
-        term.source == "features" and not (isinstance(term, Softmax) and term.of == "links")
-        for term in clf.terms_
-    )
+    return any(term.needs_features for term in fitted.terms)
 
 
-def _feature_costs(clf: NodeClassifier, X: Any, links: sp.csr_array) -> Array:
-    """Return what the feature terms charge new nodes in each class, shape (n_new, K)."""
-    n_new, K = links.shape[0], len(clf.classes_)
+def _term_costs(fitted: Fitted, X: Any, links: sp.csr_array) -> Array:
+    """Return what the terms charge new nodes in each class, shape (n_new, K)."""
+    n_new, K = links.shape[0], len(fitted.classes)
     total = np.zeros((n_new, K))
-    terms = [
-        (k, term, theta)
-        for k, (term, theta) in enumerate(zip(clf.terms_, clf.models_.terms, strict=True))
-        if term.source == "features"
+    charging = [
+        (term, charge)
+        for term, charge in zip(fitted.terms, fitted.new_nodes.terms, strict=True)
+        if charge is not None
     ]
-    if not terms:
+    if not charging:
         return total
-    if clf.unit_ is not None and X is not None:
-        X = clf.unit_.apply(dense_rows(X))
+    if fitted.unit is not None and X is not None:
+        X = fitted.unit.apply(dense_rows(X))
     if X is not None:
         check_reach(X)
-    weights, *_ = choose_weights(clf.weights, clf.threshold, clf.solver, None, {})
-    calibrated = isinstance(weights, str)
-    others = []
-    for k, term, theta in terms:
-        if k not in clf._kept.softmax:
-            others.append((term.bind(NodeData(K, X)), theta))
-        elif calibrated or weights[1]:
-            costs = clf._kept.softmax[k].costs(theta, X, links, calibrated)
-            total += costs if calibrated else weights[1] * costs
-    if others:
-        models = Models(None, tuple(theta for _, theta in others), clf.models_.log_prior)
-        problem = Problem(None, [term for term, _ in others], K, weights)
-        total += problem.costs(models, 0, n_new)
+    betas = _term_weights(fitted.settings)
+    for term, charge in charging:
+        beta = 1.0 if betas is None else betas[term.source]
+        if beta:
+            costs = charge.costs(X, links)
+            total += costs if betas is None else beta * costs
     return total
+
+
+def is_calibrated(settings: Settings) -> bool:
+    """Tell whether models are fitted as likelihoods with these settings."""
+    return _term_weights(settings) is None
+
+
+def _term_weights(settings: Settings) -> dict[str, float] | None:
+    """Return β of each source of terms; None where weights are calibrated."""
+    weights, *_ = choose_weights(settings.weights, settings.threshold, settings.solver, None, {})
+    if isinstance(weights, str):
+        return None
+    return dict(zip(("graph", "features", "labels"), weights, strict=True))
 
 
 def _probabilities(scores: Array, temperature: float, scale: float) -> Array:
@@ -333,3 +224,48 @@ def _probabilities(scores: Array, temperature: float, scale: float) -> Array:
     if scale == 1.0:
         return rows
     return np.asarray(softmax(scale * np.log(np.maximum(rows, _LEAST_ROW)), axis=1))
+
+
+def accuracy_of(
+    fitted: Fitted,
+    judge: Callable[[Any, Any], NDArray[Any]],
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    graph: Any,
+) -> float:
+    """Return the share of nodes of known class that are right: of fitted nodes, or of new ones.
+
+    Parameters
+    ----------
+    judge : callable
+        From features and links of nodes to class probabilities, shape (nodes, K).
+    X, y, sample_weight, graph
+        As in :meth:`nodeproof.NodeClassifier.score`.
+    """
+    if y is None:
+        raise InputError(
+            "score needs the true labels: score(y=y) for the nodes that were fitted, score(X, y, "
+            "graph=links) for new ones"
+        )
+    if X is not None and graph is None and fitted.on_graph:
+        raise InputError(
+            "this model was fitted with a graph, and score(X, y) does not say which nodes are "
+            "meant: score(y=y) judges those that were fitted, score(X, y, graph=links) new ones by "
+            "their links to these (graph=[] if they have none)"
+        )
+    new = X is not None or graph is not None
+    names: Names = names_of_rows(X, "X") if new else fitted.node_ids
+    if not new and names is None:
+        names = range(fitted.n_nodes)
+    codes = judge(X, graph).argmax(axis=1)
+    truth = encode_truth(align_rows(y, names, "y", "X" if new else "the fit"), fitted.classes, "y")
+    if len(truth) != len(codes):
+        raise InputError(
+            f"y has {len(truth)} entries for {len(codes)} {'new' if new else 'fitted'} nodes"
+        )
+    known = truth >= 0
+    if not known.any():
+        raise InputError("y holds no label to judge by")
+    weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+    return float(accuracy_score(truth[known], codes[known], sample_weight=weight))

@@ -1,6 +1,6 @@
 """The problem to solve, and the judge of every solution: φ, its gradients and F.
 
-Everything here is computed in float64 from ``(W, models)`` alone; no solver's word is taken.
+Everything here is computed in float64 from ``(W, models)`` alone, independently of any solver.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from nodeproof import kernels
 from nodeproof.affinity import Affinity
-from nodeproof.convex.characteristic import biased_centroids, group_equal
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.runtime import threads
 from nodeproof.sum_of_norms import SumOfNorms
+from nodeproof.sum_of_norms.centroids import fit_centroids, group_equal
 from nodeproof.terms.base import Term
-from nodeproof.terms.labels import Labels
 
 __all__ = ["PAPER_WEIGHTS", "Models", "Problem"]
 
@@ -32,7 +31,7 @@ PAPER_WEIGHTS = (1.0, 2.5, 13.0)
 
 @dataclass(frozen=True)
 class Models:
-    """All that is estimated beside W.
+    """All that is estimated besides W.
 
     Attributes
     ----------
@@ -41,7 +40,7 @@ class Models:
     terms : tuple of ndarray, each of shape (K, ...)
         The class models, in the order of the problem's terms.
     log_prior : ndarray of shape (K,)
-        Log proportions of the classes; zeros for fixed weights, which know none.
+        Log proportions of the classes; zeros for fixed weights, which have none.
     """
 
     affinity: Affinity | None
@@ -52,7 +51,7 @@ class Models:
     def groups(self) -> NDArray[np.int64]:
         """Classes whose models are all equal share a number, 0, 1, …; shape (K,).
 
-        A sum of norms merges classes: there are as many as there are numbers.
+        A sum of norms merges classes: the number of groups is that of the classes left.
         """
         if not self.terms:
             return np.arange(len(self.log_prior))
@@ -60,7 +59,7 @@ class Models:
 
 
 class Problem:
-    """A graph, what is known of its nodes, and how the two are weighed.
+    """A graph, what is known about its nodes, and how the two are weighted.
 
     With weights (β_g, β_f, β_l) the objective is the paper's,
 
@@ -80,7 +79,7 @@ class Problem:
     n_classes : int
         Number of classes (atoms) K.
     weights : "calibrated" or tuple of three floats
-        How the graph, features and labels are weighed.
+        How the graph, features and labels are weighted.
     threshold : float
         t of the fixed weights; calibrated ones estimate it.
     trust : float
@@ -118,7 +117,7 @@ class Problem:
             raise InputError(
                 "a problem needs a graph or a term"
                 if not sizes
-                else f"graph and terms must speak of the same nodes; got sizes {sorted(sizes)}"
+                else f"graph and terms must have the same nodes; got sizes {sorted(sizes)}"
             )
         for term in terms:
             if term.n_classes != n_classes:
@@ -220,22 +219,18 @@ class Problem:
         Parameters
         ----------
         W : ndarray of shape (n, K)
-            Rows on the simplex.
+            Memberships: rows on the simplex.
         matrix : bool
             Estimate K×K affinities instead of one pair.
         """
         return self._fit_models(W, self._masses(W, matrix and self.calibrated))
 
-    def _fit_models(
-        self,
-        W: NDArray[Any],
-        masses: tuple[Array, Array] | None,
-        kept: tuple[Array, ...] | None = None,
-    ) -> Models:
-        affinity = self._affinity(masses)
+    def _fit_models(self, W: NDArray[Any], masses: tuple[Array, Array] | None) -> Models:
+        affinity, terms = self._affinity(masses), self.fit_terms(W)
         if not self.calibrated:
-            return Models(affinity, self.fit_terms(W, kept), np.zeros(self.n_classes))
-        return Models(affinity, self.fit_terms(W, kept), self.fit_log_prior(sizes_of(W)))
+            return Models(affinity, terms, np.zeros(self.n_classes))
+        sizes = threads.sum_rows(lambda lo, hi: W[lo:hi].sum(axis=0, dtype=np.float64), len(W))
+        return Models(affinity, terms, self.fit_log_prior(sizes))
 
     def _affinity(self, masses: tuple[Array, Array] | None) -> Affinity | None:
         if not self.calibrated:
@@ -251,7 +246,7 @@ class Problem:
         return self._affinity(self._masses(W, matrix) if self.calibrated else None)
 
     def fit_affinity(self, links: Array, pairs: Array) -> Affinity:
-        """Return the affinities, as far as the graph is trusted, given what classes share."""
+        """Return the affinities, times the trust in the graph, given what classes share."""
         assert self.graph is not None
         return Affinity.estimate(self.graph, links, pairs).times(self.trust)
 
@@ -268,13 +263,13 @@ class Problem:
         Parameters
         ----------
         kept : tuple of ndarray, optional
-            Models to keep of those terms that wait for the rows to settle. With a sum of norms,
-            where to begin; what comes back is no worse.
+            Models to keep of terms that are only re-fitted once memberships have settled. With a
+            sum of norms, where to begin; the result is no worse.
         tol : float
-            Of :func:`nodeproof.convex.characteristic.biased_centroids`.
+            Relative gap to which a sum of norms is solved.
         """
         if self.son:
-            return biased_centroids(self, W, kept, tol).models
+            return fit_centroids(self.terms, self.term_weights, self.son, W, kept, tol).models
         if not self.calibrated:
             return tuple(term.refit(W) for term in self.terms)
         return tuple(
@@ -284,13 +279,13 @@ class Problem:
 
     @property
     def rounds(self) -> int:
-        """How often terms that wait for the rows to settle are to be fitted again."""
+        """How often to re-fit terms that are only fitted once memberships have settled."""
         return max((term.rounds or 0 for term in self.terms), default=0) if self.calibrated else 0
 
     def fit_log_prior(self, sizes: Array) -> Array:
         """Return the log proportions of classes of these sizes, one node added to each.
 
-        Zeros where a term knows them already.
+        Zeros where a term models them already.
         """
         if any(term.discriminative for term in self.terms):
             return np.zeros(self.n_classes)
@@ -298,7 +293,7 @@ class Problem:
         return np.asarray(np.log(sizes / sizes.sum()))
 
     def costs(self, models: Models, lo: int, hi: int, skip: Collection[int] = ()) -> Array:
-        """Return what the terms charge the nodes lo…hi in each class, shape (hi − lo, K).
+        """Return the terms' costs of nodes lo…hi in each class, shape (hi − lo, K).
 
         Parameters
         ----------
@@ -313,7 +308,7 @@ class Problem:
     def charge(
         self, out: Array, models: Models, lo: int, hi: int, skip: Collection[int] = ()
     ) -> None:
-        """Write what `costs` returns to an array that is there already."""
+        """Write what `costs` returns into an existing array."""
         first = next((k for k in range(len(self.terms)) if k not in skip), None)
         if first is None or not self.calibrated:
             out[:] = self.costs(models, lo, hi, skip)
@@ -325,7 +320,7 @@ class Problem:
     def costs_by_term(
         self, models: Models, lo: int, hi: int, skip: Collection[int] = ()
     ) -> Iterator[tuple[Term, Array]]:
-        """Yield each term that has a say, with its costs of shape (hi − lo, K)."""
+        """Yield each term of non-zero weight, with its costs of shape (hi − lo, K)."""
         betas = None if self.calibrated else self._betas()
         for k, (term, theta) in enumerate(zip(self.terms, models.terms, strict=True)):
             if k in skip:
@@ -336,7 +331,7 @@ class Problem:
                 yield term, betas[term.source] * term.vertex_costs(theta, lo, hi)
 
     def pull(self, models: Models) -> Array | None:
-        """Return ``μ1 ‖θ_i − θ_j‖``, what each two nodes of two classes cost, shape (K, K).
+        """Return ``μ1 ‖θ_i − θ_j‖``, the cost of each pair of nodes of two classes, shape (K, K).
 
         None without a sum of norms.
         """
@@ -366,7 +361,7 @@ class Problem:
         return total
 
     def row_energy(self, W: NDArray[Any], models: Models, temperature: float = 1.0) -> float:
-        """Return the free energy without the links: rows, terms, priors."""
+        """Return the free energy without the links: memberships, terms, priors."""
 
         def part(lo: int, hi: int) -> Array:
             costs = self.costs(models, lo, hi)
@@ -378,36 +373,21 @@ class Problem:
         return total + self.penalty(models)
 
     def penalty(self, models: Models) -> float:
-        """Return what the free energy has for the class models alone; 0 for fixed weights."""
+        """Return the free energy of the class models alone; 0 for fixed weights."""
         if not self.calibrated:
             return 0.0
         penalties = [term.penalty(m) for term, m in zip(self.terms, models.terms, strict=True)]
         return float(sum(penalties)) - float(models.log_prior.sum())
 
     def fit_and_judge(
-        self,
-        W: NDArray[Any],
-        temperature: float = 1.0,
-        matrix: bool = False,
-        kept: tuple[Array, ...] | None = None,
+        self, W: NDArray[Any], temperature: float = 1.0, matrix: bool = False
     ) -> tuple[Models, float]:
-        """Return the best models for W and the free energy there, in one pass over the links.
-
-        Parameters
-        ----------
-        kept : tuple of ndarray, optional
-            As in :meth:`fit_terms`.
-        """
+        """Return the best models for W and the free energy there, in one pass over the links."""
         masses = self._masses(W, matrix and self.calibrated)
-        models = self._fit_models(W, masses, kept)
+        models = self._fit_models(W, masses)
         return models, self._free_energy(W, models, temperature, masses)
 
     @property
     def labels(self) -> NDArray[np.int64] | None:
         """The given labels, shape (n,), −1 where there is none; None without a label term."""
-        return next((term.y for term in self.terms if isinstance(term, Labels)), None)
-
-
-def sizes_of(W: NDArray[Any]) -> Array:
-    """Return ``Σ_v W_vi``, shape (K,)."""
-    return threads.sum_rows(lambda lo, hi: W[lo:hi].sum(axis=0, dtype=np.float64), len(W))
+        return next((term.labels for term in self.terms if term.labels is not None), None)

@@ -7,12 +7,79 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["most_telling", "most_uncertain"]
+from nodeproof.errors import InputError
+from nodeproof.fitted import Fitted
+from nodeproof.runtime import threads
+from nodeproof.smoothing import Smoothing
+from nodeproof.solvers.base import check_count
+
+__all__ = ["check_candidates", "most_telling", "most_uncertain", "query_nodes"]
 
 Array = NDArray[np.float64]
 
 # Only so many of the candidates, the least certain ones, are weighed against each other.
 _MOST_CANDIDATES = 5000
+
+# How far features are averaged to tell which nodes are alike.
+_HOPS = 16
+
+
+def query_nodes(
+    fitted: Fitted, k: int, strategy: str = "informative", candidates: Any = None
+) -> tuple[NDArray[np.int64], Array]:
+    """Return the nodes to label next, best first, and what speaks for each.
+
+    Parameters
+    ----------
+    k, strategy, candidates
+        As in :meth:`nodeproof.NodeClassifier.query`.
+
+    Returns
+    -------
+    nodes : ndarray of shape (k,)
+        Positions.
+    gains : ndarray of shape (k,)
+        As of :func:`most_telling`, or entropies.
+    """
+    check_count("k", k)
+    if strategy not in ("informative", "uncertainty"):
+        raise InputError(f"strategy must be 'informative' or 'uncertainty', got {strategy!r}")
+    asked = check_candidates(candidates, fitted.n_nodes, fitted.labelled)
+    if strategy == "uncertainty":
+        return most_uncertain(fitted.proba, k, asked)
+    if fitted.data is None:
+        raise InputError(
+            "a model that was loaded has neither graph nor features to query by: use "
+            "strategy='uncertainty', or fit again"
+        )
+    fitted.check_untouched()
+    nodes = fitted.data.nodes
+    smoothing = nodes.smoothing or (Smoothing.of_links(nodes.graph) if nodes.graph else None)
+    if smoothing is None:
+        return most_uncertain(fitted.proba, k, asked)
+    with threads.using(fitted.settings.n_jobs):
+        rows = smoothing.over(_HOPS)
+        return most_telling(fitted.proba, rows, fitted.labelled, k, asked)
+
+
+def check_candidates(
+    candidates: Any, n_nodes: int, labelled: NDArray[np.int64], what: str = "candidates"
+) -> NDArray[np.int64]:
+    """Return the nodes that may be asked for: distinct, and without a label."""
+    known = np.zeros(n_nodes, dtype=bool)
+    known[labelled] = True
+    if candidates is None:
+        return np.flatnonzero(~known)
+    nodes = np.asarray(candidates)
+    if nodes.dtype == bool and nodes.shape == (n_nodes,):
+        nodes = np.flatnonzero(nodes)
+    if nodes.ndim != 1 or (len(nodes) and nodes.dtype.kind not in "iu"):
+        raise InputError(f"{what} must be positions of nodes (integers) or a mask")
+    outside = nodes[(nodes < 0) | (nodes >= n_nodes)]
+    if len(outside):
+        raise InputError(f"{what} name node {outside[0]}, but there are {n_nodes} nodes")
+    nodes = np.unique(nodes).astype(np.int64)
+    return np.asarray(nodes[~known[nodes]])
 
 
 def most_uncertain(

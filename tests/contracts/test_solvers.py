@@ -185,7 +185,7 @@ def test_an_interrupt_in_a_step_of_a_convex_solver_is_survived(monkeypatch, at):
     from nodeproof.convex import admm, cano
 
     problem, whole = build("GL"), BlockADMM(tol=1e-7).solve(build("GL")).program_value
-    for kind, solver in ((admm.Blocks, BlockADMM(check_every=1)), (cano._State, CANO())):
+    for kind, solver in ((admm.Blocks, BlockADMM(check_every=1)), (cano.State, CANO())):
         count, step = [0], kind.step
 
         def broken(self, *args, count=count, step=step):

@@ -1,13 +1,21 @@
-"""What an atomic set is asked for."""
+"""Atomic sets, points that are sums of atoms, and counters of oracle calls."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
-__all__ = ["AtomicSet", "Calls", "Counted"]
+import numpy as np
+from numpy.typing import NDArray
 
+from nodeproof.runtime.caching import cached_property
+from nodeproof.solvers.semidefinite import root
+
+__all__ = ["AtomicSet", "Calls", "Counted", "Decomposition"]
+
+Array = NDArray[np.float64]
 Point = TypeVar("Point")
 
 
@@ -37,7 +45,39 @@ class AtomicSet(ABC, Generic[Point]):
     def __repr__(self) -> str: ...
 
 
-# ------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Decomposition:
+    """A point of the program as the sum of atoms that it is.
+
+    Attributes
+    ----------
+    E : ndarray of shape (n, r)
+        Embeddings ``√λ_a e_a``, one a column: ``L = E Eᵀ``.
+    theta : ndarray of shape (r, d)
+        The model of each atom: ``θ_v = Σ_a E_va² θ_a``.
+    """
+
+    E: Array
+    theta: Array
+
+    @cached_property
+    def L(self) -> Array:
+        """The similarities, shape (n, n)."""
+        return np.asarray(self.E @ self.E.T)
+
+    @cached_property
+    def models(self) -> Array:
+        """The models of the nodes, shape (n, d)."""
+        return np.asarray(self.E**2 @ self.theta)
+
+    @classmethod
+    def of_blocks(cls, blocks: Iterable[Array], vertices: Array) -> Self:
+        """Return the positive parts of matrices (n, n), one per vertex of Θ, as sums of atoms."""
+        roots = [root(block) for block in blocks]
+        ranks = [half.shape[1] for half in roots]
+        return cls(np.hstack(roots), np.repeat(vertices, ranks, axis=0))
+
+
 # Counting how often oracles are asked, which is what Theorem 2 of the paper bounds.
 
 

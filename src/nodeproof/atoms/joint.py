@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from nodeproof.atoms.base import AtomicSet
-from nodeproof.convex.program import least_eigenvalue, with_diagonal
 from nodeproof.errors import InputError
 from nodeproof.sets import ConvexSet, Product, SpectralBox
+from nodeproof.solvers.semidefinite import least_eigenvalue, with_diagonal
 
 __all__ = ["JointAtoms"]
 

@@ -1,4 +1,6 @@
-"""How "auto" decides: feature terms, trust in the graph, settings, the number of classes.
+"""How "auto" decides: terms, trust in the graph, settings, the number of classes.
 
-For `fitting`. May import `solvers`, `terms`, `problem` and what is below them.
+Every decision is recorded with its reason, for ``clf.choices_``. Nothing here is public: `fitting`
+and `path` call it. May import `convex`, `solvers`, `terms`, `problem` and what is below them; never
+the estimator.
 """

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from nodeproof.auto.merging import Family, Merges, PulledMerges, merge_rows, model_costs
+from nodeproof.auto.merging import Family, Merges, PulledMerges, merge_rows
 from nodeproof.auto.settings import Choices, is_convex
 from nodeproof.errors import InputError
 from nodeproof.problem import Problem
@@ -300,7 +300,7 @@ def description_length(problem: Problem, result: Result) -> float:
 
     In place of the free energy's own prior of the proportions stands the number of ways to cut
     the nodes into classes of these sizes; models are charged as in
-    :func:`nodeproof.auto.merging.model_costs`.
+    :meth:`nodeproof.terms.Term.description_lengths`.
     """
     if not problem.calibrated:
         return result.value
@@ -311,7 +311,7 @@ def description_length(problem: Problem, result: Result) -> float:
     length += float(gammaln(n) - gammaln(K) - gammaln(n - K + 1.0) + gammaln(n + 1.0))
     length -= float(gammaln(sizes + 1.0).sum())
     for term, theta in zip(problem.terms, models.terms, strict=True):
-        length += float(model_costs(term, theta, sizes).sum()) - term.penalty(theta)
+        length += float(term.description_lengths(theta, sizes).sum()) - term.penalty(theta)
     return length
 
 

@@ -14,9 +14,9 @@ from scipy.special import gammaln, xlogy
 from nodeproof.affinity import Affinity
 from nodeproof.graph import Graph
 from nodeproof.problem import Models, Problem
-from nodeproof.terms import Covariance, Gaussian, Multinomial, NodeData, Term
+from nodeproof.terms import NodeData, Term
 
-__all__ = ["Family", "Merges", "PulledMerges", "merge_rows", "model_costs"]
+__all__ = ["Family", "Merges", "PulledMerges", "merge_rows"]
 
 Array = NDArray[np.float64]
 
@@ -73,7 +73,9 @@ class Family:
         if self.nodes.X is None:
             return ()
         sample = NodeData(n_classes, self.nodes.X[:: self.step])
-        return tuple(_alone(term).bind(sample) for term in self.terms if term.source == "features")
+        return tuple(
+            term.separate().bind(sample) for term in self.terms if term.source == "features"
+        )
 
     @property
     def step(self) -> int:
@@ -86,48 +88,6 @@ class Family:
             return 0.0
         n, K = self.n_nodes, n_classes
         return float(gammaln(n) - gammaln(K) - gammaln(n - K + 1.0) + gammaln(n + 1.0))
-
-
-def model_costs(term: Term, models: Array, sizes: Array) -> Array:
-    """Return how long it takes to say what each class is like, shape (K,), by Laplace's method.
-
-    That is ``penalty(θ) − penalty(θ₀)``, with θ₀ the model of an empty class, and half the log of
-    how much sharper the nodes of the class determine θ than the prior did.
-
-    Parameters
-    ----------
-    models : ndarray of shape (K, ...)
-        The models of the classes.
-    sizes : ndarray of shape (K,)
-        How many nodes each has.
-    """
-    K = len(models)
-    believed = term.estimate(np.zeros((term.n_nodes, K)))
-    drawn = np.array([term.penalty(models[i : i + 1]) for i in range(K)])
-    drawn -= term.penalty(believed) / K
-    if isinstance(term, Multinomial):
-        # A word is as well known as it is frequent, in units of how often it was believed to be.
-        seen = 1.0 + sizes / term.smoothing
-        return np.asarray(drawn + 0.5 * np.log(seen[:, None] * models / believed).sum(axis=1))
-    nodes = sizes / max(float(getattr(term, "shrinkage", 1.0)), 1e-12)
-    return np.asarray(drawn + 0.5 * _count_parameters(term, models) * np.log1p(nodes))
-
-
-def _count_parameters(term: Term, models: Array) -> float:
-    """Return how many numbers describe one class."""
-    if isinstance(term, Covariance):
-        return term.dim * (term.dim + 1) / 2 - term.intercept
-    if isinstance(term, Gaussian):
-        m = term.dim
-        return m + {"diagonal": m, "shared": 0, "full": m * (m + 1) / 2}[term.covariance]
-    return models[0].size
-
-
-def _alone(term: Term) -> Term:
-    """Return the term, or one like it under which a class does not depend on the others."""
-    if isinstance(term, Gaussian) and term.covariance == "shared":
-        return Gaussian("full", term.shrinkage)
-    return term
 
 
 class Merges:
@@ -187,7 +147,7 @@ class Merges:
             if self.problem.calibrated:
                 models = term.estimate(rows)
                 costs = term.cost(models, 0, len(rows))
-                total += model_costs(term, models, sizes)
+                total += term.description_lengths(models, sizes)
             else:
                 costs = self.family.weights[1] * term.vertex_costs(term.refit(rows), 0, len(rows))
             total += scale * np.einsum("vi,vi->i", rows, costs)

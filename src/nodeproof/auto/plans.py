@@ -12,7 +12,7 @@ from nodeproof.auto.settings import Choices
 from nodeproof.auto.tuning import Tuned, tune_links, tune_softmax
 from nodeproof.errors import InputError
 from nodeproof.solvers import BlockCADO
-from nodeproof.terms import Labels, NodeData, Softmax, Term
+from nodeproof.terms import Labels, NodeData, Term
 
 __all__ = ["Plan", "choose_plan"]
 
@@ -74,7 +74,7 @@ def choose_plan(
     tuned = None
     if nodes.X is not None:
         term, reason, rivals = choose_feature_term(nodes, held)
-        if isinstance(term, Softmax) and tunable:
+        if term.discriminative and tunable:
             assert held is not None
             tuned = tune_softmax(nodes, held, solver, rivals)
         else:
@@ -85,7 +85,7 @@ def choose_plan(
         tuned = tune_links(nodes, held, solver)
     if tuned is not None and tuned.setting.term is not None:
         chosen.append(tuned.setting.term)
-        if isinstance(tuned.setting.term, Softmax) and tuned.setting.term.of == "links":
+        if not tuned.setting.term.needs_features:
             left = "" if nodes.X is None else "; the features are left out"
             reasons = [f"a classifier of links does best on labels held back{left}"]
     if nodes.y is not None:
@@ -112,6 +112,8 @@ def _given_terms(terms: Any, nodes: NodeData, choices: Choices) -> list[Term]:
     for term in terms:
         if not isinstance(term, Term):
             raise InputError(f"terms must be 'auto' or a list of terms, got {term!r} in it")
+        if getattr(term, "source", None) not in ("graph", "features", "labels"):
+            raise InputError(f"{term!r} must say what it draws on: source = 'features' or 'labels'")
     if nodes.X is not None and all(term.source != "features" for term in terms):
         raise InputError(f"X is given, but none of the terms uses features: {list(terms)}")
     choices["terms"] = {"value": [repr(term) for term in terms], "why": "given"}
@@ -122,7 +124,7 @@ def _trust_in(terms: Sequence[Term], trust: float | None, choices: Choices) -> f
     """Return what was given; else full trust, or none where links were used for features."""
     if trust is not None:
         return trust
-    if any(isinstance(term, Softmax) and term.hops for term in terms):
+    if any(term.averages_links for term in terms):
         choices["trust"] = {"value": 0.0, "why": "features are averaged over the links already"}
         return 0.0
     return 1.0

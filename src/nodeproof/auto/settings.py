@@ -19,7 +19,6 @@ from nodeproof.problem import PAPER_WEIGHTS, Problem
 from nodeproof.solvers import CADO, BlockCADO, Result, Status
 from nodeproof.solvers.base import LARGEST, check_at_least
 from nodeproof.solvers.beliefs import affordable, reported_rows
-from nodeproof.terms import Softmax
 
 __all__ = [
     "CONVEX_SOLVERS",
@@ -202,7 +201,7 @@ def choose_probabilities(
         why = "weights are not likelihoods, or the temperature is not 1"
     elif result.status is Status.INTERRUPTED:
         why = "the fit was interrupted"
-    elif isinstance(problem.terms[0] if problem.terms else None, Softmax):
+    elif problem.terms and problem.terms[0].discriminative:
         why = "a classifier's, its sharpness by labels held back"
     else:
         rows, share = reported_rows(problem, result, solver)

@@ -71,9 +71,7 @@ class Setting:
         return replace(solver, affinities="matrix") if self.affinities == "matrix" else solver
 
     def __str__(self) -> str:
-        features = "" if self.term is None else f"{type(self.term).__name__}, "
-        if isinstance(self.term, Softmax) and self.term.of == "links":
-            features = "Softmax of links, "
+        features = "" if self.term is None else f"{self.term.short_name}, "
         kind = ", class by class" if self.affinities == "matrix" else ""
         return f"{features}trust {self.trust:g}{kind}"
 
@@ -115,7 +113,7 @@ class Tuned:
         One where all is likelihood, unless the labels held back gainsay it plainly.
         """
         scale = self.held.scale(self.logs, _LOG_SCALE_SPREAD)
-        if isinstance(self.setting.term, Softmax):
+        if self.setting.term is not None and self.setting.term.discriminative:
             return scale
         scaled, plain = self.held.losses(scale * self.logs), self.held.losses(self.logs)
         return scale if self.held.is_better(scaled, plain, errors=2.0) else 1.0

@@ -1,4 +1,10 @@
-"""Certificates: proofs that a labelling is the best of all, or how far from it it can be."""
+"""Certificates: proofs that a labelling is optimal, or a bound on its gap.
+
+`labelling` certifies the labels of a fit, `program` a solution of the paper's convex program; they
+do not import each other's callers, and what is listed here is found on first use, so that reading
+a saved model does not load the convex side. `labelling` may import `solvers` and what is below;
+`program` may import `convex` as well.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,9 @@
-"""The command line: options only; what a command does is in the module of its name."""
+"""The command line: options here, what each command does in the module of its name.
+
+`main` is what the program `nodeproof` runs; nothing else imports this room. A command reads files
+by `tables` and `datasets`, calls the library as any user would, and prints; it decides nothing
+about the method. May import everything.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +34,11 @@ __all__ = ["cli", "main"]
 _SAFE_CSV = click.option(
     "--safe-csv", is_flag=True, help="Put ' before texts that a spreadsheet would evaluate."
 )
+
+_TERM = click.option(
+    "--term", "terms", multiple=True, metavar="MODULE:NAME",
+    help="Term of your own, from an installed module or one in this folder; may be repeated.",
+)  # fmt: skip
 
 
 class _Command(click.Command):
@@ -88,6 +98,7 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
     "--unknown", multiple=True, metavar="TOKEN", help="Label that means unknown; may be repeated."
 )
 @click.option("--strict", is_flag=True, help="Refuse nodes that have no link.")
+@_TERM
 @click.option("--null-model", type=click.Choice(["auto", "uniform", "degree"]), default="auto",
               show_default=True, help="What chance would link.")  # fmt: skip
 @click.option("--weights", default="auto", show_default=True, metavar="auto|G,F,L",
@@ -149,6 +160,7 @@ def fit(edges: Path, **options: Any) -> None:
 @click.option("--target", help="Column of the links with the other end.")
 @click.option("--weight", help="Column of the links with the weight.")
 @click.option("--node", help="Column of the features file with the node.")
+@_TERM
 @_SAFE_CSV
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
 def predict(model: Path, **options: Any) -> None:
@@ -174,6 +186,7 @@ def predict(model: Path, **options: Any) -> None:
 @click.option("--model", "about", type=click.Path(path_type=Path), metavar="MODEL",
               help="With --verify: the model that the certificate is to be about; the one beside "
               "it by default.")  # fmt: skip
+@_TERM
 @_SAFE_CSV
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
 def certify(model: Path, **options: Any) -> None:
@@ -196,6 +209,7 @@ def certify(model: Path, **options: Any) -> None:
 @click.option("--out", type=click.Path(path_type=Path),
               help="File to write; report.html in DIR by default.")  # fmt: skip
 @click.option("--title", default="", help="Heading of the page.")
+@_TERM
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
 def report(model: Path, **options: Any) -> None:
     """Write a page that shows what `nodeproof fit` found, from what it wrote to DIR.
@@ -276,39 +290,6 @@ def reproduce(
         jobs=jobs or -1,
         fresh=fresh,
     )
-
-
-@cli.command()
-@click.option("--links", default="1e4,1e5,1e6,1e7", show_default=True, metavar="N,N,…",
-              help="Sizes of the graphs.")  # fmt: skip
-@click.option("--repeats", type=click.IntRange(min=1), default=3, show_default=True,
-              help="The best of so many fits counts.")  # fmt: skip
-@click.option("--peers/--no-peers", default=True, show_default=True,
-              help="Measure other methods, too.")  # fmt: skip
-@click.option("--peers-up-to", type=click.FloatRange(min=1), default=1e6, show_default=True,
-              metavar="N", help="Most links that other methods are given.")  # fmt: skip
-@click.option("--out-of-core-from", "disk_from", type=click.FloatRange(min=1), default=2e8,
-              show_default=True, metavar="N",
-              help="From so many links on, fit graph and labels from disk.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), default=Path("bench"), show_default=True,
-              help="Folder; what is finished there is not redone.")  # fmt: skip
-@click.option("--jobs", type=click.IntRange(min=1), help="Threads of a fit; every core by default.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
-              help="Seed of the graphs.")  # fmt: skip
-@click.option("--fresh", is_flag=True, help="Forget what is finished in the folder.")
-@click.option("--keep-data", is_flag=True, help="Leave the graphs in the folder.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
-def bench(out: Path, as_json: bool, **settings: Any) -> None:
-    """Measure time and memory on sparse planted graphs, beside one A @ M and other methods.
-
-    Writes bench.json, bench.csv and, with matplotlib, bench.png. Every measurement has a process
-    of its own and is kept at once; after Ctrl-C or a crash the same command goes on.
-    """
-    from nodeproof.cli.bench import read_sizes, run_bench
-    from nodeproof.cli.terminal import check_folder
-
-    check_folder(out, ("bench.json", "bench.csv", "bench.png"))
-    run_bench(out, as_json, **{**settings, "links": read_sizes(settings["links"])})
 
 
 @cli.group()

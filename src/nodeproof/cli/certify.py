@@ -7,17 +7,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from rich.table import Table
 
-from nodeproof import NodeClassifier, __version__
+from nodeproof import __version__
 from nodeproof.certificate import Certificate, Stage
 from nodeproof.cli.console import LiveLine, note, screen
 from nodeproof.cli.results import write_csv
 from nodeproof.cli.terminal import as_text, check_places, find_model, print_document
 from nodeproof.errors import InputError, MissingExtraError
+from nodeproof.fitted import Fitted
+from nodeproof.saving.model import load_model
 from nodeproof.storage.atomic import atomic_folder, atomic_path, check_writable
+from nodeproof.terms.registry import import_term
 
 __all__ = ["draw_certificate", "run_certify"]
 
@@ -31,10 +33,13 @@ def run_certify(
     tolerance: float | None,
     verify: bool,
     about: Path | None,
+    terms: tuple[str, ...],
     safe_csv: bool,
     as_json: bool,
 ) -> None:
     """Certify the model in a folder, or verify the certificate that lies there."""
+    for place in terms:
+        import_term(place)
     folder = model if model.is_dir() else model.parent
     if verify:
         file = folder / "certificate.npz" if model.is_dir() else model
@@ -43,7 +48,7 @@ def run_certify(
         return
     if about is not None:
         raise InputError("--model goes with --verify; the model to certify is DIR itself")
-    clf = NodeClassifier.load(find_model(model))
+    fitted = load_model(find_model(model))
     check_writable(folder)
     check_places(folder, _NAMES)
     with LiveLine(enabled=not as_json) as line:
@@ -56,9 +61,9 @@ def run_certify(
                 f"({stage.seconds:.0f} s; Ctrl-C stops and writes)"
             )
 
-        proof = clf.certify(time_budget=time_budget, tolerance=tolerance, callback=tell)
+        proof = fitted.certify(time_budget=time_budget, tolerance=tolerance, callback=tell)
     summary = {"nodeproof": __version__, **proof.summary()}
-    written = _write(clf, proof, summary, folder, safe_csv)
+    written = _write(fitted, proof, summary, folder, safe_csv)
     if as_json:
         print_document({**summary, "written": [str(path) for path in written]})
     else:
@@ -68,18 +73,17 @@ def run_certify(
 
 
 def _write(
-    clf: NodeClassifier, proof: Certificate, summary: dict[str, Any], folder: Path, safe: bool
+    fitted: Fitted, proof: Certificate, summary: dict[str, Any], folder: Path, safe: bool
 ) -> list[Path]:
     """Write the certificate, what it says, and its word on every node; return the files."""
     *names, picture = _NAMES
     with atomic_folder(folder) as temporary:
         proof.save(temporary / names[0])
         (temporary / names[1]).write_text(as_text(summary), encoding="utf-8")
-        ids = getattr(clf, "node_ids_", np.arange(len(clf.labels_)))
         table = {
-            "node": pa.array(ids),
-            "label": pa.array(clf.labels_),
-            "best_label": pa.array(clf.map_labels_),
+            "node": pa.array(fitted.names),
+            "label": pa.array(fitted.labels),
+            "best_label": pa.array(fitted.classes[proof.labels]),
             "certified": pa.array(proof.certified_nodes),
         }
         write_csv(table, temporary / names[2], safe)
@@ -112,7 +116,7 @@ def _verify(file: Path, model: Path, tolerance: float | None, as_json: bool) -> 
     began = time.perf_counter()
     proof = Certificate.load(file)
     if model.is_file():
-        found = proof.verify(NodeClassifier.load(model), tolerance=tolerance)
+        found = proof.verify(load_model(model), tolerance=tolerance)
         reason = "" if found else f"{file} against {model}: {found.reason}"
     else:
         found = proof.verify(tolerance=tolerance)

@@ -6,18 +6,16 @@ import logging
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.table import Table
 
-from nodeproof import NodeClassifier
 from nodeproof.certificate import Certificate, Stage
 from nodeproof.cli.console import LiveLine, ProgressLine, note, notes_from_warnings, screen
-from nodeproof.cli.given import read_given
+from nodeproof.cli.given import Given, read_given
 from nodeproof.cli.results import (
     listed_classes,
     listed_features,
@@ -28,12 +26,19 @@ from nodeproof.cli.results import (
 )
 from nodeproof.cli.terminal import as_text, check_folder, print_document
 from nodeproof.errors import InputError, MissingExtraError, count_of
+from nodeproof.fitted import Fitted
+from nodeproof.fitting import fit_nodes
 from nodeproof.kernels.links import is_compiled
-from nodeproof.report.page import check_jinja
+from nodeproof.query import query_nodes
+from nodeproof.report.page import check_jinja, write_report
+from nodeproof.saving.model import save_model
+from nodeproof.settings import Settings
 from nodeproof.solvers import Status
 from nodeproof.solvers.checkpoint import Checkpoint
 from nodeproof.storage.atomic import atomic_folder
 from nodeproof.storage.graph_folder import GraphFolder
+from nodeproof.terms import Labels, Term
+from nodeproof.terms.registry import import_term
 
 __all__ = ["run_fit"]
 
@@ -65,6 +70,7 @@ def _fit_and_write(
     label: str | None,
     unknown: tuple[str, ...],
     strict: bool,
+    terms: tuple[str, ...],
     null_model: str,
     weights: str,
     threshold: float | None,
@@ -93,6 +99,7 @@ def _fit_and_write(
     check_folder(out, written + perhaps, (edges, features, labels))
     if report:
         check_jinja()
+    own_terms = [_make_term(place) for place in terms]
     given = read_given(
         edges, features, labels, classes, out, header=header, source=source, target=target,
         weight=weight, node=node, label=label, strict=strict, unknown=unknown, jobs=jobs,
@@ -106,8 +113,9 @@ def _fit_and_write(
         notes_from_warnings(notes),
         _cluster(scheduler) as engine,
     ):
-        clf = NodeClassifier(
+        settings = Settings(
             n_classes=classes,
+            terms=_with_labels(own_terms, given) if own_terms else "auto",
             null_model=null_model,
             weights=_parse_weights(weights),
             threshold="auto" if threshold is None else threshold,
@@ -120,49 +128,41 @@ def _fit_and_write(
             random_state=seed,
             verbose=progress,
         )
-        # Ctrl-C ends the fit, not the command: what was done by then is written.
-        with suppress(KeyboardInterrupt):
-            clf.fit(given.X, given.labels, graph=given.graph, checkpoint=saved)
-    if not hasattr(clf, "labels_"):
-        raise KeyboardInterrupt
-    if len(clf.classes_) == 1 and clf._given is None:
-        notes.append(f"there is only one class, {clf.classes_[0]}; give --classes K for more")
-    if given.ids is not None:
-        clf.node_ids_ = given.ids
-    if given.feature_names is not None:
-        clf.feature_names_in_ = np.array(given.feature_names, dtype=object)
+        # Ctrl-C ends the solve, not the command: what was done by then is written.
+        fitted = fit_nodes(given.checked(settings), settings, checkpoint=saved)
+    if len(fitted.classes) == 1 and fitted.given is None:
+        notes.append(f"there is only one class, {fitted.classes[0]}; give --classes K for more")
     if progress.spent:
         how = "" if saved is None else "; the same command goes on from the last checkpoint"
         notes.append(
             f"the time budget of {time_budget:g} s is spent: the fit was stopped early{how}"
         )
     on_disk = isinstance(given.graph, GraphFolder)
-    proven = report and proof_budget and not on_disk and clf.status_ != Status.INTERRUPTED
+    proven = report and proof_budget and not on_disk and fitted.status != Status.INTERRUPTED
     written += ["certificate.npz"] if proven else []
-    if doubts := _doubts(clf, weights):
+    if doubts := _doubts(fitted, weights):
         notes.append(doubts)
     outdated = outdated_files(out, written, (edges, features, labels))
     if outdated:
         notes.append(f"removed from {out}, as an earlier fit's: {', '.join(outdated)}")
-    summary = summarise(clf, given, notes, seed, time.perf_counter() - began)
-    asked = clf._query(query, "informative") if query else None
+    summary = summarise(fitted, given, notes, seed, time.perf_counter() - began)
+    asked = query_nodes(fitted, query) if query else None
     if asked is not None:
         summary["query"] = [str(given.names(node, node + 1)[0]) for node in asked[0]]
-    proof = _look_for_proof(clf, proof_budget, show=not as_json) if proven else None
-    if report or not on_disk:
-        clf._findings = replace(clf._find(), command=command, notes=notes)
+    proof = _look_for_proof(fitted, proof_budget, show=not as_json) if proven else None
+    fitted = replace(fitted, command=command, notes=tuple(notes))
     with _keeping(saved), atomic_folder(out, without=outdated) as temporary:
         if report:
-            clf.report(temporary / "report.html")
+            write_report(fitted, temporary / "report.html", certificate=proof)
         if proof is not None:
             proof.save(temporary / "certificate.npz")
         if asked is not None:
-            write_query(clf, given, *asked, temporary / "query.csv", safe_csv)
-        write_predictions(clf, given, temporary / "predictions.csv", safe_csv)
+            write_query(fitted, given, *asked, temporary / "query.csv", safe_csv)
+        write_predictions(fitted, given, temporary / "predictions.csv", safe_csv)
         (temporary / "summary.json").write_text(as_text(summary), encoding="utf-8")
         # Links that lie in a folder already are not written once more.
-        clf.save(temporary / "model.npz", certifiable=not on_disk)
-    if saved is not None and clf.status_ not in (Status.STOPPED, Status.INTERRUPTED):
+        save_model(fitted, temporary / "model.npz", certifiable=not on_disk)
+    if saved is not None and fitted.status not in (Status.STOPPED, Status.INTERRUPTED):
         saved.remove()
     if as_json:
         print_document(summary)
@@ -170,8 +170,27 @@ def _fit_and_write(
         for line in notes:
             note(line)
         _show(summary, [out / name for name in written])
-    if clf.status_ == Status.INTERRUPTED:
+    if fitted.status == Status.INTERRUPTED:
         sys.exit(130)
+
+
+def _make_term(place: str) -> Term:
+    """Return the term at package.module:Name, with its default settings."""
+    kind = import_term(place)
+    try:
+        return kind()
+    except Exception as error:
+        raise InputError(
+            f"cannot make the term {place}, which must not need arguments: {error}"
+        ) from error
+
+
+def _with_labels(terms: list[Term], given: Given) -> list[Term]:
+    """Return these terms, with one for the labels if there are any and none is about them."""
+    codes = None if given.labels is None else given.labels.codes
+    if codes is None or any(term.source == "labels" for term in terms):
+        return terms
+    return [*terms, Labels()]
 
 
 def _parse_weights(text: str) -> str | float | tuple[float, ...]:
@@ -223,20 +242,20 @@ def _keeping(saved: Checkpoint | None) -> Iterator[None]:
         ) from None
 
 
-def _look_for_proof(clf: NodeClassifier, budget: float, show: bool) -> Certificate:
+def _look_for_proof(fitted: Fitted, budget: float, show: bool) -> Certificate:
     """Certify the labelling, for the report; Ctrl-C ends the search, not the command."""
     with LiveLine(enabled=show) as line:
 
         def tell(stage: Stage) -> None:
             line.show(f"looking for a proof ({stage.seconds:.0f} of {budget:.0f} s; Ctrl-C stops)")
 
-        return clf.certify(time_budget=budget, callback=tell)
+        return fitted.certify(time_budget=budget, callback=tell)
 
 
-def _doubts(clf: NodeClassifier, weights: str) -> str | None:
+def _doubts(fitted: Fitted, weights: str) -> str | None:
     """Return what to say where a fit contradicts most labels: it is hardly they that are wrong."""
-    given = 0 if clf._given is None else int((clf._given >= 0).sum())
-    suspects = len(clf.suspects_)
+    given = len(fitted.labelled)
+    suspects = len(fitted.suspects)
     if 2 * suspects <= given:
         return None
     advice = "check that labels and links name the same nodes"

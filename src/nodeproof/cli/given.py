@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 from nodeproof.cli.console import StageLine
 from nodeproof.datasets.reading import read_with_tables
 from nodeproof.errors import InputError, count_of
-from nodeproof.inputs import EncodedLabels, encode_names
+from nodeproof.fitting import FitData
+from nodeproof.inputs import EncodedLabels, encode_labels, encode_names, read_features
+from nodeproof.runtime import threads
+from nodeproof.settings import Settings
 from nodeproof.storage.graph_folder import GraphFolder, is_graph_folder
 from nodeproof.tables.convert import convert
 from nodeproof.tables.folder_tables import read_folder_features, read_folder_labels
@@ -34,6 +37,20 @@ class Given:
     notes: list[str]
     # None where nodes are called by their positions.
     ids: NDArray[Any] | None
+
+    def checked(self, settings: Settings) -> FitData:
+        """Return it as `fit_nodes` takes it."""
+        labels = self.labels or encode_labels(None, settings.n_classes)
+        names = self.feature_names
+        with threads.using(settings.n_jobs):
+            return FitData.build(
+                None if self.X is None else read_features(self.X),
+                labels,
+                self.graph,
+                settings.null_model,
+                self.ids,
+                None if names is None else np.array(names, dtype=object),
+            )
 
     def names(self, lo: int, hi: int) -> NDArray[Any]:
         """Return what the nodes lo…hi are called."""

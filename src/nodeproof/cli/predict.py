@@ -10,15 +10,18 @@ import numpy as np
 import pyarrow as pa
 from rich.table import Table
 
-from nodeproof import NodeClassifier, __version__
+from nodeproof import __version__
 from nodeproof.cli.console import note, notes_from_warnings, screen
 from nodeproof.cli.results import MOST_NAMES, listed_classes, listed_features, write_csv
 from nodeproof.cli.terminal import check_file, print_document
 from nodeproof.errors import InputError, count_of
-from nodeproof.prediction import needs_features
+from nodeproof.fitted import Fitted
+from nodeproof.prediction import check_parts, judge_new_nodes, needs_features
+from nodeproof.saving.model import load_model
 from nodeproof.storage.atomic import atomic_path
 from nodeproof.tables.files import unnamed
 from nodeproof.tables.new_nodes import read_new_nodes
+from nodeproof.terms.registry import import_term
 
 __all__ = ["run_predict"]
 
@@ -34,28 +37,32 @@ def run_predict(
     target: str | None,
     weight: str | None,
     node: str | None,
+    terms: tuple[str, ...],
     safe_csv: bool,
     as_json: bool,
 ) -> None:
     """Load the model, read the files, and write the predictions to the file ``out``."""
     began = time.perf_counter()
     check_file(out, file, (features, edges))
-    clf = NodeClassifier.load(file)
-    if features is not None and not hasattr(clf, "n_features_in_"):
+    for place in terms:
+        import_term(place)
+    fitted = load_model(file)
+    if features is not None and fitted.n_features is None:
         raise InputError(f"the model in {file} was fitted without features: leave out --features")
-    if features is None and needs_features(clf):
+    if features is None and needs_features(fitted):
         raise InputError(f"the model in {file} was fitted with features: give --features FILE")
-    fitted = getattr(clf, "node_ids_", np.arange(len(clf.labels_)))
-    unit = 1.0 if clf._kept.graph is None else clf._kept.graph.unit
-    feature_names = _take_names(clf)
+    known = fitted.new_nodes.graph
+    feature_names = _feature_names(fitted)
     new = read_new_nodes(
-        fitted, features, edges, names=feature_names, unit=unit, header=header, source=source,
+        fitted.names, features, edges, names=feature_names,
+        unit=1.0 if known is None else known.unit, header=header, source=source,
         target=target, weight=weight, node=node,
     )  # fmt: skip
     notes = list(new.notes)
     with notes_from_warnings(notes):
-        proba = clf.predict_proba(new.X, graph=new.links)
-    labels = clf.classes_[proba.argmax(axis=1)]
+        check_parts(fitted, new.X, new.links)
+        proba = judge_new_nodes(fitted, new.X, new.links)
+    labels = fitted.classes[proba.argmax(axis=1)]
     with atomic_path(out) as temporary:
         table = {
             "node": pa.array(new.ids),
@@ -83,15 +90,13 @@ def run_predict(
     _show(summary, out)
 
 
-def _take_names(clf: NodeClassifier) -> list[str] | None:
-    """Return the names of the features, and let the model forget them: they are matched here."""
-    if not hasattr(clf, "n_features_in_"):
+def _feature_names(fitted: Fitted) -> list[str] | None:
+    """Return what the features are called that the model was fitted to."""
+    if fitted.n_features is None:
         return None
-    names = [unnamed(column) for column in range(clf.n_features_in_)]
-    if hasattr(clf, "feature_names_in_"):
-        names = clf.feature_names_in_.tolist()
-        del clf.feature_names_in_
-    return names
+    if fitted.feature_names is not None:
+        return list(fitted.feature_names.tolist())
+    return [unnamed(column) for column in range(fitted.n_features)]
 
 
 def _show(summary: dict[str, Any], out: Path) -> None:

@@ -5,22 +5,30 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from nodeproof import NodeClassifier, __version__
+from nodeproof import __version__
 from nodeproof.certificate import Certificate
 from nodeproof.certificate.labelling.verify import why_not_about
 from nodeproof.cli.console import note, screen
 from nodeproof.cli.terminal import check_file, print_document
+from nodeproof.fitted import Fitted
+from nodeproof.report import write_report
+from nodeproof.saving.model import load_model
+from nodeproof.terms.registry import import_term
 
 __all__ = ["run_report"]
 
 
-def run_report(file: Path, *, out: Path | None, title: str, as_json: bool) -> None:
+def run_report(
+    file: Path, *, out: Path | None, title: str, terms: tuple[str, ...], as_json: bool
+) -> None:
     """Write the report on the model in a folder."""
     out = file.with_name("report.html") if out is None else out
     check_file(out, file)
-    clf = NodeClassifier.load(file)
-    proof = _certificate_of(clf, file.with_name("certificate.npz"))
-    clf.report(out, certificate=proof, title=title)
+    for place in terms:
+        import_term(place)
+    fitted = load_model(file)
+    proof = _certificate_of(fitted, file.with_name("certificate.npz"))
+    write_report(fitted, out, certificate=proof, title=title)
     if as_json:
         said = {"nodeproof": __version__, "report": str(out), "certificate": proof is not None}
         print_document(said)
@@ -28,16 +36,16 @@ def run_report(file: Path, *, out: Path | None, title: str, as_json: bool) -> No
         screen.print(f"written: {out}", soft_wrap=True)
 
 
-def _certificate_of(clf: NodeClassifier, file: Path) -> Certificate | None:
+def _certificate_of(fitted: Fitted, file: Path) -> Certificate | None:
     """Return the certificate beside a model, unless it does not hold or is that of another one."""
     if not file.is_file():
         return None
     proof = Certificate.load(file)
     if proof.status == "not applicable":
-        wrong = why_not_about(proof, clf)
+        wrong = why_not_about(proof, fitted)
     else:  # a tolerance of its own may be any that the page can name
         named = proof.tolerance if 0 <= proof.tolerance < math.inf else None
-        wrong = proof.verify(clf, tolerance=named).reason
+        wrong = proof.verify(fitted, tolerance=named).reason
     if wrong:
         note(f"{file} is left out of the report: {wrong}")
         return None

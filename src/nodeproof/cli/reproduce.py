@@ -1,4 +1,4 @@
-"""`nodeproof reproduce`: the paper's experiments, with progress and what came of them."""
+"""`nodeproof reproduce`: the paper's experiments, with progress and the verdicts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def run_reproduce(names: tuple[str, ...], out: Path, as_json: bool, **settings: 
             done = reproduce(names, out, begin=bar.begin, finished=bar.advance, **settings)
         except KeyboardInterrupt:
             bar.stop()
-            note(f"{bar.ran} cells were finished and are kept; the same command goes on from there")
+            note(
+                f"{bar.ran} cells were finished and are kept; the same command continues from there"
+            )
             raise
     for text in done.notes:
         note(text)
@@ -58,11 +60,13 @@ def run_reproduce(names: tuple[str, ...], out: Path, as_json: bool, **settings: 
     for verdicts in ([v for v in judged if v not in about_theorem], about_theorem):
         if verdicts:
             screen.print(_table(verdicts))
-    screen.print(f"figures, tables and the summary: {out}/summary.html", soft_wrap=True)
+    summary = out / "summary.html"
+    where = summary if summary.is_file() else out
+    screen.print(f"figures, tables and the summary: {where}", soft_wrap=True)
 
 
 def _table(verdicts: list[Verdict]) -> Table:
-    """One row a claim, one column a solver."""
+    """One row per claim, one column per solver."""
     table = Table(title="Does it hold?", min_width=72)
     table.add_column("claim", no_wrap=True)
     solvers = list(dict.fromkeys(verdict.solver for verdict in verdicts))
@@ -112,7 +116,7 @@ class _Bar:
         self.total = sum(cell.work for cell in missing)
         self.wanted = len(missing)
         if self.enabled and finished:
-            note(f"{finished} cells are finished already; {len(missing)} to run (--fresh forgets)")
+            note(f"{finished} cells are finished; {len(missing)} to run (--fresh starts over)")
         self.task = self.progress.add_task("", total=1.0, cells=f"0/{self.wanted} cells")
 
     def advance(self, cell: Cell) -> None:

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from nodeproof import NodeClassifier, __version__
+from nodeproof import __version__
 from nodeproof.cli.given import Given
+from nodeproof.fitted import Fitted
 
 __all__ = [
     "MOST_NAMES",
@@ -127,22 +128,22 @@ MOST_NAMES = 100
 _SHOWN = 8
 
 
-def write_predictions(clf: NodeClassifier, given: Given, path: Path, safe: bool) -> None:
+def write_predictions(fitted: Fitted, given: Given, path: Path, safe: bool) -> None:
     """Write one line per node, some hundred thousand at a time; `safe` as in `write_csv`."""
     n = given.n_nodes
     suspect = np.zeros(n, dtype=bool)
-    suspect[clf.suspects_.node] = True
+    suspect[fitted.suspects.node] = True
     # The last name is that of no label.
-    names = np.append(clf.classes_.astype(str), "")
+    names = np.append(fitted.classes.astype(str), "")
     writer = None
     for lo in range(0, n, _LINES):
         hi = min(lo + _LINES, n)
-        codes = np.full(hi - lo, -1) if clf._given is None else clf._given[lo:hi]
+        codes = np.full(hi - lo, -1) if fitted.given is None else fitted.given[lo:hi]
         table = pa.table(
             {
                 "node": pa.array(given.names(lo, hi)),
-                "label": pa.array(clf.labels_[lo:hi]),
-                "probability": clf.proba_[lo:hi].max(axis=1).astype(np.float64).round(6),
+                "label": pa.array(fitted.labels[lo:hi]),
+                "probability": fitted.proba[lo:hi].max(axis=1).astype(np.float64).round(6),
                 "given_label": pa.array(names[codes], type=pa.string()),
                 "suspect": pa.array(suspect[lo:hi]),
             }
@@ -155,7 +156,7 @@ def write_predictions(clf: NodeClassifier, given: Given, path: Path, safe: bool)
 
 
 def write_query(
-    clf: NodeClassifier,
+    fitted: Fitted,
     given: Given,
     nodes: NDArray[np.int64],
     gains: NDArray[np.float64],
@@ -166,8 +167,8 @@ def write_query(
     write_csv(
         {
             "node": pa.array(nodes if given.ids is None else given.ids[nodes]),
-            "label": pa.array(clf.labels_[nodes]),
-            "probability": clf.proba_[nodes].max(axis=1).astype(np.float64).round(6),
+            "label": pa.array(fitted.labels[nodes]),
+            "probability": fitted.proba[nodes].max(axis=1).astype(np.float64).round(6),
             "gain": gains.round(6),
         },
         path,
@@ -176,28 +177,28 @@ def write_query(
 
 
 def summarise(
-    clf: NodeClassifier, given: Given, notes: list[str], seed: int, seconds: float
+    fitted: Fitted, given: Given, notes: list[str], seed: int, seconds: float
 ) -> dict[str, Any]:
     """Return what summary.json says."""
-    names, sizes = np.unique(clf.labels_, return_counts=True)
+    names, sizes = np.unique(fitted.labels, return_counts=True)
     return {
         "nodeproof": __version__,
-        "nodes": len(clf.labels_),
+        "nodes": fitted.n_nodes,
         "links": given.n_links,
         "features": 0 if given.X is None else given.X.shape[1],
         "feature_names": (given.feature_names or [])[:MOST_NAMES],
-        "labels": 0 if clf._given is None else int((clf._given >= 0).sum()),
-        "given_labels": _given_labels(clf),
-        "unlabelled": len(clf.labels_) if clf._given is None else int((clf._given < 0).sum()),
+        "labels": len(fitted.labelled),
+        "given_labels": _given_labels(fitted),
+        "unlabelled": fitted.n_nodes - len(fitted.labelled),
         "classes": {str(name): int(size) for name, size in zip(names, sizes, strict=True)},
-        "mean_probability": round(float(clf.proba_.max(axis=1).mean(dtype=np.float64)), 6),
-        "suspects": len(clf.suspects_),
-        "estimated_accuracy": _rounded(clf.estimated_accuracy_),
-        "sources": {key: round(share, 4) for key, share in clf.sources_.items()},
-        "choices": clf.choices_,
-        "status": clf.status_,
-        "sweeps": clf.n_iter_,
-        "objective": clf.objective_,
+        "mean_probability": round(float(fitted.proba.max(axis=1).mean(dtype=np.float64)), 6),
+        "suspects": len(fitted.suspects),
+        "estimated_accuracy": _rounded(fitted.estimated_accuracy),
+        "sources": {key: round(share, 4) for key, share in fitted.sources.items()},
+        "choices": fitted.choices,
+        "status": fitted.status,
+        "sweeps": fitted.n_iter,
+        "objective": fitted.objective,
         "notes": notes,
         "seed": seed,
         "seconds": round(seconds, 3),
@@ -218,12 +219,12 @@ def listed_classes(classes: dict[str, int]) -> str:
     return shown + (f", … ({len(classes)} in all)" if len(classes) > _SHOWN else "")
 
 
-def _given_labels(clf: NodeClassifier) -> dict[str, int]:
+def _given_labels(fitted: Fitted) -> dict[str, int]:
     """Return how many nodes were given as of each class, those of some."""
-    if clf._given is None:
+    if fitted.given is None:
         return {}
-    codes, counts = np.unique(clf._given[clf._given >= 0], return_counts=True)
-    return {str(clf.classes_[k]): int(n) for k, n in zip(codes, counts, strict=True)}
+    codes, counts = np.unique(fitted.given[fitted.given >= 0], return_counts=True)
+    return {str(fitted.classes[k]): int(n) for k, n in zip(codes, counts, strict=True)}
 
 
 def _rounded(numbers: tuple[float, float, float] | None) -> list[float] | None:

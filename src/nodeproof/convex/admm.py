@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nodeproof.atoms import Decomposition
+from nodeproof.certificate.labelling.bound import judge
+from nodeproof.certificate.labelling.dual import Dual
+from nodeproof.certificate.labelling.families import FAMILIES
 from nodeproof.certificate.labelling.instance import Instance
-from nodeproof.convex.lifted import Labelling, LabellingResult
-from nodeproof.convex.program import (
-    Decomposition,
-    Polytope,
-    Program,
-    check_memory,
-    lift_negative,
-    sum_down,
+from nodeproof.certificate.labelling.relaxation import LiftedBlocks
+from nodeproof.convex.program import Polytope, Program, check_memory, lift_negative, sum_down
+from nodeproof.convex.results import (
+    ConvexResult,
+    LabellingResult,
+    best_bound,
+    finish,
+    iterate,
+    relative_gap,
 )
-from nodeproof.convex.results import ConvexResult, best_bound, finish, relative_gap
 from nodeproof.errors import InputError
+from nodeproof.first_order import FIRST_ADAPTATION, Point
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
-from nodeproof.solvers.base import Callback, Progress, Status, check_at_least, check_count
+from nodeproof.solvers.base import Callback, Status, check_at_least, check_count
 from nodeproof.solvers.block import BlockCADO
-from nodeproof.solvers.splitting import FIRST_ADAPTATION, RELAXATION, Splitting, sum_of_atoms
-from nodeproof.sum_of_norms import Pairs, sum_of_norms
+from nodeproof.solvers.semidefinite import SemidefiniteADMM
+from nodeproof.sum_of_norms.pairs import differences, forces, shrink, sum_of_norms
 
 __all__ = ["BlockADMM"]
 
@@ -117,7 +121,7 @@ class BlockADMM:
     ) -> ConvexResult:
         program = Program(problem)
         polytope = program.require_polytope("BlockADMM")
-        pairs = 3 * polytope.vertices.shape[1] if program.son else 0
+        pairs = 6 * polytope.vertices.shape[1] if program.son else 0
         check_memory("BlockADMM", program.n_nodes, 7 * len(polytope.vertices) + 4 + pairs)
         state = Blocks(program.B, polytope, program.son)
         if start is None:
@@ -154,25 +158,10 @@ class BlockADMM:
     def _iterate(
         self, state: Blocks | Labelling, callback: Callback | None
     ) -> tuple[Status, int, dict[str, list[float]]]:
-        """Go on until the gap is closed; return how that ended, when, and how it went."""
-        history = defaultdict[str, list[float]](list)
-        iteration = 0
-        try:
-            for iteration in range(1, self.max_iter + 1):
-                change = state.step()
-                if iteration % self.check_every and iteration < self.max_iter:
-                    continue
-                state.judge()
-                seen = {"iteration": iteration, "value": state.value, "bound": state.bound}
-                for key, number in seen.items():
-                    history[key].append(float(number))
-                if callback and callback(Progress(iteration, 1, 1, change, state.shares)):
-                    return Status.STOPPED, iteration, dict(history)
-                if relative_gap(state.value, state.bound) <= self.tol:
-                    return Status.CONVERGED, iteration, dict(history)
-        except KeyboardInterrupt:
-            return Status.INTERRUPTED, iteration, dict(history)
-        return Status.MAX_ITER, iteration, dict(history)
+        def settled() -> bool:
+            return relative_gap(state.value, state.bound) <= self.tol
+
+        return iterate(state, self.max_iter, self.check_every, settled, callback)
 
 
 def _check_start(problem: Problem, start: NDArray[Any]) -> None:
@@ -191,8 +180,12 @@ def _as_labelling(
     return labelling, (members.T @ polytope.costs).argmin(axis=1)
 
 
-class Blocks(Splitting):
-    """The program's own splitting: the blocks share the diagonal and the signs of L."""
+class Blocks(SemidefiniteADMM):
+    """The program's own splitting: the blocks share the diagonal and the signs of L.
+
+    With a sum of norms the points have a second part, the differences of the nodes' models, whose
+    penalty is ρ/n.
+    """
 
     def __init__(self, B: Array, polytope: Polytope, son: float) -> None:
         self.B, self.costs, self.vertices = B, polytope.costs, polytope.vertices
@@ -200,73 +193,71 @@ class Blocks(Splitting):
         self.son = son if self.k > 1 else 0.0
         Z = np.tile(np.eye(self.n) / self.k, (self.k, 1, 1))
         rho = max(np.abs(B).max(initial=0.0), np.abs(self.costs).max(initial=0.0))
-        super().__init__(Z, _RHO * float(rho) or 1.0)
+        super().__init__(self._point(Z), _RHO * float(rho) or 1.0)
         self.best, self.value, self.bound = Z.copy(), np.inf, -np.inf
         self._restart, self._averaged, self._sums = FIRST_ADAPTATION, 0, list[Array]()
         if self.son:
-            self.pairs = Pairs(self.n, self.vertices.shape[1])
             # An orthonormal basis of the directions in which shares can move: they sum to one.
             self._basis = np.linalg.svd(np.ones((1, self.k)))[2][1:].T
             self._stiff = self._basis.T @ self.vertices @ self.vertices.T @ self._basis
 
+    def _point(self, Z: Array) -> Point:
+        """Return blocks, and with a sum of norms the differences of their nodes' models."""
+        return (Z, differences(_shares(Z) @ self.vertices)) if self.son else (Z,)
+
     def begin(self, labelling: NDArray[np.int64], at: NDArray[np.int64]) -> None:
         """Begin from a labelling whose class i is at the vertex ``at[i]``."""
         together = (labelling[:, None] == labelling).astype(np.float64)
-        self.Z[:] = 0.0
+        Z = np.zeros_like(self.Z)
         for j in range(self.k):
             of = at[labelling] == j
-            self.Z[j][np.ix_(of, of)] = together[np.ix_(of, of)]
-        self.X = self.Z.copy()
-        self.value, self.best = self._feasible_value(self.X), self.X.copy()
+            Z[j][np.ix_(of, of)] = together[np.ix_(of, of)]
+        self.z, self.x = self._point(Z), self._point(Z.copy())
+        self.value, self.best = self._feasible_value(Z), Z.copy()
 
     @property
     def shares(self) -> Array:
         """How much each node belongs to each vertex, shape (n, k)."""
-        return np.ascontiguousarray(self._diagonals(self.Z).T)
+        return _shares(self.Z)
 
-    @staticmethod
-    def _diagonals(blocks: Array) -> Array:
-        """Return a view of the blocks' diagonals, shape (k, n)."""
-        return np.einsum("jvv->jv", blocks)
+    def x_step(self, target: Point) -> Point:
+        """Project the blocks on the cone, and shrink the differences."""
+        blocks = super().x_step(target)
+        return (*blocks, *(shrink(part, self.son * self.n / self.rho) for part in target[1:]))
 
-    def less_costs(self, T: Array) -> None:
+    def subtract_costs(self, T: Array) -> None:
         """Subtract ``(diag c_j − B)/ρ``."""
         T += self.B / self.rho
-        self._diagonals(T)[:] -= self.costs.T / self.rho
+        _diagonals(T)[:] -= self.costs.T / self.rho
 
-    def other_set(self, T: Array) -> Array:
+    def z_step(self, target: Point) -> Point:
+        """Solve for the blocks, with what the differences ask of each node."""
+        self._asked = target[1].sum(axis=1) / self.n if self.son else None
+        return self._point(super().z_step(target)[0])
+
+    def project_other(self, T: Array) -> Array:
         """Lift negative sums to zero, and make those of the diagonals one."""
         # Sums above one need no care: a semidefinite L with a unit diagonal has none.
-        shares = self._nearest_shares(self._diagonals(T).T)
+        shares = self._nearest_shares(_diagonals(T).T)
         T += np.maximum(-T.sum(axis=0), 0.0) / self.k
-        self._diagonals(T)[:] = shares.T
+        _diagonals(T)[:] = shares.T
         return T
 
     def _nearest_shares(self, T: Array) -> Array:
-        """Return rows of sum one that are near T (n, k), and whose models are near each other."""
+        """Return shares (n, k), rows of sum one, near T and with models near each other."""
         nearest = T + (1.0 - T.sum(axis=1, keepdims=True)) / self.k
-        if not self.son:
+        if self._asked is None:
             return nearest
         # Minimise ½‖D − T‖² + ½r Σ_{u<v} ‖(D_u − D_v)V − y_uv‖², rows of sum one, with r = 1/n:
-        # the mean row stays, and the rest meets one small system.
-        theta = self.shares @ self.vertices
-        asked = self.pairs.pull(theta, self.son * self.n / self.rho, RELAXATION) / self.n
+        # the mean row stays, and the rest is one small linear system.
         mean = nearest.mean(axis=0)
-        right = (nearest - mean + asked @ self.vertices.T) @ self._basis
+        right = (nearest - mean + self._asked @ self.vertices.T) @ self._basis
         moved = np.linalg.solve(np.eye(self.k - 1) + self._stiff, right.T).T
-        D = mean + moved @ self._basis.T
-        self.pairs.settle(D @ self.vertices)
-        return D
+        return np.asarray(mean + moved @ self._basis.T)
 
-    def rescale(self, factor: float) -> None:
-        """Make ρ so many times larger."""
-        super().rescale(factor)
-        if self.son:
-            self.pairs.w /= factor
-
-    def step(self) -> float:
-        """Go through one iteration, and take it into the averages."""
-        change = super().step()
+    def step(self) -> None:
+        """Make one iteration, and add it to the averages."""
+        super().step()
         # Averages since the iterations last doubled: iterates circle the optimum.
         if self.iteration == self._restart:
             self._restart *= 2
@@ -278,7 +269,6 @@ class Blocks(Splitting):
         else:
             self._sums = [part.copy() for part in here]
         self._averaged += 1
-        return change
 
     def judge(self) -> None:
         """Update the best feasible value and the best bound, by the iterate and the average."""
@@ -291,11 +281,11 @@ class Blocks(Splitting):
 
     def atoms(self) -> Decomposition:
         """Return the best blocks as a sum of atoms."""
-        return sum_of_atoms(self.best, self.vertices)
+        return Decomposition.of_blocks(self.best, self.vertices)
 
     def _feasible_value(self, X: Array) -> float:
         """Return the objective of the feasible point near the blocks."""
-        lengths = self._diagonals(X).T
+        lengths = _diagonals(X).T
         total = lengths.sum(axis=1)
         if not (total > 0).all():
             return np.inf
@@ -315,8 +305,52 @@ class Blocks(Splitting):
         """Return ν, Γ and the costs, forces of the pairs included."""
         costs = self.costs
         if self.son:
-            forces = self.pairs.forces(self.rho / self.n, self.son)
-            costs = costs + forces @ self.vertices.T
-        nu = (costs - self.rho * self._diagonals(self.U).T).mean(axis=1)
+            costs = costs + forces(self.u[1], self.rho / self.n, self.son) @ self.vertices.T
+        nu = (costs - self.rho * _diagonals(self.U).T).mean(axis=1)
         # Off the diagonal all multipliers agree: ρU_j = −B − Γ.
         return nu, -self.B - self.rho * self.U[0], costs
+
+
+def _diagonals(blocks: Array) -> Array:
+    """Return a view of the blocks' diagonals, shape (k, n)."""
+    return np.einsum("jvv->jv", blocks)
+
+
+def _shares(blocks: Array) -> Array:
+    """Return how much each node belongs to each vertex, shape (n, k)."""
+    return np.ascontiguousarray(_diagonals(blocks).T)
+
+
+class Labelling(LiftedBlocks):
+    """The lifted relaxation's splitting with the best labelling and the best bound so far.
+
+    With fixed models it is far tighter than the program, whose models are free. It bounds
+    labellings, not the program: there, two classes may share a vertex of Θ, and the 1 in the
+    corner is not theirs.
+    """
+
+    def __init__(self, instance: Instance, labels: NDArray[np.int64]) -> None:
+        self.labelling = instance.settle(labels)
+        self.value, self.bound = instance.value(self.labelling), -np.inf
+        self.proof = Dual(
+            instance.costs.min(axis=1),
+            np.zeros(instance.costs.T.shape),
+            np.zeros(instance.n_classes),
+        )
+        for family in FAMILIES.values():
+            self._consider(instance, family(instance, self.labelling))
+        super().__init__(instance, self.labelling, self.proof)
+
+    def _consider(self, instance: Instance, dual: Dual) -> None:
+        bound = judge(instance, dual, self.labelling).lower_bound
+        if bound > self.bound:
+            self.bound, self.proof = bound, dual
+
+    def judge(self) -> None:
+        """Round x, descend from there node by node, and update the best value and bound."""
+        labelling = self.instance.settle(self.shares.argmax(axis=1))
+        value = self.instance.value(labelling)
+        if value < self.value:
+            self.value, self.labelling = value, labelling
+        for dual in self.duals(self.labelling):
+            self._consider(self.instance, dual)

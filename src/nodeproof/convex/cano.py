@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
+from math import hypot
 from typing import Any, Literal
 
 import numpy as np
@@ -13,12 +13,14 @@ from nodeproof.atoms.base import Calls, Counted
 from nodeproof.atoms.cogent import Cogent
 from nodeproof.atoms.joint import JointAtoms
 from nodeproof.convex.cano_models import ModelsStep
-from nodeproof.convex.program import Program, check_memory, dual_value, off_diagonal
-from nodeproof.convex.results import ConvexResult, best_bound, finish, relative_gap
+from nodeproof.convex.program import Program, check_memory, dual_value
+from nodeproof.convex.results import ConvexResult, best_bound, finish, iterate, relative_gap
 from nodeproof.errors import InputError
+from nodeproof.first_order import ADMM, Point
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
-from nodeproof.solvers.base import Callback, Progress, Status, check_at_least, check_count
+from nodeproof.solvers.base import Callback, Status, check_at_least, check_count
+from nodeproof.solvers.semidefinite import off_diagonal
 
 __all__ = ["CANO"]
 
@@ -130,152 +132,145 @@ class CANO:
 
     def _solve(self, problem: Problem, callback: Callback | None) -> ConvexResult:
         program = Program(problem)
-        pairs = 3 * program.models_set.dim if program.son else 0
+        pairs = 6 * program.models_set.dim if program.son else 0
         check_memory("CANO", program.n_nodes, 10 + pairs)
-        state = _State(program, self)
-        status, history = Status.MAX_ITER, defaultdict[str, list[float]](list)
-        iteration = 0
+        state = State(program, self)
         every = _CHECK_EXACT if state.atoms.exact else _CHECK_BOUNDED
-        try:
-            for iteration in range(1, self.max_iter + 1):
-                state.step(self.n_forward)
-                for key, number in state.seen().items():
-                    history[key].append(number)
-                told = Progress(iteration, 1, 1, state.residuals["feasibility"], state.theta)
-                if callback and callback(told):
-                    status = Status.STOPPED
-                    break
-                if iteration % every == 0 or iteration == self.max_iter:
-                    state.judge()
-                    history["checked"].append(iteration)
-                    history["value"].append(state.value)
-                    history["bound"].append(state.bound)
-                    if state.settled(self.tol):
-                        status = Status.CONVERGED
-                        break
-            if not state.atoms.exact or not np.isfinite(state.value):
+        status, iteration, history = iterate(
+            state, self.max_iter, every, state.settled, callback, every_step=True
+        )
+        unproven = not state.atoms.exact or not np.isfinite(state.value)
+        if unproven and status is not Status.INTERRUPTED:
+            try:
                 state.judge(_LAST_BOUND_STEPS)
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
+            except KeyboardInterrupt:
+                status = Status.INTERRUPTED
         return finish(
             program,
             state.best,
             state.bound,
             status,
             iteration,
-            dict(history),
+            history,
             self.random_state,
             state.calls.as_dict(),
-            state.residuals,
+            state.optimality,
         )
 
 
-class _State:
-    """The two copies, their multipliers, and what they prove."""
+class State(ADMM):
+    """The two copies of ``(L, θ)``, their multipliers, and what they prove; ρ is the paper's β."""
 
     def __init__(self, program: Program, settings: CANO) -> None:
         n = program.n_nodes
         self.program, self.settings, self.calls = program, settings, Calls()
         self.atoms = JointAtoms(n, program.models_set, random_state=settings.random_state or 0)
-        self.x = Cogent(Counted(self.atoms, self.calls), radius=float(n))
+        self.ball = Cogent(Counted(self.atoms, self.calls), radius=float(n))
         self.similarities = Counted(program.similarities, self.calls)
-        self.L = np.eye(n)
-        self.theta = np.tile(program.models_set.center(), (n, 1))
-        self.u_L, self.u_theta = np.zeros((n, n)), np.zeros_like(self.theta)
-        self.costs = program.loss_gradient(self.theta, linear=True)
+        theta = np.tile(program.models_set.center(), (n, 1))
+        self.costs = program.loss_gradient(theta, linear=True)
         size = max(np.abs(program.B).max(initial=0.0), np.abs(self.costs).max(initial=0.0))
-        self.beta = settings.penalty or _PENALTY * float(size) or 1.0
-        self.models = ModelsStep(program, self.theta)
+        beta = settings.penalty or _PENALTY * float(size) or 1.0
+        super().__init__((np.eye(n), theta), beta, settings.relaxation)
+        self.models = ModelsStep(program, theta)
         # Where nothing is curved, the step over the models is part of the projection on 𝓤.
         curved = program.son or not all(term.linear for term, _ in program.terms)
-        self.near = Counted(self.models.solve, self.calls) if curved else self.models.solve
-        self.best = program.repair(self.x.decomposition())
+        self.nearest = Counted(self.models.solve, self.calls) if curved else self.models.solve
+        self.best = program.repair(self.ball.decomposition())
         self.value, self.bound = np.inf, -np.inf
-        self.residuals: dict[str, float] = {}
+        self.optimality: dict[str, float] = {}
 
-    def step(self, n_forward: int) -> None:
-        """Go through one iteration."""
-        program, beta = self.program, self.beta
-        n_starts = 3 if len(self.x.models) else None
-        target = self.L - self.u_L + program.B / beta, self.theta - self.u_theta - self.costs / beta
-        self.x.project(*target, n_forward=n_forward, n_starts=n_starts)
-        L, theta = self.x.point()
-        before = self.L, self.theta
-        ahead = self.settings.relaxation
-        relaxed = ahead * L + (1.0 - ahead) * self.L, ahead * theta + (1.0 - ahead) * self.theta
-        self._step_z(relaxed[0] + self.u_L, relaxed[1] + self.u_theta)
-        self.u_L += relaxed[0] - self.L
-        self.u_theta += relaxed[1] - self.theta
-        size = _length(self.L, self.theta)
-        self.residuals = {
-            "feasibility": _length(L - self.L, theta - self.theta) / size,
-            "stationarity": _length(self.L - before[0], self.theta - before[1]) / size,
-            "atoms": self.x.gap / size**2,
-        }
+    def x_step(self, target: Point) -> Point:
+        """Project on the atomic ball, by CoGEnT from where it was."""
+        L, theta = target
+        n_starts = 3 if len(self.ball.models) else None
+        self.ball.project(
+            L + self.program.B / self.rho,
+            theta - self.costs / self.rho,
+            n_forward=self.settings.n_forward,
+            n_starts=n_starts,
+        )
+        return self.ball.point()
 
-    def _step_z(self, L: Array, theta: Array) -> None:
+    def z_step(self, target: Point) -> Point:
+        """Project on 𝓤, with a proximal step of the losses and the sum of norms."""
         if self.settings.z_step == "gradient":
-            self._step_z_along_the_gradient(L, theta)
-            return
-        self.L = self.similarities.project(L)
-        self.theta = self.near(theta, self.beta)
+            return self._gradient_step(target)
+        return self.similarities.project(target[0]), self.nearest(target[1], self.rho)
 
-    def _step_z_along_the_gradient(self, L: Array, theta: Array) -> None:
+    def _gradient_step(self, target: Point) -> Point:
         """Move z one step down its gradient, as long as α says or the losses' curvature allows."""
-        program = self.program
-        alpha = self.beta * min(self.settings.z_step_size or np.inf, 1.0 / self.beta)
-        slope = self.theta - theta + program.loss_gradient(self.theta, linear=False) / self.beta
-        L = self.L + alpha * (L - self.L)
-        here = self._z_objective(self.theta, theta)
+        program, (L, theta) = self.program, self.z
+        alpha = self.rho * min(self.settings.z_step_size or np.inf, 1.0 / self.rho)
+        slope = theta - target[1] + program.loss_gradient(theta, linear=False) / self.rho
+        L = L + alpha * (target[0] - L)
+        here = self._z_objective(theta, target[1])
         for _ in range(_HALVINGS):
-            new = program.models_set.project(self.theta - alpha * slope)
-            if self._z_objective(new, theta) <= here:
-                self.theta = new
+            new = program.models_set.project(theta - alpha * slope)
+            if self._z_objective(new, target[1]) <= here:
+                theta = new
                 break
             alpha *= 0.5
-        self.L = self.similarities.project(L)
+        return self.similarities.project(L), theta
 
     def _z_objective(self, z: Array, theta: Array) -> float:
         """Return ``h(z)/β + ½‖z − θ‖²`` for the models, without the sum of norms."""
         curved = float(self.program.losses(z, linear=False).sum())
-        return curved / self.beta + 0.5 * float(((z - theta) ** 2).sum())
+        return curved / self.rho + 0.5 * float(((z - theta) ** 2).sum())
 
-    def seen(self) -> dict[str, float]:
-        """Return what goes into the history: the objective at z, and the residuals."""
+    def step(self) -> None:
+        """Make one iteration, and say how far the optimality conditions are from holding."""
+        super().step()
+        apart, moved = self.residuals()
+        size = hypot(*(float(np.linalg.norm(part)) for part in self.z))
+        self.optimality = {
+            "feasibility": apart / size,
+            "stationarity": moved / size,
+            "atoms": self.ball.gap / size**2,
+        }
+
+    def recorded(self) -> dict[str, float]:
+        """Return what the history keeps: the objective at z, and the optimality conditions."""
         return {
-            "objective": self.program.value(self.L, self.theta),
-            **self.residuals,
+            "objective": self.program.value(*self.z),
+            **self.optimality,
             "lmo": float(self.calls.lmo),
         }
 
-    def settled(self, tol: float) -> bool:
-        """Tell whether the gap is closed, or else the residuals where the oracle is not exact."""
-        still = not self.atoms.exact and max(self.residuals.values()) <= tol
+    def progress(self) -> tuple[float, Array]:
+        """Return how far apart the copies are, and the nodes' models."""
+        return self.optimality["feasibility"], self.z[1]
+
+    def settled(self) -> bool:
+        """Tell whether the gap is closed, or the conditions hold where the oracle is inexact."""
+        tol = self.settings.tol
+        still = not self.atoms.exact and max(self.optimality.values()) <= tol
         return still or relative_gap(self.value, self.bound) <= tol
 
     def judge(self, bound_steps: int = _BOUND_STEPS) -> None:
         """Update the best feasible point and the best bound."""
-        point = self.program.repair(self.x.decomposition())
+        point = self.program.repair(self.ball.decomposition())
         value = self.program.value(point.L, point.models)
         if value < self.value:
             self.value, self.best = value, point
-        self.bound = max(self.bound, *map(float, self._bounds(bound_steps)))
+        self.bound = max(self.bound, *map(float, self.bounds(bound_steps)))
 
-    def _bounds(self, steps: int) -> list[float]:
+    def bounds(self, steps: int) -> list[float]:
         """Return lower bounds by the multipliers: for L, and for the models in two ways.
 
         Convex losses are replaced by their tangents at z, the sum of norms by its flows; what
         then is left of the models beside ``⟨q_v, θ_v⟩`` is least at vertices of Θ.
         """
-        program = self.program
-        nu, gamma = -self.beta * np.diag(self.u_L), off_diagonal(-self.beta * self.u_L)
-        slope = program.loss_gradient(self.theta, linear=False)
-        tangent = float(program.losses(self.theta, linear=False).sum())
-        tangent -= float(np.vdot(slope, self.theta))
-        pull = slope + self.models.forces()
+        program, theta = self.program, self.z[1]
+        u_L, u_theta = (self.rho * part for part in self.u)
+        nu, gamma = -np.diag(u_L), off_diagonal(-u_L)
+        slope = program.loss_gradient(theta, linear=False)
+        tangent = float(program.losses(theta, linear=False).sum())
+        tangent -= float(np.vdot(slope, theta))
+        force = slope + self.models.forces()
         bounds = []
-        for y in (pull, self.beta * self.u_theta) if self.atoms.exact else (pull,):
-            rest = pull - y
+        for y in (force, u_theta) if self.atoms.exact else (force,):
+            rest = force - y
             constant = tangent + float(np.vdot(rest, program.models_set.lmo(rest)))
             q = self.costs + y
             if self.atoms.vertices is not None:
@@ -286,7 +281,3 @@ class _State:
                 least = self.atoms.bound(G, q, steps)
                 bounds.append(dual_value(nu, gamma, least, constant))
         return bounds
-
-
-def _length(L: Array, theta: Array) -> float:
-    return float(np.sqrt(np.vdot(L, L) + np.vdot(theta, theta)))

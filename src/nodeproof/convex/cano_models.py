@@ -6,16 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.convex.program import Program
+from nodeproof.first_order import ADMM, Point, inner, projected_gradient
 from nodeproof.sets import ConvexSet
-from nodeproof.sum_of_norms import Pairs
+from nodeproof.sum_of_norms.pairs import differences, forces, shrink
 from nodeproof.terms.base import Term
 
 __all__ = ["ModelsStep", "nearest_models"]
 
 Array = NDArray[np.float64]
 
+# Steps of the projected gradient for the losses, and of the ADMM for the sum of norms.
 _STEPS = 200
-_ARMIJO = 1e-4
 _INNER = 40
 _PRECISION = 1e-9
 
@@ -29,44 +30,58 @@ class ModelsStep:
 
     def __init__(self, program: Program, start: Array) -> None:
         self.program, self.theta = program, start
-        self.pairs = Pairs(*start.shape) if program.son else None
-        self._copy, self._pull = start, np.zeros_like(start)
-        self._stiffness = 0.0
+        self.admm = _NormsADMM(program, start) if program.son else None
 
     def solve(self, V: Array, beta: float) -> Array:
         """Return the minimiser, shape (n, d)."""
-        program = self.program
-        if self.pairs is None:
-            self.theta = nearest_models(program, V, beta, self.theta)
-            return self.theta
-        n, rho = len(V), beta
-        size = _PRECISION * max(1.0, float(np.linalg.norm(V)))
-        stiff = rho / n
-        if self._stiffness != stiff and self._stiffness:
-            self.pairs.w *= self._stiffness / stiff
-        self._stiffness = stiff
-        theta = self.theta
-        for _ in range(_INNER):
-            middle = (beta * V + rho * (theta - self._pull)) / (beta + rho)
-            self._copy = nearest_models(program, middle, beta + rho, self._copy)
-            asked = self.pairs.pull(theta, program.son / stiff, 1.0) / n
-            wanted = self._copy + self._pull
-            mean = wanted.mean(axis=0)
-            before = theta
-            theta = mean + 0.5 * (wanted - mean + asked)
-            self.pairs.settle(theta)
-            self._pull = wanted - theta
-            apart = np.linalg.norm(self._copy - theta) + np.linalg.norm(theta - before)
-            if apart <= size:
-                break
-        self.theta = theta
-        return self._copy
+        if self.admm is None:
+            self.theta = nearest_models(self.program, V, beta, self.theta)
+        else:
+            self.theta = self.admm.solve(V, beta)
+        return self.theta
 
     def forces(self) -> Array:
-        """Return how the sum of norms pulls each node: flows that bound it from below."""
-        if self.pairs is None:
+        """Return the forces of the sum of norms on each node: flows that bound it from below."""
+        if self.admm is None:
             return np.zeros_like(self.theta)
-        return self.pairs.forces(self._stiffness, self.program.son)
+        return forces(self.admm.u[1], self.admm.rho / len(self.theta), self.program.son)
+
+
+class _NormsADMM(ADMM):
+    """Copies of the models with losses and Θ, and of their differences with norms.
+
+    ρ is β, and that of the differences ρ/n.
+    """
+
+    def __init__(self, program: Program, start: Array) -> None:
+        super().__init__((start, differences(start)), 1.0)
+        self.program, self.target = program, start
+
+    def solve(self, V: Array, beta: float) -> Array:
+        """Return the models that minimise the sum of norms and the losses near V."""
+        self.target = V
+        self.rescale(beta / self.rho)
+        precision = _PRECISION * max(1.0, float(np.linalg.norm(V)))
+        for _ in range(_INNER):
+            self.step()
+            apart = np.linalg.norm(self.x[0] - self.z[0])
+            if apart + np.linalg.norm(self.z[0] - self.before[0]) <= precision:
+                break
+        return self.x[0]
+
+    def x_step(self, target: Point) -> Point:
+        """Solve for the models without the norms, and shrink the differences."""
+        beta = self.rho
+        middle = (beta * self.target + self.rho * target[0]) / (beta + self.rho)
+        models = nearest_models(self.program, middle, beta + self.rho, self.x[0])
+        return models, shrink(target[1], self.program.son / (self.rho / len(models)))
+
+    def z_step(self, target: Point) -> Point:
+        """Return the models closest to both: the complete graph's Laplacian has an inverse."""
+        wanted, mean = target[0], target[0].mean(axis=0)
+        asked = target[1].sum(axis=1) / len(wanted)
+        theta = mean + 0.5 * (wanted - mean + asked)
+        return theta, differences(theta)
 
 
 def nearest_models(program: Program, V: Array, beta: float, start: Array) -> Array:
@@ -91,37 +106,18 @@ def nearest_models(program: Program, V: Array, beta: float, start: Array) -> Arr
 def _descend(
     term: Term, weight: float, of: ConvexSet, V: Array, beta: float, start: Array
 ) -> Array:
-    """Minimise ``w f_v(θ_v) + β/2 ‖θ_v − V_v‖²`` for every node by spectral projected gradients."""
+    """Minimise ``w f_v(θ_v) + β/2 ‖θ_v − V_v‖²`` for every node."""
     n = len(V)
-    axes = tuple(range(1, V.ndim))
-    wide = (slice(None), *[None] * (V.ndim - 1))
 
-    def value(theta: Array) -> Array:
-        return np.asarray(
-            weight * term.loss(theta, 0, n) + 0.5 * beta * ((theta - V) ** 2).sum(axis=axes)
-        )
+    def value_gradient(theta: Array) -> tuple[Array, Array]:
+        off = theta - V
+        value = weight * term.loss(theta, 0, n) + 0.5 * beta * inner(off, off)
+        return value, weight * term.loss_gradient(theta, 0, n) + beta * off
 
-    def slope(theta: Array) -> Array:
-        return np.asarray(weight * term.loss_gradient(theta, 0, n) + beta * (theta - V))
-
-    theta = of.project(start)
-    here, gradient = value(theta), slope(theta)
-    step = np.full(n, 1.0 / beta)
-    precision = (_PRECISION * max(1.0, float(np.abs(V).max()))) ** 2
-    for _ in range(_STEPS):
-        new = of.project(theta - step[wide] * gradient)
-        moved = ((new - theta) ** 2).sum(axis=axes)
-        there = value(new)
-        worse = there > here - _ARMIJO / step * moved + 1e-15 * np.abs(here)
-        active = moved > precision * np.minimum(1.0, step * beta) ** 2
-        worse &= active
-        if not active.any():
-            break
-        if worse.any():  # these nodes stay and try a shorter step
-            new[worse], there[worse] = theta[worse], here[worse]
-        following = slope(new)
-        along = ((new - theta) * (following - gradient)).sum(axis=axes)
-        ahead = np.divide(moved, along, where=along > 0, out=np.full(n, 1.0 / beta))
-        step = np.where(worse, 0.25 * step, np.where(active, np.minimum(ahead, 1.0 / beta), step))
-        theta, here, gradient = new, there, following
+    precision = _PRECISION * max(1.0, float(np.abs(V).max()))
+    begin, guess = of.project(start), np.full(n, beta)
+    # A covariance is steep at the border of its box: no step may go up.
+    theta, _ = projected_gradient(
+        value_gradient, of.project, begin, guess, beta, precision, _STEPS, memory=1
+    )
     return theta

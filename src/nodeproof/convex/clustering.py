@@ -22,7 +22,6 @@ What is true of them:
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -34,10 +33,11 @@ from scipy.sparse.csgraph import connected_components
 
 from nodeproof.convex.admm import BlockADMM
 from nodeproof.convex.program import check_memory, lift_negative
-from nodeproof.convex.results import ConvexResult, relative_gap
+from nodeproof.convex.results import ConvexResult, iterate, relative_gap
 from nodeproof.errors import InputError
+from nodeproof.first_order import ADMM, Point
 from nodeproof.graph import Graph
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
 from nodeproof.sets import Similarities
@@ -49,9 +49,6 @@ Array = NDArray[np.float64]
 
 _CHECK_EVERY = 10
 _RELAXATION = 1.6
-# ρ follows the residuals, at ever longer intervals, so that it settles.
-_FIRST_ADAPTATION = 10
-_INTERVALS = 1.5
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,7 @@ def cluster_graph(
     Parameters
     ----------
     graph : object
-        Anything that :func:`nodeproof.inputs.adjacency.check_adjacency` reads.
+        Anything that :func:`nodeproof.inputs.graph_objects.check_adjacency` reads.
     mu0 : float, optional
         μ0; by default the number of nodes. It matters only where L may be indefinite.
     loss : {"linear", "absolute"}
@@ -225,63 +222,78 @@ class _Entries:
         return float(lowest.sum()) - slack
 
 
-def _split(entries: _Entries, mu0: float, positive: bool, tol: float, max_iter: int) -> Clustering:
-    """Minimise the loss plus ``2μ0 Σ max(−λ_i, 0)``, or with no negative λ_i, by an ADMM.
+class _EigenvalueADMM(ADMM):
+    """Minimise the loss plus ``2μ0 Σ max(−λ_i, 0)``, or with no negative λ_i.
 
     One step is the prox of the eigenvalues, the other one that of the entries. What the first
     one cuts off is a subgradient Y of the penalty, so that every iterate gives a lower bound:
     the penalty is ``⟨Y, L⟩`` at least, and the loss plus that is minimised entry by entry.
     """
-    n = entries.n
-    penalty, constant = (np.inf if positive else 2.0 * mu0), mu0 * n
-    Z = Similarities().center(n)
-    U, rho = np.zeros((n, n)), 1.0
-    best, value, bound = np.eye(n), np.inf, -np.inf
-    status, history = Status.MAX_ITER, defaultdict[str, list[float]](list)
-    iteration, adapt = 0, _FIRST_ADAPTATION
-    try:
-        for iteration in range(1, max_iter + 1):
-            before = Z
-            values, vectors = np.linalg.eigh(Z - U)
-            cut = np.clip(values, -penalty / rho, 0.0)
-            X = (vectors * (values - cut)) @ vectors.T
-            moved = _RELAXATION * X + (1.0 - _RELAXATION) * Z + U
-            Z = entries.prox(moved, rho)
-            U = moved - Z
-            if iteration % _CHECK_EVERY == 0 or iteration == max_iter:
-                # A hair less, so that rounding cannot make it too much.
-                Y = (1.0 - 1e-12) * rho * (vectors * cut) @ vectors.T
-                bound = max(bound, entries.least(0.5 * (Y + Y.T)) + constant)
-                near = _semidefinite((vectors * np.maximum(values, 0.0)) @ vectors.T)
-                for L in near if positive else [Z, *near]:
-                    found = entries.value(L) + constant
-                    if not positive:
-                        found += penalty * float(np.maximum(-np.linalg.eigvalsh(L), 0.0).sum())
-                    if found < value:
-                        best, value = L, found
-                for key, seen in (("iteration", iteration), ("value", value), ("bound", bound)):
-                    history[key].append(float(seen))
-                if _gap(value, bound, constant) <= tol:
-                    status = Status.CONVERGED
-                    break
-            if iteration == adapt:
-                adapt = int(iteration * _INTERVALS) + 1
-                primal, dual = np.linalg.norm(X - Z), np.linalg.norm(Z - before)
-                if primal > 0 and dual > 0 and not 0.5 < primal / dual < 2.0:
-                    factor = float(np.clip(primal / dual, 0.2, 5.0))
-                    rho, U = rho * factor, U / factor
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    if not np.isfinite(value):  # interrupted before anything was judged
-        value = entries.value(best) + constant
-    gap = _gap(value, bound, constant)
+
+    def __init__(self, entries: _Entries, mu0: float, positive: bool) -> None:
+        n = entries.n
+        super().__init__((Similarities().center(n),), 1.0, _RELAXATION, adaptive=True)
+        self.entries, self.positive, self.constant = entries, positive, mu0 * n
+        self.penalty = np.inf if positive else 2.0 * mu0
+        self.best, self.value, self.bound = np.eye(n), np.inf, -np.inf
+        self._spectrum: tuple[Array, Array] = np.zeros(n), np.eye(n)
+        self._cut = np.zeros((n, n))
+
+    def x_step(self, target: Point) -> Point:
+        """Lift the negative eigenvalues, by as much as the penalty allows."""
+        values, vectors = np.linalg.eigh(target[0])
+        cut = np.clip(values, -self.penalty / self.rho, 0.0)
+        # A little less, so that rounding cannot make it too much.
+        self._cut = (1.0 - 1e-12) * self.rho * (vectors * cut)
+        self._spectrum = values, vectors
+        return ((vectors * (values - cut)) @ vectors.T,)
+
+    def z_step(self, target: Point) -> Point:
+        """Return the proximal step of the entries."""
+        return (self.entries.prox(target[0], self.rho),)
+
+    def judge(self) -> None:
+        """Update the best similarities, their value, and the best bound."""
+        values, vectors = self._spectrum
+        Y = self._cut @ vectors.T
+        self.bound = max(self.bound, self.entries.least(0.5 * (Y + Y.T)) + self.constant)
+        near = _semidefinite((vectors * np.maximum(values, 0.0)) @ vectors.T)
+        for L in near if self.positive else [self.z[0], *near]:
+            value = self.entries.value(L) + self.constant
+            if not self.positive:
+                value += self.penalty * float(np.maximum(-np.linalg.eigvalsh(L), 0.0).sum())
+            if value < self.value:
+                self.best, self.value = L, value
+
+    def recorded(self) -> dict[str, float]:
+        """Return what the history keeps of every iteration: nothing."""
+        return {}
+
+    def progress(self) -> tuple[float, Array]:
+        """Return how far apart the copies are, and the similarities."""
+        return self.residuals()[0], self.z[0]
+
+    @property
+    def gap(self) -> float:
+        """How far the value can be from the optimum."""
+        return relative_gap(self.value - self.constant, self.bound - self.constant)
+
+
+def _split(entries: _Entries, mu0: float, positive: bool, tol: float, max_iter: int) -> Clustering:
+    state = _EigenvalueADMM(entries, mu0, positive)
+    status, iteration, history = iterate(state, max_iter, _CHECK_EVERY, lambda: state.gap <= tol)
+    if not np.isfinite(state.value):  # interrupted before anything was judged
+        state.value = entries.value(state.best) + state.constant
     return Clustering(
-        best, float(value), float(bound), constant, gap, status, iteration, dict(history)
+        L=state.best,
+        value=float(state.value),
+        lower_bound=float(state.bound),
+        constant=state.constant,
+        gap=state.gap,
+        status=status,
+        n_iter=iteration,
+        history=history,
     )
-
-
-def _gap(value: float, bound: float, constant: float) -> float:
-    return float(relative_gap(value - constant, bound - constant))
 
 
 def _semidefinite(X: Array) -> list[Array]:

@@ -13,21 +13,21 @@ dual variables alone; no solver's word is taken.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nodeproof.atoms import Decomposition
 from nodeproof.errors import InputError
 from nodeproof.problem import PAPER_WEIGHTS, Models, Problem
 from nodeproof.runtime.caching import cached_property
 from nodeproof.runtime.memory import check_free
 from nodeproof.sets import Product, Similarities
+from nodeproof.solvers.semidefinite import least_eigenvalue, off_diagonal, with_diagonal
 from nodeproof.sum_of_norms import sum_of_norms
 
 __all__ = [
-    "Decomposition",
     "Polytope",
     "Program",
     "check_memory",
@@ -37,34 +37,8 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# Eigenvalues from LAPACK are off by a small multiple of n·eps·‖M‖; this multiple is generous.
+# Sums of n numbers are off by a small multiple of n·eps; this multiple is generous.
 _ROUNDING = 8.0
-
-
-@dataclass(frozen=True)
-class Decomposition:
-    """A point of the program as the sum of atoms that it is.
-
-    Attributes
-    ----------
-    E : ndarray of shape (n, r)
-        Embeddings ``√λ_a e_a``, one a column: ``L = E Eᵀ``.
-    theta : ndarray of shape (r, d)
-        The model of each atom: ``θ_v = Σ_a E_va² θ_a``.
-    """
-
-    E: Array
-    theta: Array
-
-    @cached_property
-    def L(self) -> Array:
-        """The similarities, shape (n, n)."""
-        return np.asarray(self.E @ self.E.T)
-
-    @cached_property
-    def models(self) -> Array:
-        """The models of the nodes, shape (n, d)."""
-        return np.asarray(self.E**2 @ self.theta)
 
 
 @dataclass(frozen=True)
@@ -306,43 +280,10 @@ def sum_down(*parts: ArrayLike) -> float:
     return float(entries.sum()) - slack
 
 
-def least_eigenvalue(M: Array) -> float:
-    """Return a lower bound of a symmetric matrix's least eigenvalue, rounding allowed for.
-
-    Of a matrix that has entries that are no numbers, nothing is known.
-    """
-    largest = float(np.abs(M).max(initial=0.0))
-    if not np.isfinite(largest):
-        return -np.inf
-    n = len(M)  # n·largest is no less than the norm, and does not underflow
-    margin = _ROUNDING * n * np.finfo(float).eps * (n * largest) + np.finfo(float).tiny
-    return float(np.linalg.eigvalsh(M)[0]) - margin
-
-
-def with_diagonal(M: Array, diagonal: Array) -> Array:
-    """Return a copy of M with this added to its diagonal."""
-    M = M.copy()
-    np.einsum("vv->v", M)[:] += diagonal
-    return M
-
-
-def off_diagonal(M: Array) -> Array:
-    """Return the symmetric part of M with zeros on the diagonal."""
-    M = 0.5 * (M + M.T)
-    np.fill_diagonal(M, 0.0)
-    return M
-
-
 def check_memory(what: str, n_nodes: int, matrices: int) -> None:
-    """Raise an error where so many n×n matrices do not fit into half of the machine's memory."""
-    needed = 8.0 * matrices * n_nodes**2
-    try:
-        there = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):  # not a system that tells
-        there = 16.0 * 2**30
-    if needed > 0.5 * there:
-        raise InputError(
-            f"{what} holds {matrices} dense {n_nodes} × {n_nodes} matrices, "
-            f"{needed / 2**30:,.0f} GiB for {n_nodes:,} nodes, and this machine has "
-            f"{there / 2**30:,.0f} GiB: use solver='block', which never forms one"
-        )
+    """Refuse so many dense n × n matrices where free memory does not hold them."""
+    check_free(
+        8.0 * matrices * n_nodes**2,
+        f"{what} holds {matrices} dense {n_nodes} × {n_nodes} matrices, which",
+        "use solver='block', which never forms one",
+    )

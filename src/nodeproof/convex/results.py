@@ -1,10 +1,12 @@
-"""The best lower bound that given multipliers of the program over a polytope can prove."""
+"""What the convex solvers share: the loop, lower bounds, rounding to a labelling, and results."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,22 +15,92 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from nodeproof.convex.program import (
-    Decomposition,
-    Program,
-    off_diagonal,
-    polytope_bound,
-    with_diagonal,
-)
+from nodeproof.atoms import Decomposition
+from nodeproof.certificate.labelling.dual import Dual
+from nodeproof.convex.program import Program, polytope_bound
 from nodeproof.problem import Models
 from nodeproof.solvers.align import match_labels
-from nodeproof.solvers.base import Result, Status
-from nodeproof.solvers.splitting import positive_part
-from nodeproof.terms.labels import Labels
+from nodeproof.solvers.base import Callback, Progress, Result, Status
+from nodeproof.solvers.semidefinite import off_diagonal, positive_part, with_diagonal
 
-__all__ = ["ConvexResult", "best_bound", "finish", "round_point", "tighten"]
+__all__ = [
+    "ConvexResult",
+    "LabellingResult",
+    "best_bound",
+    "finish",
+    "iterate",
+    "relative_gap",
+    "round_point",
+    "tighten",
+]
 
 Array = NDArray[np.float64]
+
+
+class Iterated(Protocol):
+    """The state of an iterative solver: its best value and its best lower bound so far."""
+
+    value: float
+    bound: float
+
+    def step(self) -> None:
+        """Make one iteration."""
+
+    def judge(self) -> None:
+        """Update the best value and the best bound."""
+
+    def recorded(self) -> dict[str, float]:
+        """Return what the history keeps of every iteration."""
+
+    def progress(self) -> tuple[float, Array]:
+        """Return how far the iteration has moved, and what a callback is shown."""
+
+
+def iterate(
+    state: Iterated,
+    max_iter: int,
+    check_every: int,
+    settled: Callable[[], bool],
+    callback: Callback | None = None,
+    every_step: bool = False,
+) -> tuple[Status, int, dict[str, list[float]]]:
+    """Iterate until the gap is closed; return how that ended, when, and its history.
+
+    Parameters
+    ----------
+    state : Iterated
+        What to iterate on.
+    max_iter, check_every : int
+        Most iterations, and how many there are between checks.
+    settled : callable
+        Whether to stop; asked after each check.
+    callback : callable, optional
+        Called after each check; a true answer stops the solver.
+    every_step : bool
+        Whether to call it after every iteration.
+    """
+    history = defaultdict[str, list[float]](list)
+    iteration = 0
+    try:
+        for iteration in range(1, max_iter + 1):
+            state.step()
+            for key, number in state.recorded().items():
+                history[key].append(number)
+            check = iteration % check_every == 0 or iteration == max_iter
+            if check:
+                state.judge()
+                seen = {"iteration": iteration, "value": state.value, "bound": state.bound}
+                for key, number in seen.items():
+                    history[key].append(float(number))
+            if callback and (check or every_step):
+                change, shown = state.progress()
+                if callback(Progress(iteration, 1, 1, change, shown)):
+                    return Status.STOPPED, iteration, dict(history)
+            if check and settled():
+                return Status.CONVERGED, iteration, dict(history)
+    except KeyboardInterrupt:
+        return Status.INTERRUPTED, iteration, dict(history)
+    return Status.MAX_ITER, iteration, dict(history)
 
 
 def best_bound(B: Array, nu: Array, gamma: Array, costs: Array, constant: float = 0.0) -> float:
@@ -94,8 +166,9 @@ def _candidates(
     yield _at_most(np.asarray(blocks, dtype=np.int64), L, K)
     yield _grow(L, K)
     for (term, _), part in zip(program.terms, program.models_set.split(point.models), strict=True):
-        if isinstance(term, Labels):
-            yield part.argmax(axis=1).astype(np.int64)
+        named = term.labels_from(part)
+        if named is not None:
+            yield named
     values, vectors = np.linalg.eigh(L)
     most = min(K, n)
     for k in {most, min(most, max(1, int((values > 0.5).sum())))}:
@@ -179,6 +252,30 @@ class ConvexResult(Result):
     def gap(self) -> float:
         """How far the point can be from optimal, relative to the size of the objective."""
         return relative_gap(self.program_value, self.lower_bound)
+
+
+@dataclass(frozen=True)
+class LabellingResult(Result):
+    """A labelling for fixed models, and a lower bound on every labelling.
+
+    Attributes
+    ----------
+    shares : ndarray of shape (n, K)
+        The relaxation's ``x``.
+    lower_bound : float
+        Of the objective of every labelling, for these models: rigorous.
+    dual : Dual
+        The variables that prove it.
+    """
+
+    shares: Array
+    lower_bound: float
+    dual: Dual
+
+    @property
+    def gap(self) -> float:
+        """How far the labelling can be from the best, relative to the size of the objective."""
+        return relative_gap(self.value, self.lower_bound)
 
 
 def relative_gap(value: float, bound: float) -> float:

@@ -13,14 +13,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from nodeproof.convex.program import Array, Decomposition, Program, check_memory
+from nodeproof.atoms import Decomposition
+from nodeproof.convex.program import Array, Program, check_memory
 from nodeproof.convex.results import ConvexResult, best_bound, finish, relative_gap
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
 from nodeproof.runtime.caching import cached_property
 from nodeproof.solvers.base import Callback, Progress, Status, check_at_least, check_count
-from nodeproof.solvers.splitting import sum_of_atoms
+from nodeproof.sum_of_norms.pairs import shorten
 
 __all__ = ["ExactSDP"]
 
@@ -220,7 +221,7 @@ class _Model:
     def atoms(self) -> Decomposition:
         """Return the positive parts of the blocks as a sum of atoms."""
         blocks = (0.5 * (block.value + block.value.T) for block in self.blocks)
-        return sum_of_atoms(blocks, self.polytope.vertices)
+        return Decomposition.of_blocks(blocks, self.polytope.vertices)
 
     def value(self) -> float:
         """Return the objective of the feasible point near the blocks."""
@@ -242,9 +243,7 @@ class _Model:
     def flows(self) -> Array:
         """Return ``g_uv`` by the multipliers of the cones, none longer than μ1, (pairs, d)."""
         g = -np.reshape(self.cones.dual_value[1], (len(self.pairs[0]), -1))
-        norms = np.linalg.norm(g, axis=1, keepdims=True)
-        # A hair below, so that rounding cannot make one too long.
-        return np.asarray(g * (self.son * (1.0 - 1e-12) / np.maximum(norms, self.son)))
+        return shorten(g, self.son)
 
 
 def _check_factors(n: int, k: int) -> None:

@@ -6,7 +6,6 @@ left alone, so that names which were saved as pickled objects do no harm.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +13,32 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from nodeproof.datasets.dataset import MASKS, Dataset, assemble
-from nodeproof.datasets.parts import as_features, as_labels, as_mask, graph_of_edges
+from nodeproof.csr import csr_of_entries
+from nodeproof.datasets.dataset import (
+    MASKS,
+    Dataset,
+    as_mask,
+    assemble,
+    check_matrix,
+    check_node_count,
+    graph_of_edges,
+)
 from nodeproof.errors import InputError
 from nodeproof.storage.atomic import atomic_path
-from nodeproof.storage.npz import Archive, write_npz
-from nodeproof.tables.graph_npz import (
-    check_matrix,
+from nodeproof.storage.npz import Archive, open_npz, write_npz
+from nodeproof.tables.arrays import (
+    as_positions,
     csr_of_parts,
-    is_matrix,
-    listed,
-    matrix_of_archive,
-    open_archive,
-    whole_number,
+    find_features,
+    find_labels,
+    first_of,
+    list_arrays,
+    stored_csr,
 )
 
-__all__ = ["read_archive", "write_archive"]
+__all__ = ["matrix_of_archive", "read_archive", "write_archive"]
 
 _EDGES = ("edge_index", "edges")
-_FEATURES = ("x", "X", "attr_matrix", "node_features", "features")
-_SPARSE_FEATURES = ("x", "attr")
-_LABELS = ("y", "labels", "node_labels")
 _SIZES = ("n", "num_nodes")
 _MASK_FIELDS = {
     "train": ("train_mask", "train_masks"),
@@ -58,15 +62,15 @@ def read_archive(path: Path, split: int = 0) -> Dataset:
     split : int
         Which split to take where the masks hold several.
     """
-    with open_archive(path) as archive:
-        if is_matrix(archive):
+    with open_npz(path) as archive:
+        if _is_matrix(archive):
             graph, notes = check_matrix(path, matrix_of_archive(path, archive))
             return assemble(path, graph, notes=notes)
-        X, y = _features(path, archive), _labels(path, archive)
+        X, y = find_features(path, archive), find_labels(path, archive)
         graph, notes = _graph(path, archive, X, y)
         masks = _masks(path, archive, graph.shape[0], split, notes)
-        names = archive["names"] if "names" in archive.files else None
-        if "labels_data" in archive.files:
+        names = archive.get("names")
+        if "labels_data" in archive:
             notes.append(f"the labels in {path.name} are not read: a node may have several")
         return assemble(path, graph, X, y, names, masks, notes)
 
@@ -101,51 +105,35 @@ def write_archive(data: Dataset, path: Path) -> None:
 def _graph(
     path: Path, archive: Archive, X: NDArray[Any] | sp.csr_array | None, y: NDArray[Any] | None
 ) -> tuple[sp.csr_array, list[str]]:
-    found = _first(archive, _SIZES)
-    size = None if found is None else whole_number(path, "n", found)
-    if {"adj_indptr", "adj_indices"} <= set(archive.files):
+    found = first_of(archive, _SIZES)
+    size = None if found is None else _whole_number(path, "n", found)
+    if {"adj_indptr", "adj_indices"} <= set(archive):
         n = archive["adj_indptr"].size - 1
         if size is not None and size != n:
             raise InputError(f"{path}: n is {size}, but adj_indptr has {n} rows")
-        return check_matrix(path, _csr(archive, "adj", (n, n)))
-    edges = _first(archive, _EDGES)
+        return check_matrix(path, stored_csr(archive, "adj", (n, n)))
+    edges = first_of(archive, _EDGES)
     if edges is None:
         hint = ""
-        if {"feature", "label", "node_types"} <= set(archive.files):
+        if {"feature", "label", "node_types"} <= set(archive):
             hint = "; it goes with reddit_graph.npz: give the folder that holds both"
         raise InputError(
             f"{path} holds no graph: expected a file of scipy.sparse.save_npz, or the arrays "
             f"adj_indptr and adj_indices, or edge_index, or edges; found "
-            f"{listed(archive.files)}{hint}"
+            f"{list_arrays(archive)}{hint}"
         )
     if edges.ndim != 2 or 2 not in edges.shape or edges.dtype.kind not in "iu":
         raise InputError(
             f"{path}: links must be node numbers of shape (2, E) or (E, 2), got {edges.dtype} of "
             f"shape {edges.shape}"
         )
-    by_rows = edges.shape[1] != 2 or (edges.shape[0] == 2 and "edge_index" in archive.files)
+    by_rows = edges.shape[1] != 2 or (edges.shape[0] == 2 and "edge_index" in archive)
     source, target = edges if by_rows else edges.T
     if size is None:
         size = next((part.shape[0] for part in (y, X) if part is not None), None)
     if size is None:
         size = int(edges.max()) + 1 if edges.size else 0
     return graph_of_edges(path, source, target, size)
-
-
-def _features(path: Path, archive: Archive) -> NDArray[Any] | sp.csr_array | None:
-    dense = _first(archive, _FEATURES)
-    if dense is not None:
-        # A set without features may say so by a matrix without columns.
-        return as_features(path, dense) if dense.shape[1:] != (0,) else None
-    for prefix in _SPARSE_FEATURES:
-        if f"{prefix}_indptr" in archive.files:
-            return as_features(path, _csr(archive, prefix, (0, 0)))
-    return None
-
-
-def _labels(path: Path, archive: Archive) -> NDArray[Any] | None:
-    labels = _first(archive, _LABELS)
-    return None if labels is None else as_labels(path, labels)
 
 
 def _masks(
@@ -155,7 +143,7 @@ def _masks(
     several = 1
     for part, keys in _MASK_FIELDS.items():
         for key in keys:
-            if key in archive.files:
+            if key in archive:
                 masks[part], found = as_mask(path, key, archive[key], n, split)
                 several = max(several, found)
     if several > 1:
@@ -163,22 +151,53 @@ def _masks(
     return masks
 
 
-def _csr(archive: Archive, prefix: str, shape: tuple[int, int]) -> sp.csr_array:
-    """Return a matrix by its parts; the shape that is stored counts, if one is."""
-    for part in ("indices", "indptr"):
-        if f"{prefix}_{part}" not in archive:
-            raise ValueError(f"the array {prefix}_{part} is missing")
-    indices = archive[f"{prefix}_indices"]
-    data = np.ones(indices.shape, dtype=np.float32)
-    if f"{prefix}_data" in archive:
-        data = archive[f"{prefix}_data"]
-    if f"{prefix}_shape" in archive:
-        stored = archive[f"{prefix}_shape"]
-        if stored.shape != (2,) or stored.dtype.kind not in "iu":
-            raise ValueError(f"{prefix}_shape is not two whole numbers")
-        shape = int(stored[0]), int(stored[1])
-    return csr_of_parts(data, indices, archive[f"{prefix}_indptr"], shape)
+def _is_matrix(arrays: Archive) -> bool:
+    """Tell whether these are the arrays of `scipy.sparse.save_npz`."""
+    return {"format", "shape", "data"} <= set(arrays)
 
 
-def _first(archive: Archive, keys: Sequence[str]) -> Any:
-    return next((archive[key] for key in keys if key in archive.files), None)
+def matrix_of_archive(path: Path, arrays: Archive) -> sp.csr_array:
+    """Return the matrix that `scipy.sparse.save_npz` wrote.
+
+    Raises
+    ------
+    ValueError
+        If its arrays do not make one.
+    """
+    word = arrays["format"]
+    name = word.item() if word.shape == () else ""
+    kind = name.decode("ascii", "replace") if isinstance(name, bytes) else str(name)
+    rows, columns = _shape(arrays["shape"])
+    check_node_count(path, max(rows, columns))
+    if kind in ("csr", "csc"):
+        data, indices, indptr = (_vector(arrays, key) for key in ("data", "indices", "indptr"))
+        if kind == "csr":
+            return csr_of_parts(data, indices, indptr, (rows, columns))
+        return sp.csr_array(csr_of_parts(data, indices, indptr, (columns, rows)).T)
+    if kind == "coo":
+        row, column = (as_positions(_vector(arrays, key)) for key in ("row", "col"))
+        return csr_of_entries(
+            sp.coo_array((_vector(arrays, "data"), (row, column)), shape=(rows, columns))
+        )
+    raise ValueError(f"a matrix of the format {kind[:20]!r} is not read; save it as csr")
+
+
+def _whole_number(path: Path, key: str, found: NDArray[Any]) -> int:
+    """Return an array that should be one whole number, not below zero."""
+    if found.size != 1 or found.dtype.kind not in "iu" or int(found.item()) < 0:
+        raise InputError(f"{path}: {key} must be one whole number, got {found.dtype} {found.shape}")
+    return int(found.item())
+
+
+def _vector(arrays: Archive, key: str) -> NDArray[Any]:
+    if key not in arrays:
+        raise ValueError(f"the array {key} is missing")
+    if arrays[key].ndim != 1:
+        raise ValueError(f"the array {key} has the shape {arrays[key].shape}")
+    return arrays[key]
+
+
+def _shape(found: NDArray[Any]) -> tuple[int, int]:
+    if found.shape != (2,) or found.dtype.kind not in "iu" or (found < 0).any():
+        raise ValueError("its shape is not that of a matrix")
+    return int(found[0]), int(found[1])

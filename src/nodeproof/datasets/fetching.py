@@ -1,7 +1,10 @@
-"""Which public data sets there are, where they live, and what their files must be.
+"""The registry of public data sets, and how their files are fetched once and checked ever after.
 
-A sha256 is listed where independent public sources agree on it. Where it is None, the first
-download is trusted, see `nodeproof.datasets.fetching`.
+A file is kept only if its sha256 is the one in the registry, which lists those on which independent
+public sources agree. Where none is listed, the first download is trusted: its sha256 is written
+beside the file (``<file>.sha256``), and from then on the file, and any later download of it, must
+match. That protects against later changes and damage, but not against a first download that was
+already wrong. No download is redirected away from https, and its size and duration are limited.
 """
 
 from __future__ import annotations
@@ -17,9 +20,10 @@ from threading import Thread
 from typing import Any, BinaryIO
 from urllib.parse import urljoin
 
-from nodeproof.datasets.planetoid import PARTS
+from rich.filesize import decimal
+
+from nodeproof.datasets.published import PARTS
 from nodeproof.errors import InputError, MissingExtraError
-from nodeproof.runtime.memory import size_text
 from nodeproof.storage.atomic import atomic_path
 from nodeproof.storage.npz import reading
 
@@ -33,7 +37,7 @@ class Source:
     Attributes
     ----------
     name : str
-        What it is called here.
+        Its name.
     nodes : int
         Number of nodes.
     format : str
@@ -196,16 +200,6 @@ def _plain(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-# ------------------------------------------------------------------------------
-# Fetch the files of a public data set once, and check them ever after.
-#
-# A file is kept only if its sha256 is the one in the registry. Where none is listed there, the
-# first download is trusted: its sha256 is written beside the file (``<file>.sha256``), and from
-# then on the file, and any later download of it, must match. That protects from later changes and
-# damage, but not from a first download that was already wrong. No download is redirected away from
-# https, and its size and duration are limited.
-
-
 # A file may have twice the size that is listed for the whole data set. These are the limits, in
 # bytes, where that is little and where no size is listed.
 _SMALL, _UNLISTED = 10_000_000, 500_000_000
@@ -221,16 +215,16 @@ def cache_folder(source: Source) -> Path:
 
 
 def fetch(source: Source, folder: Path, progress: Any = None) -> list[Path]:
-    """Return the files of a data set in a folder that were fetched just now.
+    """Fetch the files of a data set that are missing in a folder, and return them.
 
     Parameters
     ----------
     source : Source
         The data set.
     folder : pathlib.Path
-        Where its files are kept; those that are there already are only checked.
+        Folder of its files; those that exist already are only checked.
     progress : object, optional
-        Is shown the download, as `pooch.HTTPDownloader` does it.
+        Progress bar of the download, as for `pooch.HTTPDownloader`.
 
     Raises
     ------
@@ -252,20 +246,19 @@ def forget(path: Path) -> None:
 
 
 def record_of(path: Path) -> Path:
-    """Return where the checksum of a first download is kept."""
+    """Return the path of the checksum of a first download."""
     return path.with_name(f"{path.name}.sha256")
 
 
 def _fetch_file(url: str, path: Path, checksum: str | None, most: int, progress: Any) -> bool:
-    """Make sure of one file; tell whether it was fetched just now."""
+    """Check or fetch one file; tell whether it was fetched."""
     known = checksum or _recorded(path)
     if path.exists():
         if known is None:
             _trust(path, path)
         elif known != _sha256(path):
             raise InputError(
-                f"{path} is not what it was: its sha256 is not {known}; delete the file to fetch "
-                "it again"
+                f"{path} has changed: its sha256 is not {known}; delete the file to fetch it again"
             )
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -281,7 +274,7 @@ def _fetch_file(url: str, path: Path, checksum: str | None, most: int, progress:
 
 
 def _download(url: str, path: Path, most: int, progress: Any) -> None:
-    """Fetch what an address holds, `most` bytes or less, to a file."""
+    """Download an address, at most `most` bytes, to a file."""
     downloader = _pooch().HTTPDownloader(
         progressbar=progress or False,
         chunk_size=1 << 16,
@@ -299,7 +292,7 @@ def _download(url: str, path: Path, most: int, progress: Any) -> None:
 
 
 def _within(seconds: float, work: Callable[[], None]) -> None:
-    """Do some work, and give it up after a number of seconds.
+    """Do some work, and give up after a number of seconds.
 
     A server that sends a byte now and then keeps whoever reads from it waiting, for a header or
     for a full block, without ever being silent for long. So it is read by another thread; when
@@ -329,22 +322,22 @@ class _Limited:
         self._file, self._most, self._taken = file, most, 0
 
     def write(self, data: bytes) -> None:
-        """Write some more, unless it is too much."""
+        """Write some more bytes, up to the limit."""
         self._taken += len(data)
         _check_size(self._taken, self._most)
         self._file.write(data)
 
     def flush(self) -> None:
-        """Do nothing: what is not complete is of no use on the disk."""
+        """Do nothing: an incomplete file is of no use on disk."""
 
 
 def _check_size(size: int, most: int) -> None:
     if size > most:
-        raise OSError(f"it is larger than {size_text(most)}, far more than this file should have")
+        raise OSError(f"it is larger than {decimal(most)}, far more than this file should have")
 
 
 def _check_response(most: int, response: Any, **_: Any) -> None:
-    """Refuse what is too large, and to be led from https to where others could change the file."""
+    """Refuse responses that are too large, and redirects away from https."""
     place = urljoin(response.url, response.headers.get("location", ""))
     if response.url.startswith("https:") and not place.startswith("https:"):
         raise OSError(f"it leads to {place}, which is not https")
@@ -357,7 +350,7 @@ def _check_response(most: int, response: Any, **_: Any) -> None:
 
 
 def _trust(content: Path, path: Path) -> None:
-    """Write the checksum of a file beside where it will lie."""
+    """Write the checksum of a file beside its final path."""
     with atomic_path(record_of(path)) as temporary:
         temporary.write_text(f"{_sha256(content)}  {path.name}\n", encoding="utf-8")
 

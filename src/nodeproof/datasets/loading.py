@@ -46,17 +46,17 @@ def load(
     split: int | str | None = None,
     progress: Any = None,
 ) -> Dataset:
-    """Return a public data set, from a folder, from the cache or from its home.
+    """Return a public data set, from a folder, from the cache or from the web.
 
     It is looked for in ``folder``, in the folder that the environment variable
     ``NODEPROOF_DATA`` names, and in the user's cache, in this order. A folder may hold
-    ``<name>.npz`` or the files as they are published, also in a folder of the data set's name. Only
-    then is it fetched, into the cache, which needs ``pip install 'nodeproof[data]'``.
+    ``<name>.npz`` or the published files, possibly in a folder of the data set's name. Otherwise it
+    is fetched into the cache, which needs ``pip install 'nodeproof[data]'``.
 
-    Every file in the cache is checked on every use. Where the checksum of a file is not known
-    (`nodeproof data list` says where), the first download is trusted: its sha256 is kept
+    Every file in the cache is checked on every use. If the checksum of a file is not known
+    (see `nodeproof data list`), the first download is trusted: its sha256 is kept
     beside it, a warning says so, and later reads and downloads must match it. That does not help
-    if the first download was already wrong. What lies in ``folder`` or ``NODEPROOF_DATA`` is not
+    if the first download was already wrong. Files in ``folder`` or ``NODEPROOF_DATA`` are not
     checked.
 
     Parameters
@@ -64,11 +64,11 @@ def load(
     name : str
         One of `available`; capitals, "-" and "_" make no difference.
     folder : str or path, optional
-        Where to look first.
+        Folder to look in first.
     split : int or str, optional
-        Which split to take where there are several, see `read_graph`.
+        Which split to take if there are several, see `read_graph`.
     progress : object, optional
-        Is shown the download, as `pooch.HTTPDownloader` does it.
+        Progress bar of the download, as for `pooch.HTTPDownloader`.
 
     Returns
     -------

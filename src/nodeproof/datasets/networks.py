@@ -1,4 +1,7 @@
-"""MatrixMarket files, read by numpy: scipy's reader can crash on files that are damaged."""
+"""MatrixMarket files; GraphML, GML and edge lists, which networkx reads.
+
+MatrixMarket is parsed by numpy: scipy's reader can crash on damaged files.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.csr import csr_of_entries
-from nodeproof.datasets.dataset import Dataset, assemble
-from nodeproof.datasets.parts import as_labels, sorted_names
+from nodeproof.datasets.dataset import Dataset, assemble, check_node_count, sorted_names
 from nodeproof.errors import InputError, MissingExtraError
-from nodeproof.inputs.adjacency import check_adjacency
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.runtime.memory import check_free
 from nodeproof.storage.npz import reading
+from nodeproof.tables.arrays import as_labels
 from nodeproof.tables.columns import LABELS
 from nodeproof.tables.edge_columns import KINDS, note_on_kinds
 from nodeproof.tables.files import is_packed, open_bytes, open_text
-from nodeproof.tables.graph_npz import check_node_count
 
 __all__ = ["karate_club", "read_matrix_market", "read_network"]
 
@@ -38,7 +40,7 @@ def read_matrix_market(path: Path) -> sp.csr_array:
     Raises
     ------
     InputError
-        If the file is damaged, or of a kind that no graph is in.
+        If the file is damaged, or of a kind that cannot hold a graph.
     """
     with reading(path), open_text(path, "latin-1") as file:
         layout, field, symmetry = _read_banner(path, file)
@@ -99,7 +101,7 @@ def _read_array(path: Path, lines: Iterator[str], n: int, symmetric: bool) -> sp
 
 
 def _numbers(path: Path, lines: Iterator[str], count: int, width: int) -> NDArray[np.float64]:
-    """Return so many lines of numbers, no more and no fewer."""
+    """Return exactly ``count`` lines of numbers."""
     check_free(40.0 * count * width, f"{path}: {count:,} entries", "convert it on another machine")
     told = (line for line in lines if line.strip())
     table = np.zeros((0, width))
@@ -119,11 +121,7 @@ def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:
     yield from rest
 
 
-# ------------------------------------------------------------------------------
-# GraphML, GML and the edge lists of networkx, read by networkx.
-
-
-# Node attributes that say the class; "value" is what Newman's collection of GML files has.
+# Node attributes that hold the class; "value" is the one of Newman's collection of GML files.
 _CLASSES = (*LABELS, "value")
 _BROKEN = (SyntaxError, IndexError, TypeError, AttributeError, RecursionError, OverflowError)
 
@@ -136,7 +134,7 @@ def read_network(path: Path, format: str, label: str | None = None) -> Dataset: 
     path : pathlib.Path
         The file, perhaps compressed (``.gz``).
     format : {"graphml", "gml", "edgelist"}
-        What it is.
+        Its format.
     label : str, optional
         The node attribute that becomes y.
     """
@@ -184,14 +182,14 @@ def _dataset(path: Path, network: Any, label: str | None = None) -> Dataset:
         y = _classes(path, [row.get(key) for row in rows])
         notes.append(f"the node attribute {key!r} of {path.name} is read as the label")
     if others := [name for name in attributes if name != key]:
-        notes.append(f"not used of {path.name}: {', '.join(map(repr, others[:5]))}")
+        notes.append(f"unused node attributes of {path.name}: {', '.join(map(repr, others[:5]))}")
     spare = sorted({name for _, _, data in network.edges(data=True) for name in data} - {"weight"})
     kinds = next((name for name in spare if str(name).lower() in KINDS), None)
     if kinds is not None:
         notes.append(note_on_kinds(path.name, kinds))
     if others := [name for name in spare if name != kinds]:
         listed = ", ".join(map(repr, others[:5]))
-        notes.append(f"not used of the links of {path.name}: {listed}")
+        notes.append(f"unused link attributes of {path.name}: {listed}")
     return assemble(path, graph[order][:, order], None, y, names, notes=notes)
 
 
@@ -232,7 +230,7 @@ def _read_edgelist(path: Path) -> Any:
 
 
 def _source(path: Path) -> Any:
-    """Return what networkx is to read: it would unpack a file whatever comes of it."""
+    """Return what networkx is to read: it would decompress a file of any size."""
     return open_bytes(path) if is_packed(path) else path
 
 

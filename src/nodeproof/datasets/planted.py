@@ -35,7 +35,7 @@ class Planted:
     y_true : ndarray of shape (n,)
         The planted classes.
     params : dict
-        Everything that the data were drawn from: ``p``, ``q``, ``sizes``, ``covariances`` of
+        The parameters of the data: ``p``, ``q``, ``sizes``, ``covariances`` of
         shape (n_clusters, n_features, n_features), …
     """
 
@@ -53,7 +53,7 @@ class Planted:
         )
 
     def genie_proba(self, sources: str = "GF") -> NDArray[np.float64]:
-        """Return each node's class probabilities, told everything but its own class.
+        """Return each node's class probabilities given everything but its own class.
 
         The genie knows the true parameters and the true classes of all *other* nodes, so no
         method can be better on average. Given labels add nothing to what it knows.
@@ -61,7 +61,7 @@ class Planted:
         Parameters
         ----------
         sources : str
-            Which sources it may look at: letters of "G" (graph), "F" (features) and "L".
+            Sources that it may use: letters of "G" (graph), "F" (features) and "L".
 
         Returns
         -------

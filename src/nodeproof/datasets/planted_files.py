@@ -41,16 +41,16 @@ def write_planted(
     """Write a sparse planted graph of any size to files, with a few labels.
 
     Each link is drawn on its own: one end uniformly from all nodes, the other from the same
-    class or from all others. So there are no loops, and very few links come twice; who reads
-    them counts them once. Memory is a few bytes a node. Every part of the links depends on the
-    seed and its own number alone: after a kill the same call writes what is missing.
+    class or from all others. So there are no loops, and very few duplicates, which readers count
+    once. Memory is a few bytes per node. Every part of the links depends on the seed and its own
+    number alone: after a kill the same call writes what is missing.
 
     Parameters
     ----------
     folder : path
         Gets ``edges/part-00000.parquet`` and so on (``source``, ``target``: row positions),
         ``labels.parquet`` (``node``, ``label``), ``truth.npy`` (the class of each node, shape
-        (n,)) and ``planted.json`` (these parameters). It is made if it is not there; its
+        (n,)) and ``planted.json`` (these parameters). It is created if it does not exist; its
         parent must exist.
     n_links : int
         Number of links.
@@ -152,7 +152,7 @@ def _check(
 
 
 def _claim(folder: Path, given: dict[str, Any]) -> None:
-    """Make the folder, or go on with one that was begun with the same parameters."""
+    """Create the folder, or continue with one of the same parameters."""
     given = json.loads(json.dumps(given, default=lambda number: number.item()))
     if not folder.resolve().parent.is_dir():
         raise InputError(f"cannot write {folder}: the folder {folder.parent} does not exist")
@@ -177,7 +177,7 @@ def _claim(folder: Path, given: dict[str, Any]) -> None:
 
 @contextmanager
 def _unless_there(path: Path) -> Iterator[Path | None]:
-    """Yield where to write the file, or None where it is there already."""
+    """Yield where to write the file, or None if it exists already."""
     if path.exists():
         yield None
         return

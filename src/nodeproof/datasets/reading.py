@@ -1,4 +1,4 @@
-"""Which format a file or folder has, by its content where that is clear, else by its name."""
+"""Read graphs from files and folders of any format, recognised by content or else by name."""
 
 from __future__ import annotations
 
@@ -13,24 +13,36 @@ import numpy as np
 import pyarrow as pa
 
 from nodeproof.datasets.archives import read_archive
-from nodeproof.datasets.dataset import Dataset, assemble
+from nodeproof.datasets.dataset import (
+    Dataset,
+    assemble,
+    check_matrix,
+    sorted_names,
+    unless_positions,
+)
 from nodeproof.datasets.networks import read_matrix_market, read_network
-from nodeproof.datasets.parts import sorted_names, unless_positions
-from nodeproof.datasets.planetoid import find_planetoid, read_planetoid
-from nodeproof.datasets.published import find_ogb, find_reddit, open_folder, read_ogb, read_reddit
+from nodeproof.datasets.published import (
+    find_ogb,
+    find_planetoid,
+    find_reddit,
+    open_folder,
+    read_ogb,
+    read_planetoid,
+    read_reddit,
+)
 from nodeproof.errors import InputError
 from nodeproof.storage.atomic import check_regular
 from nodeproof.storage.npz import reading
+from nodeproof.tables.arrays import labels_as_text
 from nodeproof.tables.columns import Column
 from nodeproof.tables.files import file_kind
-from nodeproof.tables.graph_npz import GraphArchive, check_matrix
 from nodeproof.tables.keys import Keys
-from nodeproof.tables.reading import Tables, read_tables
+from nodeproof.tables.reading import Tables, WholeGraph, read_tables
 
 __all__ = ["FORMATS", "NETWORKS", "read_graph", "read_with_tables", "recognise"]
 
 
-#: every format, with what it looks like
+#: every format, with a description
 FORMATS = {
     "table": "an edge table (.csv, .tsv, .txt, .edges, also with .gz; .parquet)",
     "npz": "a NumPy archive (.npz)",
@@ -56,7 +68,7 @@ def recognise(path: Path) -> str:
     Raises
     ------
     InputError
-        If it is not there, or of no known format.
+        If it does not exist, or is of no known format.
     """
     if find_planetoid(path):
         return "planetoid"
@@ -105,10 +117,6 @@ def _by_name(path: Path) -> str | None:
     return "table"
 
 
-# ------------------------------------------------------------------------------
-# Read a graph from whatever file or folder it is in.
-
-
 def read_graph(
     path: str | os.PathLike[str],
     *,
@@ -120,7 +128,7 @@ def read_graph(
     weight: Column = None,
     label: str | None = None,
 ) -> Dataset:
-    r"""Read a graph, and what else the file or folder says of its nodes.
+    r"""Read a graph, and all other data of its nodes in the file or folder.
 
     Formats are:
 
@@ -133,7 +141,7 @@ def read_graph(
     - "graphml", "gml", "edgelist": read by networkx; a node attribute named label, class or y, or
       the one that `label` names, becomes the label;
     - "planetoid": the eight files ``ind.<name>.*``; the path is their folder, or
-      ``folder/ind.<name>`` where several sets lie in it;
+      ``folder/ind.<name>`` if it holds several data sets;
     - "ogb": a node data set as the Open Graph Benchmark publishes it, folder or ``.zip``;
     - "reddit": Reddit as DGL publishes it, folder or ``.zip``.
 
@@ -145,14 +153,14 @@ def read_graph(
     path : str or path
         The file or folder.
     format : str, optional
-        One of the formats above. Default: find out.
+        One of the formats above; by default recognised.
     split : int or str, optional
-        Which split to take where there are several: a number from 0 ("npz"; the first by
+        Which split to take if there are several: a number from 0 ("npz"; the first by
         default) or a name ("ogb").
     header, source, target, weight
-        How to read a table, see `nodeproof.io.read_tables`.
+        How to read a table, see `nodeproof.tables.reading.read_tables`.
     label : str, optional
-        The node attribute with the labels, of a format that networkx reads.
+        The node attribute with the labels, for formats that networkx reads.
 
     Returns
     -------
@@ -186,7 +194,7 @@ def read_graph(
     columns = {"source": source, "target": target, "weight": weight, "header": header}
     given = [name for name, value in columns.items() if value is not None]
     if kind != "table" and given:
-        raise InputError(f"{place} is no table: leave out {', '.join(given)}")
+        raise InputError(f"{place} is not a table: leave out {', '.join(given)}")
     if label is not None and kind not in NETWORKS:
         raise InputError(f"{place} has no node attributes: leave out label")
     if kind == "table":
@@ -218,10 +226,6 @@ def _read_mtx(path: Path) -> Dataset:
     return assemble(path, graph, notes=notes)
 
 
-# ------------------------------------------------------------------------------
-# A graph of any format, together with tables of features and labels.
-
-
 def read_with_tables(
     edges: Path,
     features: Path | None = None,
@@ -236,8 +240,8 @@ def read_with_tables(
 ) -> Tables:
     """Read what `read_tables` reads, from anything that `read_graph` takes.
 
-    Features and labels that come with the graph are used unless a file is given for them. Of
-    its labels, only those inside the train mask are, if there is one.
+    Features and labels of the graph's own file are used unless another file is given for them; of
+    its labels only those inside the train mask, if there is one.
 
     Parameters
     ----------
@@ -247,7 +251,7 @@ def read_with_tables(
         The column of the labels file; without one, the node attribute of a graph that networkx
         reads.
     features, labels, source, target, weight, unknown, **options
-        See `nodeproof.io.read_tables`.
+        See `nodeproof.tables.reading.read_tables`.
     """
     kind = recognise(edges)
     if kind == "table":
@@ -261,19 +265,18 @@ def read_with_tables(
     if labels is None and kind in NETWORKS and label is not None:
         attribute, label = str(label), None
     data = read_graph(edges, format=kind, label=attribute)
-    graph = _graph_archive(edges, data, labels is None)
+    graph = _whole_graph(edges, data, labels is None)
     return read_tables(graph, features, labels, label=label, unknown=unknown, **options)
 
 
-def _graph_archive(path: Path, data: Dataset, use_labels: bool) -> GraphArchive:
+def _whole_graph(path: Path, data: Dataset, use_labels: bool) -> WholeGraph:
     notes = list(data.notes)
     graph, X, y = data.graph, data.X, data.y
     if y is not None and "train" in data.masks:
         y = data.training_labels()
     elif y is not None and use_labels:
         notes.append(f"{path.name} has labels but no train mask; all of them are used")
-    if y is not None and y.dtype.kind != "U":
-        y = np.where(y == -1, "", y.astype(np.str_))
+    y = None if y is None else labels_as_text(y)
     keys = Keys.of_positions(path, graph.shape[0])
     if data.names is not None:
         names, order = sorted_names(path, data.names.tolist())
@@ -282,4 +285,4 @@ def _graph_archive(path: Path, data: Dataset, use_labels: bool) -> GraphArchive:
         if names is not None:
             texts = pa.array(names.astype(np.str_).tolist(), pa.large_string())
             keys = Keys.of_texts(path, texts, keys.place)
-    return GraphArchive(keys, graph, X, y, notes)
+    return WholeGraph(keys, graph, X, y, notes)

@@ -16,7 +16,8 @@ from nodeproof.graph import Graph
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
 from nodeproof.solvers.sweep import batch_rows, cell_rows
-from nodeproof.terms.base import SummableTerm, Term, is_summable
+from nodeproof.terms.base import Term
+from nodeproof.terms.summable import SummableTerm, is_summable
 
 __all__ = [
     "Block",

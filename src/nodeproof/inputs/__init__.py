@@ -1,6 +1,12 @@
-"""Check what a user gives to `fit`, once, and turn it into arrays that the rest can trust."""
+"""What a user gives to `fit`, checked once and turned into arrays that the rest can trust.
 
-from nodeproof.inputs.features import Unit, check_features, check_reach, with_short_indices
+Objects of other libraries become a graph (`graph_objects`), labels become class numbers
+(`labels`), names of nodes bring all of it into one order (`node_names`, `unpacking`). The names
+below are for everybody; take others from the modules. May import `errors`, `runtime`, `kernels`,
+`csr` and `storage`.
+"""
+
+from nodeproof.inputs.features import Unit, check_features, check_reach, read_features
 from nodeproof.inputs.labels import (
     EncodedLabels,
     check_validation,
@@ -19,6 +25,6 @@ __all__ = [
     "encode_labels",
     "encode_names",
     "encode_truth",
+    "read_features",
     "warn_of_typos",
-    "with_short_indices",
 ]

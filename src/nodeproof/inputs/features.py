@@ -1,21 +1,23 @@
-"""Features that are finite, and in a unit that their squares stand."""
+"""Checks of features: finite, numeric, and in a unit whose squares do not overflow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
 
 from nodeproof.errors import InputError
+from nodeproof.inputs.tensors import plain
 
-__all__ = ["Unit", "check_columns", "check_features", "check_reach", "with_short_indices"]
+__all__ = ["Unit", "check_columns", "check_features", "check_reach", "read_features"]
 
 
-# So many rows, evenly spaced, tell where the middle of a feature lies.
+# Evenly spaced rows that the median of a feature is taken from.
 _SAMPLE = 10_000
 
 # Squares of larger features, divided by a small variance, would not be floats.
@@ -38,7 +40,7 @@ class Unit:
     @classmethod
     def needed(cls, X: NDArray[Any]) -> Unit | None:
         """Return the unit of extreme features (far from zero, huge or tiny), else None."""
-        # Quarters: the distance between the largest floats is beyond them.
+        # Quarters, because the distance between the largest floats is not a float.
         center = np.median(0.25 * X[:: -(-len(X) // _SAMPLE)], axis=0).astype(np.float64)
         top, bottom = 0.25 * X.max(axis=0).astype(np.float64), 0.25 * X.min(axis=0)
         spread = np.maximum(top - center, center - bottom)
@@ -53,6 +55,28 @@ class Unit:
         """Return the features in this unit, shape (n, m)."""
         with np.errstate(over="ignore"):  # of new nodes; `check_reach` names them
             return np.asarray((X.astype(np.float64) - self.shift) / self.scale)
+
+
+def read_features(X: Any, check: Callable[..., Any] = check_array) -> Any:
+    """Return features as an array or CSR array of floats, all finite; or raise an error.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or table of shape (n, m)
+        As users have it.
+    check : callable
+        `check_array` of scikit-learn, or what does the same and keeps the names of the columns.
+    """
+    X = plain(X)
+    if np.ma.is_masked(X):
+        X = X.astype(np.float64).filled(np.nan)  # refused where it is looked at
+    check_columns(X)
+    types = [np.float64, np.float32]
+    try:
+        checked = check(X, accept_sparse="csr", dtype=types, ensure_all_finite=False, order="C")
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    return _with_short_indices(sp.csr_array(checked)) if sp.issparse(checked) else checked
 
 
 def check_reach(X: Any) -> None:
@@ -93,7 +117,7 @@ def check_features(X: Any, names: NDArray[Any] | None = None) -> None:
     )
 
 
-def with_short_indices(X: sp.csr_array) -> sp.csr_array:
+def _with_short_indices(X: sp.csr_array) -> sp.csr_array:
     """Return the same matrix with indices of 32 bits, as scikit-learn needs them, if they fit."""
     if X.indices.dtype == np.int32 or max(X.nnz, *X.shape) > np.iinfo(np.int32).max:
         return X
@@ -101,18 +125,14 @@ def with_short_indices(X: sp.csr_array) -> sp.csr_array:
     return sp.csr_array(parts, shape=X.shape)
 
 
-# ------------------------------------------------------------------------------
-# Whether the columns of a table of features are numbers.
-
-
-# Of so many columns the names are listed in an error.
+# How many column names an error lists.
 _LISTED = 5
 
 
 def check_columns(X: Any) -> None:
-    """Raise an error that names the columns of a pandas, polars or pyarrow table without numbers.
+    """Refuse a pandas, polars or pyarrow table with columns that are not numeric.
 
-    Anything else is left to those who read it.
+    Other containers are checked where they are converted.
     """
     if hasattr(X, "collect_schema") and not hasattr(X, "__len__"):
         raise InputError("a LazyFrame has no rows yet: give X.collect()")

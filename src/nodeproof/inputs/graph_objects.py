@@ -1,4 +1,4 @@
-"""Read a graph out of whatever people hold it in."""
+"""Graphs from objects of other libraries: scipy, networkx, igraph, PyG, AnnData, torch, tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from nodeproof.csr import csr_of_entries, from_edges, warn_directed
+from nodeproof.csr import check_symmetric, csr_of_entries, from_edges, warn_directed
 from nodeproof.errors import InputError
 from nodeproof.inputs.pyg_data import is_pyg_data, read_links, refuse_other_kinds
 from nodeproof.inputs.tensors import as_array, plain, without_hidden
@@ -20,6 +20,7 @@ from nodeproof.runtime.memory import check_free
 
 __all__ = [
     "NamedGraph",
+    "check_adjacency",
     "column_names",
     "connectivities",
     "is_anndata",
@@ -39,7 +40,7 @@ _SOURCE_NAMES = ("source", "src", "from", "u")
 _TARGET_NAMES = ("target", "dst", "to", "v")
 _WEIGHT_NAMES = ("weight", "w")
 
-# Of so many columns the names are listed in an error.
+# How many column names an error lists.
 _LISTED = 8
 
 
@@ -59,8 +60,45 @@ class NamedGraph:
     names: NDArray[Any]
 
 
+def check_adjacency(graph: Any, n_nodes: int | None = None) -> sp.csr_array:
+    """Return the graph as a symmetric CSR array without self loops or duplicates.
+
+    A link that is given more than once counts once, with its largest weight, with a warning. An
+    array that is already in this form is returned without a copy.
+
+    Parameters
+    ----------
+    graph : object
+        A scipy sparse matrix or array, a dense square array, a networkx or igraph graph, a
+        PyTorch Geometric ``Data``, an AnnData, a torch tensor, an integer ``edge_index`` of
+        shape (2, E), or a table with the columns ``source``, ``target`` and perhaps ``weight``
+        that hold row positions.
+    n_nodes : int, optional
+        Number of nodes, where features or labels say so already.
+
+    Returns
+    -------
+    scipy.sparse.csr_array of shape (n, n)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nodeproof.inputs.graph_objects import check_adjacency
+    >>> check_adjacency(np.array([[0, 1, 2], [1, 2, 3]]), n_nodes=5).sum(axis=0).tolist()
+    [1.0, 2.0, 2.0, 1.0, 0.0]
+    """
+    matrix = to_csr(graph, n_nodes)
+    rows, columns = matrix.shape
+    if n_nodes is not None and rows == columns != n_nodes:
+        raise InputError(
+            f"the graph has {rows} nodes but features or labels have {n_nodes} rows; "
+            "they must be listed for the same nodes, in the same order"
+        )
+    return check_symmetric(matrix)
+
+
 def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
-    """Return the graph as a CSR array, as it stands; see :mod:`nodeproof.inputs.adjacency`."""
+    """Return the graph as a CSR array, unchecked."""
     graph = plain(graph.matrix if isinstance(graph, NamedGraph) else graph)
     if sp.issparse(graph):
         if graph.ndim != 2:
@@ -94,7 +132,7 @@ def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
             "igraph graph, or a table with the columns source and target"
         )
     array = without_hidden(array)
-    # scipy takes neither halves nor the byte order of another machine.
+    # scipy takes neither float16 nor a foreign byte order.
     kind = array.dtype.newbyteorder("=")
     kind = np.dtype(np.float32) if kind == np.float16 else kind
     entries = np.count_nonzero(array)
@@ -103,7 +141,7 @@ def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
 
 
 def _warn_of_square(array: NDArray[Any], links: bool, n_nodes: int | None) -> None:
-    """Say what two rows of two integers are taken for, where they could be something else."""
+    """Warn how a 2×2 array of integers is read, where that is ambiguous."""
     if array[0, 1] == array[1, 0]:
         return  # pairs or their transpose, the links are the same
     (a, b), (c, d) = array.tolist()
@@ -142,15 +180,15 @@ def is_anndata(graph: Any) -> bool:
 
 def is_table(graph: Any) -> bool:
     """Tell whether this is a table of columns: pandas, polars, pyarrow or a dict."""
-    # Asked for the names themselves, a LazyFrame would warn that it must find out.
-    # Sparse matrices that are dictionaries of keys are none of columns.
+    # On the type: reading the names of a LazyFrame would warn. A DOK matrix is a mapping, too,
+    # but not a table.
     return not sp.issparse(graph) and (
         isinstance(graph, Mapping) or hasattr(type(graph), "columns")
     )
 
 
 def is_matrix_table(graph: Any) -> bool:
-    """Tell whether this is a square pandas table with the same names at rows and columns."""
+    """Tell whether this is a square pandas table with the same names for rows and columns."""
     index: Any = getattr(graph, "index", None)
     return (
         hasattr(index, "equals")
@@ -164,8 +202,8 @@ def connectivities(adata: Any, key: str = "connectivities") -> Any:
     if key not in adata.obsp:
         there = ", ".join(map(repr, adata.obsp)) or "nothing"
         raise InputError(
-            f"adata.obsp has no {key!r}, only {there}; compute neighbours first, or name another "
-            "graph by fit(**nodeproof.interop.from_anndata(adata, graph=...))"
+            f"adata.obsp has no {key!r}, only {there}; compute neighbours first, or choose another "
+            "graph with fit(**nodeproof.interop.from_anndata(adata, graph=...))"
         )
     return adata.obsp[key]
 
@@ -203,13 +241,13 @@ def _from_triples(edges: list[tuple[int, int, Any]], names: Sequence[Any]) -> sp
 
 
 def _fault_of(weight: Any) -> str:
-    """Return why this cannot be a weight, or an empty text."""
+    """Return why this cannot be a weight, or an empty string."""
     try:
         float(weight)
     except OverflowError:
         return "too large"
     except (TypeError, ValueError):
-        return "no number"
+        return "not a number"
     return ""
 
 
@@ -223,8 +261,8 @@ def table_columns(
     if source is None or target is None:
         if set(names) == set(getattr(table, "index", ())):
             raise InputError(
-                "the rows and the columns of this matrix have the same names in another order: "
-                "bring them into one, graph.loc[graph.columns]"
+                "the rows and the columns of this matrix have the same names in a different "
+                "order: use graph.loc[graph.columns]"
             )
         raise InputError(
             "an edge table needs the columns source and target (and may have weight), got "
@@ -286,7 +324,7 @@ def column_names(table: Any) -> list[Any]:
     if isinstance(table, Mapping):
         return list(table)
     if hasattr(table, "collect_schema") and not hasattr(table, "__len__"):
-        raise InputError("a LazyFrame has no rows yet: give it after .collect()")
+        raise InputError("a LazyFrame has no rows yet: pass what .collect() returns")
     # pyarrow: `columns` are arrays and `column_names` their names; pandas and polars: names.
     return list(getattr(table, "column_names", None) or table.columns)
 

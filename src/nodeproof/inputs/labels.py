@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
+from nodeproof.inputs.label_values import UNKNOWN, read_values
 from nodeproof.inputs.node_names import align_rows, find_order, names_of_rows
-from nodeproof.inputs.values import UNKNOWN, read_values
 from nodeproof.runtime.logs import warn_caller
 from nodeproof.runtime.memory import check_free
 
@@ -26,10 +26,10 @@ __all__ = [
     "warn_of_typos",
 ]
 
-# So many names are compared with the others.
+# How many rare names are compared with the others.
 _MOST_TYPOS = 20
 
-# So many labels may well be of a class each.
+# Up to this many labels may each be of a class of their own.
 _FEW_LABELS = 20
 
 
@@ -81,8 +81,8 @@ def encode_labels(y: Any, n_classes: int | None) -> EncodedLabels:
         )
     if len(values) > _FEW_LABELS and len(named) > round(0.5 * len(values)):
         warn_caller(
-            f"the {len(values)} labels name {len(named)} classes: are they classes, or what tells "
-            "single nodes apart?"
+            f"the {len(values)} labels name {len(named)} classes: are they classes, or "
+            "names of nodes?"
         )
     if not known.any():
         return EncodedLabels(_extend(np.empty(0, np.int64), n_classes), None, len(known))
@@ -149,7 +149,7 @@ def _examples(names: NDArray[Any], most: int = 3) -> str:
 def check_validation(
     validation: Any, labels: EncodedLabels, names: NDArray[Any] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Return nodes to choose settings by and their class numbers.
+    """Return the held-out nodes that settings are chosen by, and their class numbers.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def check_validation(
     if isinstance(validation, tuple):
         if len(validation) != 2:
             raise InputError(
-                "validation must be (nodes, labels) or one label a node, got "
+                "validation must be (nodes, labels) or one label per node, got "
                 f"{len(validation)} parts"
             )
         nodes, given = np.asarray(validation[0]), validation[1]
@@ -187,7 +187,7 @@ def check_validation(
         values, known = read_values(align_rows(validation, called, "validation", "the fit"))
         if len(known) != n:
             raise InputError(
-                f"validation must be (nodes, labels) or one label a node, {n} in all; got "
+                f"validation must be (nodes, labels) or one label per node, {n} in all; got "
                 f"{len(known)}"
             )
         nodes = np.flatnonzero(known)
@@ -197,7 +197,9 @@ def check_validation(
         raise InputError("validation names a node twice")
     if (labels.codes[nodes] >= 0).any():
         v = nodes[labels.codes[nodes] >= 0][0]
-        raise InputError(f"node {v} is in validation and has a label in y: it can be in one only")
+        raise InputError(
+            f"node {v} is in validation and has a label in y: it can only be in one of them"
+        )
     position = {name: code for code, name in enumerate(labels.classes.tolist())}
     unknown = [name for name in values.tolist() if name not in position]
     if unknown:
@@ -218,11 +220,11 @@ def _align_pairs(nodes: NDArray[Any], given: Any, names: NDArray[Any] | None) ->
 
 
 def warn_of_typos(labels: EncodedLabels) -> None:
-    """Warn of classes that may be slips.
+    """Warn of classes that may be typos.
 
-    They are those with a name that often means unknown, those that are called alike but for white
-    space, case or Unicode normal form, and those that a single label names, almost as another class
-    is called.
+    They are those with a name that often means unknown, those whose names differ only by white
+    space, case or Unicode normal form, and those with a single label and almost the name of
+    another class.
     """
     _warn_of_doubtful(labels)
     _warn_of_lookalikes(labels)
@@ -231,10 +233,10 @@ def warn_of_typos(labels: EncodedLabels) -> None:
     counts = np.bincount(labels.codes[labels.codes >= 0], minlength=len(labels.classes))
     often = labels.classes[counts > 1].tolist()
     for name in labels.classes[counts == 1].tolist()[:_MOST_TYPOS]:
-        # Names that differ by their number are meant to.
+        # Names that differ only by a number differ on purpose.
         others = [other for other in often if _letters(other) != _letters(name)]
         if meant := get_close_matches(name, others, 1, cutoff=0.85):
-            warn_caller(f"a single label names the class {name!r}; was {meant[0]!r} meant?")
+            warn_caller(f"the class {name!r} has a single label; did you mean {meant[0]!r}?")
 
 
 def _warn_of_doubtful(labels: EncodedLabels) -> None:
@@ -242,8 +244,10 @@ def _warn_of_doubtful(labels: EncodedLabels) -> None:
         return
     doubtful = [repr(name) for name in labels.classes.tolist() if name.lower() in UNKNOWN]
     if doubtful:
-        called = "a class is called" if len(doubtful) == 1 else "classes are called"
-        warn_caller(f"{called} {', '.join(doubtful)}; if that means unknown, give None or -1 there")
+        named = "a class is named" if len(doubtful) == 1 else "classes are named"
+        warn_caller(
+            f"{named} {', '.join(doubtful)}; if that means unknown, give None or -1 instead"
+        )
 
 
 def _warn_of_lookalikes(labels: EncodedLabels) -> None:
@@ -259,8 +263,8 @@ def _warn_of_lookalikes(labels: EncodedLabels) -> None:
             elif normalize("NFC", other) == normalize("NFC", name):
                 reason = "Unicode normal form"
             warn_caller(
-                f"the classes {other!a} and {name!a} differ by {reason} alone; if they are one, "
-                "write the labels the same way"
+                f"the classes {other!a} and {name!a} differ only by {reason}; if they are the "
+                "same, write the labels the same way"
             )
             return
 
@@ -270,11 +274,11 @@ def _letters(name: str) -> str:
 
 
 def _extend(named: NDArray[Any], n_classes: int | None) -> NDArray[Any]:
-    """Return the names with fresh ones behind them until there are n_classes."""
+    """Return the names, extended by new ones to n_classes."""
     missing = (n_classes or len(named)) - len(named)
     if missing == 0:
         return named
-    check_free(100.0 * missing, f"names of {missing:,} classes", "take a smaller n_classes")
+    check_free(100.0 * missing, f"names of {missing:,} classes", "use a smaller n_classes")
     if named.dtype.kind in "iu":
         fresh = np.setdiff1d(np.arange(len(named) + missing), named)[:missing]
         return np.concatenate(

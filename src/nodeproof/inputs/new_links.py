@@ -1,4 +1,4 @@
-"""Links of new nodes to fitted ones: whatever people hold them in, as one checked CSR matrix."""
+"""Links of new nodes to fitted ones, from any container, as one checked CSR matrix."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NEW_NAMES = ("new", "source", "src", "from", "u")
 _FITTED_NAMES = ("fitted", "target", "dst", "to", "v")
 _WEIGHT_NAMES = ("weight", "w")
 
-# Where a node's row begins, and the steps to its probabilities for a few classes.
+# Per new node: its entry of indptr, and intermediate probabilities of a few classes.
 _NODE_BYTES = 100.0
 
 
@@ -64,7 +64,7 @@ def check_links(
     unit : float
         Weight of pairs that come without one: that of a mean link of the fitted graph.
     new, fitted : ndarray of shape (n_new,) and (n_fitted,), optional
-        What the nodes are called, for tables that have names.
+        Names of the nodes, for tables that use them.
 
     Returns
     -------
@@ -193,16 +193,15 @@ def _positions(ends: NDArray[Any], name: str) -> NDArray[np.int64]:
 
 
 def _find(ends: NDArray[Any], names: Names, part: str) -> NDArray[Any]:
-    """Return the positions of nodes that a table calls by name; positions as they are."""
+    """Return the positions of nodes that a table lists by name; positions unchanged."""
     if not isinstance(names, np.ndarray):
         return ends
     if ends.dtype.kind not in "iu":
         return find_positions(as_keys(ends), names, part)
     if names.dtype.kind in "if":
         raise InputError(
-            f"the {part} nodes are called by numbers other than 0, 1, 2, …, so a table of links "
-            "between numbers could mean these or positions: give positions as an array of shape "
-            "(E, 2)"
+            f"the {part} nodes have numeric names other than 0, 1, 2, …, so numbers in a table of "
+            "links may be names or positions: give positions as an array of shape (E, 2)"
         )
     return ends
 
@@ -227,8 +226,8 @@ def _columns(
 
 def _refuse_shape(shape: tuple[int, ...], n_new: int | None, n_fitted: int) -> None:
     raise InputError(
-        f"links of new nodes need a row each and a column for every fitted node: expected shape "
-        f"{_wanted(n_new, n_fitted)}, got {shape}; or give pairs of shape (E, 2) or (E, 3)"
+        "links of new nodes need one row per new node and one column per fitted node: expected "
+        f"shape {_wanted(n_new, n_fitted)}, got {shape}; or give pairs of shape (E, 2) or (E, 3)"
     )
 
 

@@ -1,16 +1,16 @@
-"""What nodes are called by what is given for them, and how all of it is brought into one order.
+"""Names of nodes, by which features, labels and graphs are brought into the same order.
 
-The rule, wherever rows meet. Two parts that both name the nodes are matched by name: equal names
-mean the same node, a number is never a text. Labels may name some of the nodes, everything else
-has to name all of them; a name that cannot be matched is refused. A part without names goes by
-position, and a default index (0, 1, 2, …) counts as none.
+The rule, wherever rows are combined: two parts that both name the nodes are matched by name. Equal
+names mean the same node, and a number never equals a text. Labels may name some of the nodes,
+everything else has to name all of them; a name that cannot be matched is refused. A part without
+names is taken by position, and a default index (0, 1, 2, …) counts as no names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,6 @@ from nodeproof.inputs.graph_objects import (
 )
 from nodeproof.runtime.logs import warn_caller
 
-if TYPE_CHECKING:
-    from nodeproof.estimator import NodeClassifier
-
 __all__ = [
     "Names",
     "align_graph",
@@ -40,7 +37,6 @@ __all__ = [
     "find_order",
     "find_positions",
     "in_order",
-    "keep_names",
     "match_names",
     "names_of_graph",
     "names_of_rows",
@@ -105,7 +101,7 @@ def names_of_graph(graph: Any, known: Names = None) -> Names:
 
 
 def names_of_rows(rows: Any, part: str) -> Names:
-    """Return the index of a pandas table or column, if it is one; each name must be there once.
+    """Return the index of a pandas table or column, else None; names must be unique.
 
     Parameters
     ----------
@@ -129,15 +125,15 @@ def _check_names(names: NDArray[Any], part: str) -> None:
         empty = [row for row, name in enumerate(names.tolist()) if _is_missing(name)]
         if empty:
             raise InputError(
-                f"{part} has no name for row {empty[0]}: fill its index, or leave it out with "
+                f"{part} has no name for row {empty[0]}: fill its index, or drop it with "
                 "reset_index(drop=True)"
             )
     again = _repeated_name(names)
     if again is not None:
         raise InputError(
             f"{part} gives {shown_name(names[again])} as the name of more than one node (again at "
-            f"row {again}): names must differ; for rows in the order of all else, leave the "
-            "index out with reset_index(drop=True)"
+            f"row {again}): names must differ; if the rows are in the same order as "
+            "everything else, drop the index with reset_index(drop=True)"
         )
 
 
@@ -147,7 +143,7 @@ def _is_missing(name: Any) -> bool:
 
 
 def are_usable(names: NDArray[Any] | None) -> bool:
-    """Tell whether names tell nodes apart, other than by position."""
+    """Tell whether names are unique, complete, and more than positions."""
     if names is None or _counts_up(names):
         return False
     missing = names.dtype.kind in "fO" and any(map(_is_missing, names.tolist()))
@@ -166,7 +162,7 @@ def _repeated_name(names: NDArray[Any]) -> int | None:
 def match_names(
     names: NDArray[Any], among: NDArray[Any], part: str, whole: str
 ) -> NDArray[np.int64]:
-    """Return where each name stands among those of all nodes, shape (m,).
+    """Return the position of each name among those of all nodes, shape (m,).
 
     Parameters
     ----------
@@ -212,10 +208,10 @@ def _hint(names: NDArray[Any], among: NDArray[Any], part: str, whole: str) -> st
     kinds = _kind(names), _kind(among)
     if kinds[0] != kinds[1]:
         return (
-            f": names are {kinds[0]} in {part} and {kinds[1]} in {whole}; bring them to one type, "
-            "for example with index.map(str)"
+            f": names are {kinds[0]} in {part} and {kinds[1]} in {whole}; convert them to one "
+            "type, for example with index.map(str)"
         )
-    return "; leave it out, or give both without names where their rows are in one order"
+    return "; remove it, or give both without names if their rows are in the same order"
 
 
 def _kind(names: NDArray[Any]) -> str:
@@ -228,7 +224,7 @@ def _kind(names: NDArray[Any]) -> str:
 
 
 def numbered(graph: Names, names: Names) -> Names:
-    """Return the numbers of a graph's nodes as names, where others call them by such numbers."""
+    """Return the numbers of a graph's nodes as names, if others name them by such numbers."""
     if not isinstance(graph, range) or not isinstance(names, np.ndarray):
         return graph
     if names.dtype.kind in "if" and np.isin(names, np.arange(len(graph))).any():
@@ -259,7 +255,7 @@ def align_rows(rows: Any, names: Names, part: str, whole: str) -> Any:
     if column.ndim != 1:
         return rows  # refused where it is read
     held = np.full(len(names), None, dtype=object)
-    # Entries keep their type: that of numbers tells what they can hold.
+    # Entries keep their type, which decides how unknown labels are told apart from classes.
     held[places] = np.fromiter(column.array, dtype=object, count=len(column))
     return held
 
@@ -274,14 +270,14 @@ def align_graph(graph: Any, names: Names, whole: str) -> Any:
 
 
 def in_order(graph: Any, order: NDArray[np.int64], names: NDArray[Any]) -> Any:
-    """Return a graph with its nodes in this order, shape (n,), and called by these names."""
+    """Return a graph with its nodes in this order, shape (n,), and with these names."""
     if _counts_up(order):
         return graph
     return NamedGraph(to_csr(graph, len(order))[order][:, order], names)
 
 
 def check_positions(named: dict[str, Names]) -> None:
-    """Refuse parts of which one numbers the nodes in another order than positions do.
+    """Refuse parts of which one numbers the nodes in a different order than positions do.
 
     A default index counts as none, but rows next to numbers in another order are hardly meant
     to be taken by position.
@@ -293,21 +289,21 @@ def check_positions(named: dict[str, Names]) -> None:
                 assert isinstance(other, np.ndarray)
                 row = int((other != np.arange(len(other))).argmax())
                 raise InputError(
-                    f"{first} and {second} list the same nodes in another order: row {row} is "
-                    f"{row} in {first} and {shown_name(other[row])} in {second}; bring them into "
-                    "one order, or give both without names"
+                    f"{first} and {second} list the same nodes in different orders: row {row} is "
+                    f"{row} in {first} and {shown_name(other[row])} in {second}; use one "
+                    "order for both, or give both without names"
                 )
 
 
 def _is_shuffled(names: Names, n_nodes: int) -> bool:
-    """Tell whether names are the positions in another order."""
+    """Tell whether names are the positions in a different order."""
     if not isinstance(names, np.ndarray) or names.dtype.kind not in "if" or len(names) != n_nodes:
         return False
     return not _counts_up(names) and _counts_up(np.sort(names))
 
 
 def warn_of_shuffle(names: Names, what: str, rows: str) -> None:
-    """Say so where nodes are numbered, in another order, and there is nothing to check it by.
+    """Warn where nodes are numbered in a different order, and nothing can confirm it.
 
     Parameters
     ----------
@@ -322,7 +318,7 @@ def warn_of_shuffle(names: Names, what: str, rows: str) -> None:
         warn_caller(
             f"{what} lists the nodes 0 to {len(names) - 1} in another order, "
             f"{', '.join(map(str, names[:3]))}, …, and {rows} in that order, not by "
-            "number; if that is not meant, sort its nodes first"
+            "number; if that is not what you mean, sort its nodes first"
         )
 
 
@@ -332,7 +328,7 @@ def shown_name(name: Any) -> str:
 
 
 def find_positions(ends: NDArray[Any], names: NDArray[Any], column: str) -> NDArray[np.int64]:
-    """Return where the names stand that a column of links has, shape (E,)."""
+    """Return the positions of the names in a column of links, shape (E,)."""
     if len(ends) == 0:
         return np.empty(0, dtype=np.int64)
     position = {name: row for row, name in enumerate(names.tolist())}
@@ -354,14 +350,6 @@ def as_keys(ends: NDArray[Any]) -> NDArray[Any]:
     return ends.astype(str) if text else ends
 
 
-def keep_names(clf: NodeClassifier, names: NDArray[Any] | None) -> None:
-    """Set the names of the nodes that were fitted, or forget those of an earlier fit."""
-    if names is not None:
-        clf.node_ids_ = names
-    elif hasattr(clf, "node_ids_"):
-        del clf.node_ids_
-
-
 def writable(names: NDArray[Any]) -> NDArray[Any]:
-    """Return names as files and tables can hold them: numbers and text, of all else the text."""
+    """Return names as files and tables can hold them: numbers or text; anything else as text."""
     return np.array(list(map(str, names.tolist()))) if names.dtype.kind == "O" else names

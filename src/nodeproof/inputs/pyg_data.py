@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from nodeproof.csr import csr_of_entries, from_edges
 from nodeproof.errors import InputError
+from nodeproof.inputs.label_values import refuse_wrapped
 from nodeproof.inputs.tensors import as_array, plain
-from nodeproof.inputs.values import refuse_wrapped
 from nodeproof.runtime.logs import warn_caller
 
 __all__ = [
@@ -27,13 +27,13 @@ __all__ = [
 
 def is_pyg_data(graph: Any) -> bool:
     """Tell whether this is a ``Data``: one graph of one kind of nodes."""
-    # Asked for the number itself, a Data without features would warn that it must guess.
+    # On the type: a Data without features would warn when asked for the number itself.
     counted = hasattr(type(graph), "num_nodes") or hasattr(graph, "num_nodes")
     return counted and hasattr(graph, "edge_index")
 
 
 def refuse_other_kinds(graph: Any) -> None:
-    """Raise an error where this is a ``HeteroData``, or a batch of several graphs."""
+    """Refuse a ``HeteroData``, and a batch of several graphs."""
     if hasattr(graph, "node_types") and hasattr(graph, "edge_types"):
         raise InputError(
             "a HeteroData has several kinds of nodes or links; give one kind as a Data, or all as "
@@ -49,7 +49,7 @@ def refuse_other_kinds(graph: Any) -> None:
 
 
 def count_nodes(data: Any) -> int:
-    """Return the number of nodes: that of rows, where there are any, else as the Data has it."""
+    """Return the number of nodes: the number of rows of features or labels, else ``num_nodes``."""
     for name in ("x", "train_mask", "y"):
         rows = getattr(data, name, None)
         if rows is not None and np.ndim(rows) > 0:
@@ -84,7 +84,7 @@ def _read_matrix(data: Any) -> sp.csr_array:
             "adj_t is a SparseTensor of torch_sparse; set data.edge_index, or pass "
             "graph=data.adj_t.to_scipy(layout='csr')"
         )
-    return csr_of_entries(plain(held))  # the other way round, which does not matter
+    return csr_of_entries(plain(held))  # transposed, which does not matter: it is made symmetric
 
 
 def _read_weights(data: Any, name: str | None) -> NDArray[np.float64] | None:
@@ -97,15 +97,15 @@ def _read_weights(data: Any, name: str | None) -> NDArray[np.float64] | None:
         held = getattr(data, "edge_attr", None)
         if held is not None and np.ndim(held) == 2 and held.shape[1] != 1:
             warn_caller(
-                f"edge_attr has {held.shape[1]} columns, which no weight can be told from: every "
-                "link counts one; put weights into data.edge_weight"
+                f"edge_attr has {held.shape[1]} columns, so none of them is taken as the "
+                "weight, and every link counts one; put weights into data.edge_weight"
             )
             return None
     if held is None:
         return None
     weights = as_array(held, "the weights of links")
     if weights.ndim > 2 or (weights.ndim == 2 and weights.shape[1] != 1):
-        raise InputError(f"weights of links need one number a link, got shape {weights.shape}")
+        raise InputError(f"weights of links need one number per link, got shape {weights.shape}")
     return weights.ravel()
 
 
@@ -132,7 +132,7 @@ def read_labels(data: Any, mask: str = "train_mask", split: int | None = None) -
     labels = as_array(y, "y")
     if labels.ndim > 1 and labels.shape[1:] != (1,):
         raise InputError(
-            f"y has the shape {labels.shape}: a node can have one label only; choose a column and "
+            f"y has the shape {labels.shape}: a node can have only one label; choose a column and "
             "pass it as y= with -1 at unknown nodes"
         )
     labels = labels.ravel()
@@ -158,7 +158,7 @@ def _read_mask(data: Any, name: str, split: int | None) -> NDArray[np.bool_]:
     if mask.dtype != bool:
         if mask.dtype.kind not in "iu" or len(mask) != n or not np.isin(mask, (0, 1)).all():
             raise InputError(
-                f"{name} must have one boolean a node, {n} in all; got {mask.dtype} of shape "
+                f"{name} must have one boolean per node, {n} in all; got {mask.dtype} of shape "
                 f"{mask.shape}"
             )
         mask = mask.astype(bool)
@@ -168,16 +168,16 @@ def _read_mask(data: Any, name: str, split: int | None) -> NDArray[np.bool_]:
         columns = mask.shape[1]
         if split is None:
             raise InputError(
-                f"{name} has {columns} columns, one a split: choose one by "
+                f"{name} has {columns} columns, one per split: choose one with "
                 "fit(**nodeproof.interop.from_pyg(data, split=0))"
             )
         if not isinstance(split, Integral) or not 0 <= split < columns:
             raise InputError(f"split must be 0 to {columns - 1}, got {split!r}")
         mask = mask[:, split]
     elif split is not None:
-        raise InputError(f"{name} has one split only: leave out split={split!r}")
+        raise InputError(f"{name} has only one split: leave out split={split!r}")
     if mask.ndim != 1:
-        raise InputError(f"{name} must have one boolean a node, got shape {mask.shape}")
+        raise InputError(f"{name} must have one boolean per node, got shape {mask.shape}")
     if not mask.any():
         raise InputError(f"{name} is False everywhere: no label is known; remove data.y to cluster")
     return mask

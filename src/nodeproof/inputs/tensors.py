@@ -15,10 +15,9 @@ __all__ = ["as_array", "plain", "without_hidden"]
 
 
 def plain(value: Any) -> Any:
-    """Return a torch tensor as a numpy array, a sparse one as scipy has it; else what was given.
+    """Return a torch tensor as a numpy array or scipy matrix; anything else unchanged.
 
-    Gradients are left behind and other devices are read from. Half precision, which not every
-    step can add in, becomes float32.
+    Gradients are dropped, and tensors on other devices are copied. Half precision becomes float32.
 
     Examples
     --------
@@ -39,7 +38,7 @@ def plain(value: Any) -> Any:
         value = value.to_sparse()
     if value.sparse_dim() != 2 or value.dense_dim():
         raise InputError(f"a sparse tensor must have rows and columns, got {tuple(value.shape)}")
-    # Those that are listed twice stay apart: who reads them says what that means.
+    # Duplicate entries are kept: the caller decides what they mean.
     entries, ends = value._values().numpy(force=True), value._indices().numpy(force=True)
     listed = sp.coo_array((entries, (ends[0], ends[1])), shape=tuple(value.shape))
     return sp.csr_array(listed) if value.is_coalesced() else listed
@@ -57,7 +56,7 @@ def as_array(value: Any, what: str) -> NDArray[Any]:
         return np.asanyarray(plain(value))
     except ValueError:
         raise InputError(
-            f"the rows of {what} differ in length: give each as many entries"
+            f"the rows of {what} differ in length: give all of them equally many entries"
         ) from None
 
 
@@ -67,7 +66,7 @@ def without_hidden(array: NDArray[Any], listed: int | None = None) -> NDArray[An
     Parameters
     ----------
     listed : int, optional
-        The axis along which links are listed, where it is no matrix.
+        The axis along which links are listed, if it is not a matrix.
     """
     if not isinstance(array, np.ma.MaskedArray):
         return np.asarray(array)

@@ -1,4 +1,4 @@
-"""What `fit` makes of objects that hold more than a graph."""
+"""Features, labels, graph and names out of what was given to `fit`, in one order."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ from nodeproof.inputs.node_names import (
 )
 from nodeproof.inputs.pyg_data import is_pyg_data, read_features, read_labels, refuse_other_kinds
 
-__all__ = ["Given", "link_names", "unpack"]
+__all__ = ["FitInputs", "link_names", "unpack"]
 
 
-class Given(NamedTuple):
-    """What a fit is made from.
+class FitInputs(NamedTuple):
+    """Features, labels, graph and names of a fit.
 
     Attributes
     ----------
     X, y, graph : object
         Features, labels and links; each may be None.
     names : ndarray of shape (n,), or None
-        What the nodes are called.
+        Names of the nodes.
     """
 
     X: Any
@@ -58,7 +58,7 @@ class Given(NamedTuple):
     names: NDArray[Any] | None
 
 
-def unpack(X: Any, y: Any, graph: Any) -> Given:
+def unpack(X: Any, y: Any, graph: Any) -> FitInputs:
     """Return features, labels, links and names out of what was given to `fit`, in one order.
 
     It is that of `X` where it names its rows, else that of the graph, else that of `y`; the rule
@@ -99,7 +99,7 @@ def unpack(X: Any, y: Any, graph: Any) -> Given:
         names = labels
         _check_rows(X, len(labels))
     y = align_rows(y, names, "y", whole)
-    return Given(X, y, graph, names if are_usable(names) else None)
+    return FitInputs(X, y, graph, names if are_usable(names) else None)
 
 
 def _open(path: str | PathLike[str]) -> Any:
@@ -133,7 +133,7 @@ def _align_links(graph: Any, links: NDArray[Any], rows: NDArray[Any], by_positio
         _refuse_doubt("y", "X", rows, "graph", links)
     if is_folder(graph) and (np.diff(order) < 0).any():
         raise InputError(
-            f"the graph in {graph.path} lists the nodes in another order than X: give "
+            f"the graph in {graph.path} lists the nodes in a different order than X: give "
             "X.loc[nodeproof.storage.graph_folder.GraphFolder.open(path).ids]"
         )
     return in_order(graph, order, rows)
@@ -147,14 +147,14 @@ def _refuse_doubt(
     if moved.any():
         row = int(moved.argmax())
         raise InputError(
-            f"{part} has no names, and {first} and {second} list the same nodes in another order: "
-            f"row {row} is {shown_name(one[row])} in {first} and {shown_name(other[row])} in "
-            f"{second}; give {part} the index of {first}"
+            f"{part} has no names, and {first} and {second} list the same nodes in different "
+            f"orders: row {row} is {shown_name(one[row])} in {first} and {shown_name(other[row])} "
+            f"in {second}; give {part} the index of {first}"
         )
 
 
 def _check_rows(X: Any, n_labels: int) -> None:
-    """Refuse labels with names for some of the rows of features that have none."""
+    """Refuse labels that name only some nodes, where the rows of X have no names."""
     shape = np.shape(X) if isinstance(X, list | tuple) else getattr(X, "shape", ())
     n = shape[0] if shape else n_labels
     if n != n_labels:
@@ -166,15 +166,15 @@ def _check_rows(X: Any, n_labels: int) -> None:
 
 
 def _name_links(table: Any, rows: Names, labels: Names, no_X: bool, no_y: bool) -> Any:
-    """Return the graph of a table of links between names; of one between positions, itself."""
+    """Return the graph of a table of links between names; a table of positions unchanged."""
     source, target, weight = table_columns(table)
     names = next((part for part in (rows, labels) if isinstance(part, np.ndarray)), None)
     if source.dtype.kind in "iu" and target.dtype.kind in "iu":
         if names is not None and names.dtype.kind in "if":
             raise InputError(
-                "the rows of X or y are called by numbers other than 0, 1, 2, …, so a table of "
-                "links between numbers could mean these or positions: use reset_index(drop=True) "
-                "for positions, or nodeproof.interop.from_tables for names"
+                "the rows of X or y have numeric names other than 0, 1, 2, …, so numbers in a "
+                "table of links may be names or positions: use reset_index(drop=True) for "
+                "positions, or nodeproof.interop.from_tables for names"
             )
         return table
     source, target = as_keys(source), as_keys(target)

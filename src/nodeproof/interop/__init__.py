@@ -1,7 +1,8 @@
-"""To and from the objects of other libraries.
+"""Convert from and to the objects of other libraries.
 
 `NodeClassifier.fit` takes most of them as they are; the functions here say which of their parts
-count where that is not plain, and write what was found back.
+count where that is not plain, and write results back. All that is listed here is public; the
+reading side lives in `inputs`. May import `estimator`, `inputs` and what is below them.
 """
 
 from nodeproof.interop.anndata import from_anndata, to_anndata

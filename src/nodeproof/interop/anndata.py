@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from nodeproof import __version__
 from nodeproof.errors import InputError
 from nodeproof.inputs.graph_objects import NamedGraph, connectivities, is_anndata, to_csr
+from nodeproof.inputs.label_values import UNKNOWN
 from nodeproof.inputs.node_names import names_of_graph
-from nodeproof.inputs.values import UNKNOWN
 from nodeproof.interop.networks import outcome_of
 
 if TYPE_CHECKING:

@@ -139,10 +139,11 @@ def to_table(clf: NodeClassifier, kind: Literal["pandas", "polars", "arrow"] = "
     check_is_fitted(clf)
     found = outcome_of(clf, len(clf.labels_), "the table")
     n = len(found.labels)
-    given = np.full(n, -1) if clf._given is None else clf._given
+    given = clf.fitted_.given
+    given = np.full(n, -1) if given is None else given
     table = pa.table(
         {
-            "node": pa.array(writable(getattr(clf, "node_ids_", np.arange(n)))),
+            "node": pa.array(writable(clf.fitted_.names)),
             "label": pa.array(found.labels),
             "probability": pa.array(found.probability),
             "given_label": pa.array(clf.classes_[given], mask=given < 0),

@@ -1,7 +1,8 @@
 """The inner loops, compiled; no policy.
 
-Every kernel releases the GIL and works on a range of rows, so that callers may run fixed
-ranges on several threads: what a range gives does not depend on who runs it.
+Every kernel releases the GIL and works on a range of rows, so that callers may run fixed ranges on
+several threads: what a range gives does not depend on who runs it. What is listed here is for the
+rest of the library; kernels may import each other and numba, and nothing else.
 """
 
 from nodeproof.kernels.beliefs import belief_rows, message_rows

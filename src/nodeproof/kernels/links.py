@@ -31,7 +31,7 @@ _PLAIN = bool(config.DISABLE_JIT)  # type: ignore[attr-defined]
 def is_compiled() -> bool:
     """Tell whether a sweep from an earlier process is kept (of any version), or none is needed."""
     folder = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent / "__pycache__")
-    return _PLAIN or next(folder.rglob("*.sweep_batches-*.nbi"), None) is not None
+    return _PLAIN or next(folder.rglob("*.sweep_batches*.nbi"), None) is not None
 
 
 def intrinsic_like(plain: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:

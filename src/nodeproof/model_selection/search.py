@@ -13,15 +13,16 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import ParameterGrid
 
 from nodeproof.errors import InputError
-from nodeproof.model_selection.fits import Fit, Nodes, as_splits, run
-from nodeproof.model_selection.scores import Score, Split, as_scores
+from nodeproof.model_selection.cross_validation import Fit, Nodes, as_splits, run
+from nodeproof.model_selection.scores import Score, as_scores
+from nodeproof.model_selection.splitters import Split
 from nodeproof.runtime.logs import logger, shown
 
 __all__ = ["GridSearch"]
 
 
 class GridSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """Choose the settings of a classifier by how it predicts hidden labels.
+    """Choose the settings of a classifier by its predictions of hidden labels.
 
     Every combination is fitted on every split, to the whole graph and all features but the labels
     of the training nodes alone, and scored at the validation nodes of the split, or, if it has
@@ -38,10 +39,10 @@ class GridSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         A number stands for the folds of `LabelKFold`.
     scoring : str or callable
         As in `cross_validate`. The best is the highest, or the lowest of "log_loss", "brier" and
-        "expected_calibration_error"; of a function the highest.
+        "expected_calibration_error"; for a function the highest.
     n_jobs : int, optional
-        Processes, which share the cores; −1 for as many as there are cores. By default the fits
-        follow each other in this process. The result does not depend on it.
+        Processes, which share the cores; −1 for one per core. By default the fits run one after
+        another in this process. The result does not depend on it.
     refit : bool
         Whether to fit the best settings to all labels at the end.
     random_state : int, RandomState or None
@@ -53,15 +54,15 @@ class GridSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     Attributes
     ----------
     best_params_ : dict
-        The best settings; of equals, the first.
+        The best settings; the first of equals.
     best_score_ : float
-        Their mean score. As the best of several it is a little too good.
+        Their mean score; as the best of several, it is slightly optimistic.
     best_index_ : int
-        Their place in `cv_results_`.
+        Their index in `cv_results_`.
     best_estimator_ : estimator
         Fitted with them to all labels.
     cv_results_ : dict
-        One entry a combination: "params", "mean_test_score", "std_test_score",
+        One entry per combination: "params", "mean_test_score", "std_test_score",
         "rank_test_score" (1 is best), "mean_fit_seconds" and, for each split, "split0_test_score"
         and so on.
     labels_, proba_, classes_ : ndarray
@@ -126,7 +127,7 @@ class GridSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         nodes = Nodes.of(X, y, graph)
         scores = as_scores(self.scoring)
         if len(scores) > 1:
-            raise InputError("the best can be chosen by one score only: scoring lists several")
+            raise InputError("settings can be chosen by one score only: scoring lists several")
         candidates = list(ParameterGrid(self.grid))
         splits = as_splits(self.cv, nodes.labels, self.random_state)
         fits = [
@@ -160,7 +161,7 @@ class GridSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any = None, *, graph: Any = None) -> NDArray[Any]:
-        """Return what the best classifier predicts."""
+        """Return the predictions of the best classifier."""
         return np.asarray(self._best().predict(X, graph=graph))
 
     def predict_proba(self, X: Any = None, *, graph: Any = None) -> NDArray[np.float64]:
@@ -223,7 +224,7 @@ class GridSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
 
 def _chosen_on(split: Split) -> NDArray[np.intp]:
-    """Return the nodes to score at: test nodes are not for choosing, if there are others."""
+    """Return the nodes to score at: validation nodes if there are any, else test nodes."""
     return split.validation if len(split.validation) else split.test
 
 
@@ -235,7 +236,7 @@ def _report(
     done: str, score: Score, values: NDArray[np.float64], seconds: NDArray[np.float64]
 ) -> None:
     logger.info(
-        "%s  %s %.4f ± %.4f  %.2g s a fit",
+        "%s  %s %.4f ± %.4f  %.2g s per fit",
         done,
         score.name,
         values.mean(),

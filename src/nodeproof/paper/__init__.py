@@ -1,4 +1,6 @@
-"""The paper's own side: its experiments, its theory and the baselines it is compared with.
+"""The paper's own side: its experiments, its theory and its baselines.
 
-Imports everything else; imported by the command line alone.
+`experiments` reproduces the figures, `theory` measures the assumptions of the recovery theorem,
+`baselines` are other methods; each is public. May import everything but `cli`, which alone may
+import it.
 """

@@ -1,8 +1,9 @@
 """The regularisation path: how many classes there are, by threshold and by sum of norms.
 
-At fixed weights the number of classes follows from the threshold t: below the densities of links
-across classes all is one class, above those inside classes they fall apart. Where it does not
-change over a wide range of t in between, it can be believed.
+At fixed weights the number of classes depends on the threshold t: below the densities of links
+across classes there is one class, above those inside classes they break up. A number that does not
+change over a wide range of t in between can be trusted. All that is listed here is public.
+May import `auto`, `convex`, `solvers` and what is below them.
 
 >>> from nodeproof import path
 >>> from nodeproof.datasets import make_planted

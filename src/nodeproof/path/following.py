@@ -1,4 +1,4 @@
-"""How the points of a path are solved, each from what its neighbours found."""
+"""Follow a regularisation path: each grid point is solved from the solutions of its neighbours."""
 
 from __future__ import annotations
 
@@ -29,14 +29,21 @@ from nodeproof.terms import NodeData
 __all__ = ["Walk", "follow"]
 
 
-# One-hot rows settle in few sweeps or swing for ever. With the next weight of the sum of norms
-# they have little to go, and sweeps are dear.
+# Hard memberships converge in few sweeps or oscillate for ever. From one weight of the sum of norms
+# to the next they change little, and sweeps are expensive.
 _SWEEPS = 50
 _PULLED_SWEEPS = 10
 
+# Factor by which thresholds go beyond the densities across and inside classes.
+_BEYOND = 4.0
+
+# Where "auto" begins, below the weight at which all classes have one model.
+_DECADES = 1e3
+_AUTO = "auto"
+
 
 class Walk:
-    """Solves the points of the grid one after the other, each from what its neighbours found."""
+    """Solves the grid points one after another, each from the solutions of its neighbours."""
 
     def __init__(
         self,
@@ -78,14 +85,14 @@ class Walk:
         return Status.CONVERGED
 
     def _visits(self) -> list[tuple[int, int, int]]:
-        """Return the points in their order, and from which side each is reached."""
+        """Return the grid points in their order, and the side from which each is reached."""
         upwards = range(len(self.thresholds))
         visits = [(i, k, 1) for i in range(len(self.sons)) for k in reversed(upwards)]
         first = [(0, k, -1) for k in upwards]
         return visits[: len(first)] + first + visits[len(first) :]
 
     def _surplus(self) -> NDArray[np.float32]:
-        """Return rows of more classes than there are: the same to begin with at every point."""
+        """Return memberships in more classes than there are, a start for every grid point."""
         problem = replace(self.family, weights="calibrated").problem(self.n_atoms)
         name = [*promising_starts(problem), "random"][0]
         W = STARTS[name](problem, np.random.default_rng(self.solver.random_state))
@@ -104,17 +111,17 @@ class Walk:
         if at in self.found:
             fits.append(self.found[at])
         for start in starts:
-            # A sum of norms only ever merges; without, nodes that do not fit in need room.
+            # A sum of norms only ever merges; without it, nodes that fit no class need spare ones.
             begun = search.settle(start) if at[0] else search.fit(self.n_atoms, self._pad(start))
             fits.append(search.merge(begun))
             if search.ended:
                 break
-        # Where two are equally good, the one with fewer classes.
+        # Of two equally good solutions, the one with fewer classes.
         self.found[at] = min(fits, key=lambda fit: (round(fit.length, 6), fit.problem.n_classes))
         return search.ended
 
     def _pad(self, W: NDArray[Any]) -> NDArray[np.float32]:
-        """Return the rows with room for more classes, which nodes that do not fit in may take."""
+        """Return the memberships with spare classes, for nodes that fit no other."""
         room = np.zeros((len(W), self.n_atoms), dtype=np.float32)
         room[:, : W.shape[1]] = W[:, : self.n_atoms]
         room[room.sum(axis=1) == 0, 0] = 1.0
@@ -126,7 +133,7 @@ class Walk:
         return Point(done, total, float(self.thresholds[k]), float(self.sons[i]), found)
 
     def path(self, status: Status) -> Path:
-        """Return what was found."""
+        """Return the path."""
         shape = len(self.sons), len(self.thresholds)
         counts, models = np.zeros((2, *shape), dtype=np.int64)
         objective = np.full(shape, np.nan)
@@ -148,18 +155,6 @@ def _by_size(labels: NDArray[np.int64]) -> NDArray[np.int32]:
     return np.asarray(rank[labels])
 
 
-# ------------------------------------------------------------------------------
-# Following a path: what is given is checked, grids are chosen, and the walk begins.
-
-
-# How far beyond the densities across and inside classes thresholds go, as a factor.
-_BEYOND = 4.0
-
-# Where "auto" begins, as a share of the weight under which all classes are one.
-_DECADES = 1e3
-_AUTO = "auto"
-
-
 def follow(
     X: Any = None,
     *,
@@ -177,8 +172,8 @@ def follow(
 ) -> Path:
     """Follow the number of classes along thresholds, and along weights of the sum of norms.
 
-    At every point φ is minimised at temperature 0, from more classes than there are, from the
-    classes that calibrated weights find, and from what was found at the neighbouring thresholds;
+    At every grid point φ is minimised at temperature 0, from more classes than there are, from the
+    classes that calibrated weights find, and from the solutions at neighbouring thresholds;
     classes whose merger does not raise φ are merged.
 
     Parameters
@@ -186,29 +181,30 @@ def follow(
     X : array or sparse matrix of shape (n, m), optional
         Features.
     graph : object, optional
-        The links, as :meth:`NodeClassifier.fit` takes them. Without, features and the sum of norms
-        alone make the classes.
+        The links, as :meth:`NodeClassifier.fit` takes them. Without links, features and the sum of
+        norms alone determine the classes.
     thresholds : "auto", float or array
-        Where to solve. "auto" is a log grid from well below the sparsest links across classes to
-        well above the densest inside one.
+        Grid of thresholds. "auto" is a log grid from well below the lowest density across classes
+        to well above the highest inside one.
     sons : float, array or "auto"
         Weights μ1 of the sum of norms. "auto" is a log grid up to where all classes have the same
         model.
     weights : (β_g, β_f)
-        How links and features are weighed; by default as in the paper.
+        Weights of links and features; by default the paper's.
     terms, null_model
         As :class:`NodeClassifier` takes them.
     n_points : int
-        How many values "auto" takes.
+        Number of values of "auto".
     n_atoms : int, optional
-        The most classes there can be; by default four times as many as calibrated weights
-        find, and 16 at least.
+        Maximum number of classes; by default four times as many as calibrated weights find, and
+        at least 16.
     n_jobs : int, optional
         Threads.
     random_state : int, optional
         Seed.
     callback : callable, optional
-        Told after every :class:`Point`; a true answer ends it with what there is. So does Ctrl-C.
+        Called with a :class:`Point` after every visit; a true return value ends the run with what
+        there is. So does Ctrl-C.
     """
     with threads.using(n_jobs):
         family = _family(X, graph, weights, terms, null_model)
@@ -263,7 +259,7 @@ def _thresholds(asked: Any, graph: Graph | None, W: NDArray[Any], count: int) ->
     if not (isinstance(asked, str) and asked == _AUTO):
         return _grid("thresholds", asked)
     if graph is None:
-        return np.array([0.5])  # which weighs nothing
+        return np.array([0.5])  # without effect
     if graph.total == 0:
         raise InputError("the graph has no link: give thresholds as numbers")
     links, pairs = graph.link_mass(W, True), graph.pair_mass(W, True)
@@ -280,7 +276,7 @@ def _sons(asked: Any, family: Family, W: NDArray[Any], count: int) -> Array:
     if not (isinstance(asked, str) and asked == _AUTO):
         return _grid("sons", asked)
     if not family.terms or W.shape[1] == 1:
-        raise InputError("sons='auto' needs features that tell classes apart: give numbers")
+        raise InputError("sons='auto' needs features that separate classes: give numbers")
     hard = np.eye(W.shape[1])[W.argmax(axis=1)]
     most = 1.0 / family.n_nodes
     while biased_centroids(replace(family, son=most).problem(W.shape[1]), hard).groups.any():

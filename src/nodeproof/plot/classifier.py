@@ -82,7 +82,7 @@ def node_map(
 
 def _nodes_to_draw(nodes: ArrayLike | None, n: int) -> NDArray[np.int64]:
     """Return positions of distinct nodes."""
-    from nodeproof.settings import check_candidates
+    from nodeproof.query import check_candidates
 
     if nodes is None:
         return np.linspace(0, n - 1, min(n, _MOST_NODES)).astype(np.int64)
@@ -226,7 +226,7 @@ def reliability(
         curve = reliability_curve(y_true, proba, n_bins)
     else:
         check_is_fitted(what)
-        found = what._find()
+        found = what.fitted_.findings
         if len(found.told) == 0:
             raise InputError(f"{_why_unjudged(what)}; give (y_true, proba)")
         curve = reliability_curve(found.told, found.blind, n_bins, noise=found.noise)
@@ -251,7 +251,7 @@ def reliability(
 
 def _why_unjudged(clf: NodeClassifier) -> str:
     """Say why the labels of a classifier cannot judge its probabilities."""
-    if clf._given is None:
+    if clf.fitted_.given is None:
         return "this classifier has no labels to judge its probabilities by"
     if len(clf.classes_) == 1:
         return "this classifier has one class only, of which every node is sure"

@@ -25,7 +25,7 @@ def links_between(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the weight of links from class to class, and what chance would give."""
     if graph is None:
-        found = clf._find()
+        found = clf.fitted_.findings
         if found.blocks is None or found.chance is None:
             raise InputError("block_matrix needs links: this classifier was fitted without a graph")
         return found.blocks, found.chance

@@ -85,7 +85,7 @@ def node_map(subject: Subject) -> dict[str, Any] | None:
     """Return the map of the nodes: between the corners of the classes."""
     if subject.K == 1:
         return None
-    nodes, proba = subject.findings.nodes, subject.clf.proba_
+    nodes, proba = subject.findings.nodes, subject.fitted.proba
     anchors, places = map_nodes(proba, nodes)
 
     def on_page(points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -104,7 +104,7 @@ def node_map(subject: Subject) -> dict[str, Any] | None:
         corners.append({"at": k, "name": name, "x": round(x, 1), "y": round(float(beyond), 1)})
     heights = np.concatenate([at[:, 1], homes[:, 1]])
     top, bottom = float(heights.min()) - 30.0, float(heights.max()) + 34.0
-    suspects = np.isin(nodes, subject.clf.suspects_.node)
+    suspects = np.isin(nodes, subject.fitted.suspects.node)
     return {
         "width": 2 * _HALF,
         "top": round(top, 1),
@@ -135,8 +135,8 @@ def drawing(subject: Subject) -> dict[str, Any] | None:
         for u, v in links.tolist()
     )
     names = subject.node_names(np.arange(subject.n))
-    suspects = set(subject.clf.suspects_.node.tolist())
-    given = subject.clf._given
+    suspects = set(subject.fitted.suspects.node.tolist())
+    given = subject.fitted.given
     few = subject.n <= _NAMED_NODES
     radius = 7.0 if few else 4.5
     degrees = np.bincount(links.ravel(), minlength=subject.n)
@@ -240,9 +240,9 @@ def reliability(found: ReliabilityCurve) -> dict[str, Any]:
 
 def confidence(subject: Subject) -> dict[str, Any] | None:
     """Return how many nodes are how sure."""
-    if subject.K == 1 or subject.clf.temperature == 0:
+    if subject.K == 1 or subject.fitted.settings.temperature == 0:
         return None
-    top = subject.clf.proba_.max(axis=1)
+    top = subject.fitted.proba.max(axis=1)
     counts, edges = np.histogram(np.clip(top, 0.0, 1.0), bins=20, range=(0.0, 1.0))
     first = max(int(np.argmax(counts > 0)) - 1, 0)
     counts, edges = counts[first:], edges[first:]

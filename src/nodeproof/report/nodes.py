@@ -17,13 +17,13 @@ _MOST_SUSPECTS = 2_000
 
 def sources(subject: Subject) -> dict[str, Any] | None:
     """Return how much each source contributed, in all and class by class."""
-    overall = subject.clf.sources_
+    overall = subject.fitted.sources
     if not overall:
         return None
     findings = subject.findings
     even = findings.even
     codes = subject.codes[findings.nodes[even]]
-    second, first = np.argsort(subject.clf.proba_[findings.nodes[even]], axis=1)[:, -2:].T
+    second, first = np.argsort(subject.fitted.proba[findings.nodes[even]], axis=1)[:, -2:].T
     rows = np.arange(len(codes))
     margins = np.array(
         [
@@ -57,7 +57,7 @@ def sources(subject: Subject) -> dict[str, Any] | None:
 
 def suspects(subject: Subject) -> dict[str, Any]:
     """Return the given labels that look wrong, most suspect first."""
-    found = subject.clf.suspects_
+    found = subject.fitted.suspects
     kept: Any = found[:_MOST_SUSPECTS]
     place = {int(v): at for at, v in enumerate(subject.findings.nodes.tolist())}
     names = subject.node_names(kept.node)
@@ -78,9 +78,9 @@ def suspects(subject: Subject) -> dict[str, Any]:
 
 def node_data(subject: Subject) -> dict[str, Any]:
     """Return what the script needs to show a node that is picked."""
-    findings, clf = subject.findings, subject.clf
+    findings, fitted = subject.findings, subject.fitted
     nodes = findings.nodes
-    given = np.full(len(nodes), -1) if clf._given is None else clf._given[nodes]
+    given = np.full(len(nodes), -1) if fitted.given is None else fitted.given[nodes]
     sure = None
     if subject.certificate is not None and subject.certificate.status != "not applicable":
         sure = subject.certificate.certified_nodes[nodes].astype(int).tolist()
@@ -92,12 +92,12 @@ def node_data(subject: Subject) -> dict[str, Any]:
         "classes": subject.names,
         "names": subject.node_names(nodes),
         "n": subject.n,
-        "proba": _rounded(clf.proba_[nodes], 4),
+        "proba": _rounded(fitted.proba[nodes], 4),
         "evidence": evidence,
         "linked": None if findings.linked is None else _rounded(findings.linked, 2),
         "given": given.tolist(),
         "sure": sure,
-        "suspect": np.flatnonzero(np.isin(nodes, clf.suspects_.node)).tolist(),
+        "suspect": np.flatnonzero(np.isin(nodes, fitted.suspects.node)).tolist(),
     }
 
 

@@ -20,7 +20,7 @@ from nodeproof.storage.atomic import atomic_path
 
 if TYPE_CHECKING:
     from nodeproof.certificate import Certificate
-    from nodeproof.estimator import NodeClassifier
+    from nodeproof.fitted import Fitted
 
 __all__ = ["check_jinja", "render_report", "write_report"]
 
@@ -29,7 +29,7 @@ _UNSAFE = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
 def write_report(
-    clf: NodeClassifier,
+    fitted: Fitted,
     path: str | PathLike[str],
     *,
     certificate: Certificate | None = None,
@@ -40,20 +40,20 @@ def write_report(
 
     Parameters
     ----------
-    clf : NodeClassifier
-        Fitted, or loaded from a file.
+    fitted : Fitted
+        In this process, or loaded from a file.
     path : path
         The file to write.
     certificate, y_true, title
         As in :meth:`nodeproof.NodeClassifier.report`.
     """
-    text = render_report(clf, certificate=certificate, y_true=y_true, title=title)
+    text = render_report(fitted, certificate=certificate, y_true=y_true, title=title)
     with atomic_path(path) as temporary:
         Path(temporary).write_text(text, encoding="utf-8")
 
 
 def render_report(
-    clf: NodeClassifier,
+    fitted: Fitted,
     *,
     certificate: Certificate | None = None,
     y_true: Any = None,
@@ -61,7 +61,7 @@ def render_report(
 ) -> str:
     """Return the report on a fitted classifier as HTML."""
     template = _template()
-    subject = Subject.of(clf, certificate)
+    subject = Subject.of(fitted, certificate)
     truth = sections.judged_nodes(subject, y_true)
     reliability = reliability_of(truth)
     style, script = _file("page.css"), _file("page.js")
@@ -82,7 +82,7 @@ def render_report(
             sources=nodes.sources(subject),
             suspects=nodes.suspects(subject),
             certificate=sections.verdict(certificate),
-            history=charts.history(clf.history_.get("change", []), clf.tol),
+            history=charts.history(fitted.history.get("change", []), fitted.settings.tol),
             settings=sections.settings(subject),
             versions=sections.versions(),
             notes=subject.findings.notes,

@@ -50,18 +50,18 @@ def judged_nodes(subject: Subject, y_true: Any) -> Blind:
     A true class that is none of the fitted ones has the number K, and a column of zeros: whatever
     such a node is taken for is wrong.
     """
-    clf, findings = subject.clf, subject.findings
+    fitted, findings = subject.fitted, subject.findings
     if y_true is None:
         return Blind(findings.judged, findings.told, findings.blind, findings.noise)
-    fitted = getattr(clf, "node_ids_", range(subject.n))
-    codes = encode_truth(align_rows(y_true, fitted, "y_true", "the fit"), clf.classes_, "y_true")
+    names = range(subject.n) if fitted.node_ids is None else fitted.node_ids
+    codes = encode_truth(align_rows(y_true, names, "y_true", "the fit"), fitted.classes, "y_true")
     if len(codes) != subject.n:
         raise InputError(f"y_true has {len(codes)} entries for {subject.n} nodes")
     subject.judged_by = "truth"
-    if clf._given is not None:
-        codes[clf._given >= 0] = -1
+    if fitted.given is not None:
+        codes[fitted.given >= 0] = -1
     nodes = np.flatnonzero(codes >= 0)
-    proba = clf.proba_[nodes]
+    proba = fitted.proba[nodes]
     if (codes == subject.K).any():
         proba = np.pad(proba, ((0, 0), (0, 1)))
     return Blind(nodes, codes[nodes], proba, 0.0)
@@ -69,10 +69,10 @@ def judged_nodes(subject: Subject, y_true: Any) -> Blind:
 
 def tiles(subject: Subject, certificate: Certificate | None) -> list[dict[str, str]]:
     """Return what is to be seen first: a number, what it counts, and a word on it."""
-    clf, findings = subject.clf, subject.findings
+    fitted, findings = subject.fitted, subject.findings
     found = []
-    if clf.estimated_accuracy_ is not None:
-        estimate, interval = accuracy(*clf.estimated_accuracy_)
+    if fitted.estimated_accuracy is not None:
+        estimate, interval = accuracy(*fitted.estimated_accuracy)
         found.append(
             {
                 "value": estimate,
@@ -80,22 +80,22 @@ def tiles(subject: Subject, certificate: Certificate | None) -> list[dict[str, s
                 "note": f"of nodes without a label; {interval}",
             }
         )
-    elif subject.K > 1 and clf.temperature > 0:
-        mean = float(clf.proba_.max(axis=1).mean())
+    elif subject.K > 1 and fitted.settings.temperature > 0:
+        mean = float(fitted.proba.max(axis=1).mean())
         found.append(
             {"value": percent(mean), "what": "mean probability", "note": "of the class chosen"}
         )
     if subject.n_labels:
-        share = len(clf.suspects_) / subject.n_labels
+        share = len(fitted.suspects) / subject.n_labels
         found.append(
             {
-                "value": f"{len(clf.suspects_):,}",
-                "what": "label looks wrong" if len(clf.suspects_) == 1 else "labels look wrong",
+                "value": f"{len(fitted.suspects):,}",
+                "what": "label looks wrong" if len(fitted.suspects) == 1 else "labels look wrong",
                 "note": f"of {subject.n_labels:,} given ({percent(share)})",
             }
         )
-    if clf.sources_:
-        source, share = max(clf.sources_.items(), key=lambda item: item[1])
+    if fitted.sources:
+        source, share = max(fitted.sources.items(), key=lambda item: item[1])
         found.append(
             {"value": percent(share), "what": f"decided by {source}", "note": "the main source"}
         )
@@ -128,15 +128,15 @@ def _at_most(gap: float) -> str:
 
 def class_rows(subject: Subject) -> list[dict[str, Any]]:
     """Return one row a class."""
-    clf, K = subject.clf, subject.K
+    fitted, K = subject.fitted, subject.K
     confidence = np.bincount(
-        subject.codes, weights=clf.proba_.max(axis=1).astype(np.float64), minlength=K
+        subject.codes, weights=fitted.proba.max(axis=1).astype(np.float64), minlength=K
     )
     given = np.zeros(K, dtype=int)
     doubted = np.zeros(K, dtype=int)
-    if clf._given is not None:
-        given = np.bincount(clf._given[clf._given >= 0], minlength=K)
-        doubted = np.bincount(clf._given[clf.suspects_.node], minlength=K)
+    if fitted.given is not None:
+        given = np.bincount(fitted.given[fitted.given >= 0], minlength=K)
+        doubted = np.bincount(fitted.given[fitted.suspects.node], minlength=K)
     sizes = subject.sizes
     return [
         {
@@ -154,7 +154,7 @@ def class_rows(subject: Subject) -> list[dict[str, Any]]:
 
 def confusion(subject: Subject) -> dict[str, Any] | None:
     """Return how many nodes of each given label were found in each class."""
-    given = subject.clf._given
+    given = subject.fitted.given
     if given is None or subject.K == 1:
         return None
     labelled = given >= 0
@@ -261,11 +261,11 @@ def _gap(gap: float) -> str:
 def settings(subject: Subject) -> list[dict[str, str]]:
     """Return what was chosen, and why."""
     rows = []
-    for name, choice in subject.clf.choices_.items():
+    for name, choice in subject.fitted.choices.items():
         value = choice["value"]
         shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
         rows.append({"name": name.replace("_", " "), "value": shown, "why": str(choice["why"])})
-    seed = subject.clf.random_state
+    seed = subject.fitted.settings.random_state
     rows.append(
         {
             "name": "seed",

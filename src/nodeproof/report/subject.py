@@ -15,8 +15,8 @@ from nodeproof.runtime.caching import cached_property
 
 if TYPE_CHECKING:
     from nodeproof.certificate import Certificate
-    from nodeproof.estimator import NodeClassifier
-    from nodeproof.report.findings import Findings
+    from nodeproof.findings import Findings
+    from nodeproof.fitted import Fitted
 
 __all__ = ["Subject", "reliability_of"]
 
@@ -29,47 +29,47 @@ _MOST_CLASSES = 30
 class Subject:
     """What a report is about."""
 
-    clf: NodeClassifier
+    fitted: Fitted
     findings: Findings
     certificate: Certificate | None
     judged_by: str
 
     @classmethod
-    def of(cls, clf: NodeClassifier, certificate: Certificate | None) -> Subject:
+    def of(cls, fitted: Fitted, certificate: Certificate | None) -> Subject:
         """Return all that the page needs, checked against each other."""
-        findings = clf._find()
-        if certificate is not None and len(certificate.labels) != len(clf.proba_):
+        findings = fitted.findings
+        if certificate is not None and len(certificate.labels) != len(fitted.proba):
             raise InputError(
                 f"the certificate speaks of {len(certificate.labels)} nodes, the model of "
-                f"{len(clf.proba_)}"
+                f"{len(fitted.proba)}"
             )
         judged_by = "held back" if findings.held_back else "left out"
-        return cls(clf, findings, certificate, judged_by)
+        return cls(fitted, findings, certificate, judged_by)
 
     @property
     def n(self) -> int:
         """Number of nodes."""
-        return len(self.clf.proba_)
+        return len(self.fitted.proba)
 
     @property
     def K(self) -> int:
         """Number of classes."""
-        return len(self.clf.classes_)
+        return len(self.fitted.classes)
 
     @cached_property
     def n_labels(self) -> int:
         """Number of given labels."""
-        return 0 if self.clf._given is None else int((self.clf._given >= 0).sum())
+        return len(self.fitted.labelled)
 
     @cached_property
     def names(self) -> list[str]:
         """Names of the classes."""
-        return [str(name) for name in self.clf.classes_.tolist()]
+        return [str(name) for name in self.fitted.classes.tolist()]
 
     @cached_property
     def codes(self) -> NDArray[np.int64]:
         """Class of each node, shape (n,)."""
-        return np.asarray(self.clf.proba_.argmax(axis=1))
+        return self.fitted.codes
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
@@ -78,8 +78,7 @@ class Subject:
 
     def node_names(self, nodes: NDArray[np.int64]) -> list[str]:
         """Return what nodes are called."""
-        ids = getattr(self.clf, "node_ids_", None)
-        return [str(name) for name in (nodes if ids is None else ids[nodes]).tolist()]
+        return [str(name) for name in self.fitted.names[nodes].tolist()]
 
     @cached_property
     def shown_classes(self) -> NDArray[np.int64]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from nodeproof.auto.settings import most_certain
 from nodeproof.errors import count_of
 from nodeproof.metrics import FEWEST_JUDGED, ReliabilityCurve
+from nodeproof.settings import Settings
 
 if TYPE_CHECKING:
     from nodeproof.auto.held_out import Blind
@@ -58,7 +60,7 @@ def classes(count: int) -> str:
 
 def summary(subject: Subject) -> str:
     """Say in two or three sentences what was given and what was found."""
-    clf, findings = subject.clf, subject.findings
+    fitted, findings = subject.fitted, subject.findings
     given = [
         count_of(count, what)
         for count, what in (
@@ -71,17 +73,17 @@ def summary(subject: Subject) -> str:
     known = f"{', '.join(given[:-1])} and {given[-1]}" if len(given) > 1 else given[0]
     were = "was" if subject.n == 1 else "were"
     text = f"From {known}, {count_of(subject.n, 'node')} {were} sorted into {classes(subject.K)}."
-    if clf.estimated_accuracy_ is not None:
-        estimate, interval = accuracy(*clf.estimated_accuracy_)
+    if fitted.estimated_accuracy is not None:
+        estimate, interval = accuracy(*fitted.estimated_accuracy)
         text += (
             f" Of the nodes without a label, about {estimate} are estimated to be right "
             f"({interval})."
         )
-    elif clf.temperature > 0 and subject.K > 1:
-        mean = float(clf.proba_.max(axis=1).mean())
+    elif fitted.settings.temperature > 0 and subject.K > 1:
+        mean = float(fitted.proba.max(axis=1).mean())
         text += f" The mean probability of the class chosen is {percent(mean)}."
     if subject.n_labels:
-        count = len(clf.suspects_)
+        count = len(fitted.suspects)
         wrong = "One given label looks" if count == 1 else f"{count:,} of the given labels look"
         text += f" {wrong if count else 'None of the given labels looks'} wrong."
     return text
@@ -100,13 +102,13 @@ def reliability(found: ReliabilityCurve | None, judged: Blind, subject: Subject)
 
 def _verdict(found: ReliabilityCurve | None, judged: Blind, subject: Subject) -> str:
     if subject.K == 1 and found is None:
-        if most_certain(subject.clf.n_classes, subject.clf._given) < 1:
+        if most_certain(subject.fitted.settings.n_classes, subject.fitted.given) < 1:
             return (
                 "All labels name one class: nothing here tells whether there are others, and the "
                 "probabilities say no more than these labels do."
             )
         return "There is one class only: nothing to be uncertain about."
-    if subject.clf.temperature == 0:
+    if subject.fitted.settings.temperature == 0:
         return "The fit was asked for hard assignments (temperature 0), not for probabilities."
     if found is None:
         count = len(judged.nodes)
@@ -150,15 +152,16 @@ def _why_unjudged(subject: Subject) -> str:
 
 def python_call(subject: Subject) -> str:
     """Return the call that makes such a fit, of what was given, settings of their own included."""
-    clf, findings = subject.clf, subject.findings
-    defaults = type(clf)().get_params(deep=False)
+    fitted, findings = subject.fitted, subject.findings
+    asked, defaults = fitted.settings, Settings()
     own = {
-        name: value
-        for name, value in clf.get_params(deep=False).items()
-        if name not in ("verbose", "n_jobs", "engine") and not _same(value, defaults[name])
+        setting.name: getattr(asked, setting.name)
+        for setting in fields(asked)
+        if setting.name not in ("verbose", "n_jobs", "engine")
+        and not _same(getattr(asked, setting.name), getattr(defaults, setting.name))
     }
     settings = ", ".join(f"{name}={value!r}" for name, value in own.items())
-    X, y = findings.n_features > 0, clf._given is not None
+    X, y = findings.n_features > 0, fitted.given is not None
     given = {"X": X, "y" if X else "y=y": y, "graph=graph": findings.linked is not None}
     return f"NodeClassifier({settings}).fit({', '.join(name for name in given if given[name])})"
 

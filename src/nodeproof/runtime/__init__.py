@@ -1,4 +1,5 @@
-"""What the machine offers: threads, memory, progress and warnings, digests, matplotlib's Axes.
+"""What the machine offers: threads, memory, logs, digests and matplotlib's Axes.
 
-For every other room; imports nothing but `errors`. Take functions from the modules themselves.
+Functions of general use that know nothing of graphs or classes. Any room may import them, from the
+modules themselves. May import `errors` and nothing else.
 """

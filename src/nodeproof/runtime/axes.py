@@ -1,4 +1,4 @@
-"""What every picture starts from: Axes, and a colour for each class."""
+"""What every plot starts from: matplotlib's Axes, and a colour per class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Digests of data, every byte: whether problems are the same, and arrays as they were."""
+"""Digests of data, every byte: whether settings and arrays are the same as they were."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ from contextlib import suppress
 from functools import cached_property
 from hashlib import sha256
 from inspect import getattr_static
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from rich.filesize import decimal
 
 from nodeproof.errors import InputError
 from nodeproof.runtime import threads
 from nodeproof.runtime.logs import logger
-from nodeproof.runtime.memory import size_text
 
-if TYPE_CHECKING:
-    from nodeproof.problem import Problem
-
-__all__ = ["Untouched", "digest", "fingerprint"]
+__all__ = ["Untouched", "digest", "digest_nested"]
 
 # Bytes that one thread takes at a time.
 _CHUNK = 1 << 22
@@ -109,29 +106,26 @@ def _arrays_of(data: Any) -> tuple[NDArray[Any], ...]:
     return (data.indptr, data.indices, data.data) if sp.issparse(data) else (data,)
 
 
-def fingerprint(problem: Problem, start: Any = None) -> str:
-    """Return a digest that tells one problem from another: of all settings and all data.
+def digest_nested(value: Any) -> str:
+    """Return a digest of settings and data, however they are nested.
 
     Parameters
     ----------
-    problem : Problem
-        Its links, and what its terms hold; what terms have worked out is left out.
-    start : ndarray of shape (n, K), str or None
-        What it is solved from.
+    value : object
+        Lists, dictionaries, arrays, sparse matrices and objects with attributes. Private attributes
+        and those that are worked out on demand are left out.
+
+    Examples
+    --------
+    >>> digest_nested([1, {"a": np.arange(3)}]) == digest_nested([1, {"a": np.arange(3)}])
+    True
     """
     began = time.perf_counter()
     walk = _Walk()
-    graph = problem.graph
-    parts: list[Any] = [
-        problem.n_nodes, problem.n_classes, problem.weights, problem.threshold, problem.trust,
-        problem.son, start,
-    ]  # fmt: skip
-    if graph is not None:
-        parts += [graph.null_model, graph.indptr, graph.indices, graph.weights]
-    found = walk.describe([*parts, *problem.terms])
+    found = walk.describe(value)
     seconds = time.perf_counter() - began
     if seconds > _LONG:
-        logger.info("hashed %s of data in %.1f s", size_text(walk.n_bytes), seconds)
+        logger.info("hashed %s of data in %.1f s", decimal(walk.n_bytes), seconds)
     return sha256(found.encode()).hexdigest()
 
 

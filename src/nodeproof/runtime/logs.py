@@ -1,4 +1,4 @@
-"""Progress, told through the logger ``nodeproof`` of the standard library."""
+"""Progress, by the logger ``nodeproof``; and warnings that name the line of the caller."""
 
 from __future__ import annotations
 
@@ -83,9 +83,6 @@ def _configured() -> bool:
         found = found.parent if found.propagate else None
     return False
 
-
-# ------------------------------------------------------------------------------
-# Warnings that name the line which called the package, however deep inside they arise.
 
 _PACKAGE = __name__.partition(".")[0]
 

@@ -1,4 +1,4 @@
-"""How much memory there is, whether it suffices, and sizes as people write them."""
+"""Free memory, the one check against it, and sizes as text."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
+from rich.filesize import decimal
 
 from nodeproof.errors import InputError
 
-__all__ = ["address_space_limit", "available_memory", "check_free", "parse_size", "size_text"]
+__all__ = ["address_space_limit", "available_memory", "check_free", "parse_size"]
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]*)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 
@@ -47,46 +48,33 @@ def parse_size(size: int | str) -> int:
     return int(size)
 
 
-def size_text(n_bytes: float) -> str:
-    """Return a size as people read it.
-
-    Examples
-    --------
-    >>> size_text(5 * 2**29), size_text(10)
-    ('2.5 GiB', 'less than 1 MiB')
-    """
-    for unit, factor in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20)):
-        if n_bytes >= factor:
-            size = n_bytes / factor
-            return f"{size:.0f} {unit}" if size >= 100 else f"{size:.3g} {unit}"
-    return "less than 1 MiB"
-
-
 def available_memory() -> int:
     """Return how many bytes this process can take now.
 
-    That is what others need not give way for, what is left of the limits of the control groups that
-    the process is in (containers, batch systems), and of its own limit (``ulimit -v``).
+    That is the least of what the system has available, what is left of the limits of the control
+    groups that the process is in (containers, batch systems), and of its own (``ulimit -v``).
     """
     of_system = psutil.virtual_memory().available
     return max(0, min([of_system, *_left_of_groups(), *_left_of_own()]))
 
 
-def check_free(n_bytes: float, what: str, advice: str) -> None:
-    """Refuse what would take more memory than there is, before any of it is taken.
+def check_free(n_bytes: float, what: str, remedy: str, *, free: int | None = None) -> None:
+    """Refuse what would take more memory than is free, before any of it is taken.
 
     Parameters
     ----------
     n_bytes : float
         How much it would take.
-    what, advice : str
-        What takes it, and what to do instead.
+    what, remedy : str
+        What would take it, and what to do instead.
+    free : int, optional
+        Free memory in bytes, where it was measured before.
     """
-    free = available_memory()
+    free = available_memory() if free is None else free
     if n_bytes > free:
         raise InputError(
-            f"{what} would take about {size_text(n_bytes)} of memory, and {size_text(free)} are "
-            f"free: {advice}"
+            f"{what} would take about {decimal(int(n_bytes))} of memory, but only {decimal(free)} "
+            f"is free: {remedy}"
         )
 
 
@@ -117,7 +105,7 @@ def _left_of_groups(root: Path = Path("/")) -> Iterator[int]:
     """
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         return
     for line in lines:
         _, controllers, group = line.split(":", 2)

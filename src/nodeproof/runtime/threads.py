@@ -298,7 +298,7 @@ def map_rows(function: Callable[[int, int], T], stop: int, start: int = 0) -> li
 
 
 def share(function: Callable[[int, int], None], start: int, stop: int, cell: int) -> None:
-    """Call ``function(lo, hi)`` for ranges that cut start…stop, one a thread.
+    """Call ``function(lo, hi)`` for ranges that cut start…stop, one per thread.
 
     They are cut at multiples of `cell`, so whatever the function adds up for each cell does
     not depend on the number of threads.
@@ -350,10 +350,6 @@ def sum_rows(
     for part in rest:
         total += part
     return total
-
-
-# ------------------------------------------------------------------------------
-# How a process that works for another one behaves.
 
 
 @cache

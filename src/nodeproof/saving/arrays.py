@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.certificate.labelling.instance import Instance
+from nodeproof.findings import Findings
 from nodeproof.inputs.node_names import writable
-from nodeproof.prediction import FittedGraph, FittedSoftmax, Kept
-from nodeproof.report.findings import Findings
-from nodeproof.saving.header import GRAPH_SETTINGS, SOFTMAX_SETTINGS
-from nodeproof.smoothing import Reduction
+from nodeproof.prediction import FittedGraph, PredictionState
+from nodeproof.saving.header import GRAPH_SETTINGS, term_classes
 from nodeproof.storage.npz import Header
 from nodeproof.storage.schema import Expected, check_layout
-from nodeproof.terms import Covariance, Gaussian, Term
+from nodeproof.terms import Term
 
 if TYPE_CHECKING:
-    from nodeproof.estimator import NodeClassifier
+    from nodeproof.fitted import Fitted
 
 __all__ = [
     "check_arrays",
-    "check_spreads",
     "check_values",
     "describe_kept",
     "rebuild_findings",
@@ -35,10 +34,9 @@ __all__ = [
 Arrays = Mapping[str, NDArray[Any]]
 
 _PROBLEM, _FINDINGS = "problem_", "findings_"
-_SOFTMAX_ARRAYS = ("coefficients", "lagged", "normaliser", "alone")
 
-#: n nodes, K classes, m features, E entries of links; of a classifier r columns, out of c; of
-#: findings s nodes to show, h that were judged blind and L links to draw
+#: n nodes, K classes, m features, E entries of links; of findings s nodes to show, h that were
+#: cross-fitted and L links to draw
 _LAYOUT = {
     "meta": Expected("u", "*", required=True),
     "proba": Expected("f", "n K", required=True),
@@ -52,13 +50,6 @@ _LAYOUT = {
     "feature_names": Expected("U", "m"),
     "node_ids": Expected("biufU", "n"),
     "null_pairs": Expected("f", "K"),
-    r"softmax_(\d+)_coefficients": Expected("f", "K r{0}+1"),
-    r"softmax_(\d+)_directions": Expected("f", "c{0} r{0}"),
-    r"softmax_(\d+)_shift": Expected("f", "c{0}"),
-    r"softmax_(\d+)_scale": Expected("f", "c{0}"),
-    r"softmax_(\d+)_lagged": Expected("f", "n r{0}"),
-    r"softmax_(\d+)_normaliser": Expected("f", "n"),
-    r"softmax_(\d+)_alone": Expected("f", "K r{0}+1"),
     "problem_costs": Expected("f", "n K"),
     "problem_eta": Expected("f", "n"),
     "problem_scales": Expected("f", "2"),
@@ -78,45 +69,35 @@ _LAYOUT = {
     "findings_blind": Expected("f", "h K"),
 }
 
-#: class models, by the term that they are of
-_MODELS = {
-    "Covariance": "K m m | K m+1 m+1",
-    "Gaussian": "K 2 m | K m+1 m",
-    "Labels": "K K",
-    "Multinomial": "K m",
-    "Softmax": "K *",
-}
-
 # Sums of float32, and of what float32 has rounded.
 _ROUNDING = 1e-3
 
 
 def to_arrays(
-    clf: NodeClassifier, problem: Instance | str | None, findings: Findings | None
+    fitted: Fitted, problem: Instance | str | None, findings: Findings | None
 ) -> dict[str, NDArray[Any]]:
-    """Return all arrays of a fitted classifier, by their names in the file."""
+    """Return all arrays of a fitted model, by their names in the file."""
     arrays = {
-        "classes": clf.classes_,
-        "proba": clf.proba_,
-        "given": np.empty(0, np.int64) if clf._given is None else clf._given,
-        "log_prior": clf.models_.log_prior,
+        "classes": fitted.classes,
+        "proba": fitted.proba,
+        "given": np.empty(0, np.int64) if fitted.given is None else fitted.given,
+        "log_prior": fitted.models.log_prior,
     }
-    if clf.models_.affinity is not None:
-        arrays["ell"], arrays["ell_t"] = clf.models_.affinity.ell, clf.models_.affinity.ell_t
-    for k, models in enumerate(clf.models_.terms):
+    if fitted.models.affinity is not None:
+        arrays["ell"], arrays["ell_t"] = fitted.models.affinity.ell, fitted.models.affinity.ell_t
+    for k, models in enumerate(fitted.models.terms):
         arrays[f"term_{k}"] = models
-    if clf.unit_ is not None:
-        arrays["shift"], arrays["scale"] = clf.unit_.shift, clf.unit_.scale
-    if hasattr(clf, "feature_names_in_"):
-        arrays["feature_names"] = clf.feature_names_in_.astype(str)
-    if hasattr(clf, "node_ids_"):
-        arrays["node_ids"] = writable(clf.node_ids_)
-    if clf._kept.graph is not None:
-        arrays["null_pairs"] = clf._kept.graph.pairs
-    for k, softmax in clf._kept.softmax.items():
-        parts: dict[str, NDArray[Any] | None] = dict(softmax.reduction.parts)
-        parts |= {name: getattr(softmax, name) for name in _SOFTMAX_ARRAYS}
-        arrays |= {f"softmax_{k}_{name}": part for name, part in parts.items() if part is not None}
+    if fitted.unit is not None:
+        arrays["shift"], arrays["scale"] = fitted.unit.shift, fitted.unit.scale
+    if fitted.feature_names is not None:
+        arrays["feature_names"] = fitted.feature_names.astype(str)
+    if fitted.node_ids is not None:
+        arrays["node_ids"] = writable(fitted.node_ids)
+    if fitted.new_nodes.graph is not None:
+        arrays["null_pairs"] = fitted.new_nodes.graph.pairs
+    for k, (term, kept) in enumerate(zip(fitted.terms, fitted.new_nodes.terms, strict=True)):
+        parts = {} if kept is None else kept.to_parts()[1]
+        arrays |= {f"{term.kept_as}_{k}_{name}": part for name, part in parts.items()}
     if isinstance(problem, Instance):
         arrays |= {_PROBLEM + name: array for name, array in problem.to_arrays().items()}
     if findings is not None:
@@ -126,12 +107,14 @@ def to_arrays(
 
 def check_arrays(headers: Mapping[str, Header], meta: dict[str, Any]) -> None:
     """Refuse arrays that do not fit together or to the header, by their headers alone."""
-    models = {
-        f"term_{k}": Expected("f", _MODELS[term["class"]], required=True)
-        for k, term in enumerate(meta["terms"])
-    }
+    of_terms: dict[str, Expected] = {}
+    for k, term in enumerate(term_classes(meta)):
+        of_terms[f"term_{k}"] = Expected("f", term.models_shape, required=True)
+        for name, part in term.kept_arrays.items():
+            shapes = part.shapes.format(k)
+            of_terms[f"{term.kept_as}_{k}_{name}"] = replace(part, shapes=shapes)
     m = meta["n_features_in"]
-    sizes = check_layout(headers, _LAYOUT | models, **({} if m is None else {"m": int(m)}))
+    sizes = check_layout(headers, _LAYOUT | of_terms, **({} if m is None else {"m": int(m)}))
     _agree(sizes["n"] > 0 and sizes["K"] > 0, "nodes and classes")
     for pair in (("ell", "ell_t"), ("shift", "scale")):
         _agree(len(set(pair) & set(headers)) != 1, " and ".join(pair))
@@ -144,16 +127,8 @@ def check_arrays(headers: Mapping[str, Header], meta: dict[str, Any]) -> None:
     _agree(required <= there if meta.get("findings") else not there, "findings")
     for pair in (("linked", "blocks"), ("blocks", "chance"), ("positions", "links")):
         _agree(len({_FINDINGS + name for name in pair} & there) != 1, f"findings of {pair[0]}")
-    classifiers = {str(k) for k, term in enumerate(meta["terms"]) if term["class"] == "Softmax"}
     if meta["version"] > 1:
-        _agree(classifiers == set(meta["kept"]["softmax"]), "terms and classifiers")
         _agree((meta["kept"]["graph"] is None) == ("null_pairs" not in headers), "graph and pairs")
-        for k, settings in meta["kept"]["softmax"].items():
-            _agree(f"softmax_{k}_coefficients" in headers, "classifiers and coefficients")
-            for name in ("lagged", "normaliser") if settings["hops"] else ():
-                _agree(f"softmax_{k}_{name}" in headers, "averaged features and degrees")
-            both = {f"softmax_{k}_shift", f"softmax_{k}_scale"} & set(headers)
-            _agree(len(both) != 1, "shift and scale of features")
 
 
 def check_values(arrays: Arrays) -> None:
@@ -175,26 +150,12 @@ def check_values(arrays: Arrays) -> None:
         finite = name.startswith(("term_", "softmax_", "ell", "null_")) or name in (
             "shift", "scale",
         )  # fmt: skip
-        if finite and not np.isfinite(array).all():
+        if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"{name} holds numbers that are not finite")
     if "scale" in arrays and not (arrays["scale"] > 0).all():
         raise ValueError("the scale of a feature is not positive")
     if f"{_FINDINGS}nodes" in arrays:
         _check_findings(arrays)
-
-
-def check_spreads(term: Term, models: NDArray[Any]) -> None:
-    """Refuse class models whose features would vary by less than nothing, in some direction."""
-    if not isinstance(term, Covariance | Gaussian):
-        return
-    spreads = models if isinstance(term, Covariance) else models[:, 1:]
-    try:
-        if spreads.shape[1] == spreads.shape[2]:
-            np.linalg.cholesky(spreads)
-        elif not (spreads > 0).all():  # variances of single columns
-            raise np.linalg.LinAlgError
-    except np.linalg.LinAlgError:
-        raise ValueError("the covariances of a class are not positive definite") from None
 
 
 def rebuild_problem(meta: dict[str, Any], arrays: Arrays) -> Instance | str | None:
@@ -211,35 +172,40 @@ def rebuild_problem(meta: dict[str, Any], arrays: Arrays) -> Instance | str | No
     return problem
 
 
-def describe_kept(kept: Kept) -> dict[str, Any]:
+def describe_kept(kept: PredictionState, terms: Sequence[Term]) -> dict[str, Any]:
     """Return what is kept for new nodes beside arrays."""
     graph = kept.graph
-    return {
+    described: dict[str, Any] = {
         "scale": kept.scale,
         "graph": graph and {name: getattr(graph, name) for name in GRAPH_SETTINGS},
-        "softmax": {
-            str(k): {name: getattr(softmax, name) for name in SOFTMAX_SETTINGS}
-            for k, softmax in kept.softmax.items()
-        },
+        "softmax": {},  # readers expect it, whatever the terms
     }
+    for k, (term, costs) in enumerate(zip(terms, kept.terms, strict=True)):
+        if costs is not None and (term.kept_settings or term.kept_arrays):
+            described.setdefault(term.kept_as, {})[str(k)] = costs.to_parts()[0]
+    return described
 
 
-def rebuild_kept(meta: dict[str, Any], arrays: Arrays) -> Kept:
-    """Return what is kept for new nodes; nothing of it was in the first version."""
-    if meta["version"] == 1:
-        return Kept()
-    described = meta["kept"]
+def rebuild_kept(
+    meta: dict[str, Any],
+    arrays: Arrays,
+    terms: Sequence[Term],
+    models: Sequence[NDArray[Any]],
+    calibrated: bool,
+) -> PredictionState:
+    """Return what is kept for new nodes; of the graph, nothing of it was in the first version."""
+    described = meta.get("kept") or {"graph": None, "scale": 1.0}
     graph = None
     if described["graph"] is not None:
         graph = FittedGraph(**described["graph"], pairs=arrays["null_pairs"])
         if not (graph.unit > 0 and graph.total >= 0):
             raise ValueError("the weights of its links are none")
-    softmax = {}
-    for k, settings in described["softmax"].items():
-        parts = _parts(arrays, f"softmax_{k}_")
-        own: dict[str, Any] = {name: parts.pop(name, None) for name in _SOFTMAX_ARRAYS}
-        softmax[int(k)] = FittedSoftmax(Reduction.of_parts(parts), **own, **settings)
-    return Kept(graph, softmax, described["scale"])
+    costs = []
+    for k, (term, theta) in enumerate(zip(terms, models, strict=True)):
+        settings = described.get(term.kept_as, {}).get(str(k), {})
+        parts = _parts(arrays, f"{term.kept_as}_{k}_")
+        costs.append(term.restored(theta, calibrated, settings, parts))
+    return PredictionState(graph, tuple(costs), described["scale"])
 
 
 def rebuild_findings(meta: dict[str, Any], arrays: Arrays) -> Findings | None:

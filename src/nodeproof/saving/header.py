@@ -7,8 +7,8 @@ are not written, and not taken from a file.
 
 from __future__ import annotations
 
-import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +17,29 @@ from nodeproof import __version__
 from nodeproof.auto.settings import CONVEX_SOLVERS
 from nodeproof.errors import InputError
 from nodeproof.solvers import CADO, BlockCADO
-from nodeproof.storage.schema import parse_object
-from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, Softmax
+from nodeproof.storage.schema import (
+    Check,
+    any_number,
+    anything,
+    check_entries,
+    dict_of,
+    either,
+    entries,
+    flag,
+    list_of,
+    number,
+    one_of,
+    or_none,
+    parse_object,
+    shown,
+    text,
+    whole,
+)
+from nodeproof.terms import Term
+from nodeproof.terms.registry import find_term
 
 if TYPE_CHECKING:
-    from nodeproof.estimator import NodeClassifier
+    from nodeproof.settings import Settings
 
 __all__ = [
     "FORMAT",
@@ -29,13 +47,13 @@ __all__ = [
     "GRAPH_SETTINGS",
     "LARGEST",
     "REPORTED",
-    "SOFTMAX_SETTINGS",
     "check_header",
     "check_version",
     "decode",
-    "decode_params",
+    "decode_settings",
     "encode",
-    "encode_params",
+    "encode_settings",
+    "term_classes",
 ]
 
 FORMAT = "nodeproof-model"
@@ -44,193 +62,123 @@ FORMAT_VERSION = 4
 #: bytes of a header
 LARGEST = 1 << 24
 
-REPORTED = ("choices_", "sources_", "history_", "status_", "n_iter_", "objective_")
+#: attributes of `Fitted` that the header holds; their names in it end with an underscore
+REPORTED = ("choices", "sources", "history", "status", "n_iter", "objective")
 
-Check = Callable[[Any], bool]
-
-_HUGE = 1e308
 _MOST_TERMS = 64
 
 #: what belongs to the machine or the session, and what a loaded model has instead
 _OWN = {"engine": None, "checkpoint": None, "n_jobs": None, "verbose": False}
 
+_COUNT = or_none(whole)
+_SOLVER = {"max_iter": whole, "tol": number, "n_jobs": anything, "random_state": _COUNT}
 
-def _number(value: Any) -> bool:
-    # Integers may have any length; NaN is neither.
-    return type(value) in (int, float) and -_HUGE < value < _HUGE
-
-
-def _any_number(value: Any) -> bool:
-    return type(value) is float or _number(value)
-
-
-def _whole(value: Any) -> bool:
-    return _number(value) and value == int(value) and 0 <= value < 2**62
-
-
-def _flag(value: Any) -> bool:
-    return type(value) is bool or (type(value) is int and value in (0, 1))
-
-
-def _text(value: Any) -> bool:
-    return type(value) is str
-
-
-def _anything(value: Any) -> bool:
-    return True
-
-
-def _one_of(*words: str) -> Check:
-    return lambda value: type(value) is str and value in words
-
-
-def _either(*checks: Check) -> Check:
-    return lambda value: any(check(value) for check in checks)
-
-
-def _or_none(check: Check) -> Check:
-    return lambda value: value is None or check(value)
-
-
-def _list_of(check: Check, most: int | None = None) -> Check:
-    return lambda value: (
-        type(value) is list and (most is None or len(value) <= most) and all(map(check, value))
-    )
-
-
-def _dict_of(check: Check) -> Check:
-    return lambda value: type(value) is dict and all(map(check, value.values()))
-
-
-def _entries(checks: Mapping[str, Check], optional: tuple[str, ...] = ()) -> Check:
-    def holds(value: Any) -> bool:
-        return (
-            type(value) is dict
-            and set(checks) - set(optional) <= set(value) <= set(checks)
-            and all(checks[name](found) for name, found in value.items())
-        )
-
-    return holds
-
-
-_COUNT = _or_none(_whole)
-_SOLVER = {"max_iter": _whole, "tol": _number, "n_jobs": _anything, "random_state": _COUNT}
-
-#: what may appear in a file by name, with the attributes that make it up
-_KNOWN: dict[str, tuple[type, dict[str, Check]]] = {
-    "Covariance": (
-        Covariance,
-        {"lo": _or_none(_number), "hi": _or_none(_number), "shrinkage": _number,
-         "intercept": _flag},
-    ),
-    "Gaussian": (
-        Gaussian, {"covariance": _one_of("diagonal", "shared", "full"), "shrinkage": _number}
-    ),
-    "Labels": (Labels, {"accuracy": _number, "strength": _number}),
-    "Multinomial": (Multinomial, {"smoothing": _number, "trust": _number}),
-    "Softmax": (
-        Softmax,
-        {"hops": _whole, "l2": _number, "rounds": _whole, "confidence": _number,
-         "sharpness": _or_none(_number), "folds": _whole, "of": _one_of("features", "links")},
-    ),
+#: solvers that may appear in a file by name, with the attributes that make them up
+_SOLVERS: dict[str, tuple[type, dict[str, Check]]] = {
     "BlockCADO": (
         BlockCADO,
-        {**_SOLVER, "temperature": _number, "n_init": _either(_one_of("auto"), _whole),
-         "hold": _whole, "affinities": _one_of("scalar", "matrix"), "engine": _anything,
-         "checkpoint": _anything},
+        {**_SOLVER, "temperature": number, "n_init": either(one_of("auto"), whole),
+         "hold": whole, "affinities": one_of("scalar", "matrix"), "engine": anything,
+         "checkpoint": anything},
     ),
     "CADO": (
         CADO,
-        {**_SOLVER, "step": _one_of("open-loop", "line-search"), "average": _one_of("W", "e"),
-         "model_step": _one_of("lmo", "projection")},
+        {**_SOLVER, "step": one_of("open-loop", "line-search"), "average": one_of("W", "e"),
+         "model_step": one_of("lmo", "projection")},
     ),
 }  # fmt: skip
 
 
-def _part(*names: str) -> Check:
-    """Check for a term or solver: the name of its class, and known settings only."""
-
-    def holds(value: Any) -> bool:
-        if type(value) is not dict or value.get("class") not in names:
-            return False
-        checks = _KNOWN[value["class"]][1]
-        return all(
-            name == "class" or (name in checks and checks[name](found))
-            for name, found in value.items()
-        )
-
-    return holds
+def _is_solver(value: Any) -> bool:
+    """Tell whether a value names a solver, with settings that it knows."""
+    named = type(value) is dict and type(value.get("class")) is str
+    return named and value["class"] in _SOLVERS and _settings_of(value, _SOLVERS[value["class"]][1])
 
 
-_TERM = _part("Covariance", "Gaussian", "Labels", "Multinomial", "Softmax")
-_TERMS = _list_of(_TERM, _MOST_TERMS)
-_WEIGHTS = _list_of(_number, 3)
+def _is_term(value: Any) -> bool:
+    """Tell whether a value names a term, with settings that it knows."""
+    name = _term_name(value)
+    term = None if name is None else find_term(name)
+    return term is not None and _settings_of(value, term.settings())
+
+
+def _settings_of(value: dict[str, Any], checks: Mapping[str, Check]) -> bool:
+    return all(
+        name == "class" or (name in checks and checks[name](found)) for name, found in value.items()
+    )
+
+
+def _term_name(value: Any) -> str | None:
+    name = value.get("class") if type(value) is dict else None
+    return name if type(name) is str else None
+
+
+_TERMS = list_of(_is_term, _MOST_TERMS)
+_WEIGHTS = list_of(number, 3)
 
 _PARAMS: dict[str, Check] = {
     "n_classes": _COUNT,
-    "terms": _either(_one_of("auto"), _TERMS),
-    "null_model": _one_of("auto", "uniform", "degree"),
-    "threshold": _either(_one_of("auto"), _number),
-    "weights": _either(_one_of("auto", "calibrated"), _number, _WEIGHTS),
-    "son": _number,
-    "solver": _either(
-        _one_of("auto", "block", "cado", *CONVEX_SOLVERS), _part("BlockCADO", "CADO")
-    ),
-    "temperature": _number,
-    "n_init": _either(_one_of("auto"), _whole),
-    "max_iter": _whole,
-    "tol": _number,
-    "engine": _anything,
-    "n_jobs": _anything,
+    "terms": either(one_of("auto"), _TERMS),
+    "null_model": one_of("auto", "uniform", "degree"),
+    "threshold": either(one_of("auto"), number),
+    "weights": either(one_of("auto", "calibrated"), number, _WEIGHTS),
+    "son": number,
+    "solver": either(one_of("auto", "block", "cado", *CONVEX_SOLVERS), _is_solver),
+    "temperature": number,
+    "n_init": either(one_of("auto"), whole),
+    "max_iter": whole,
+    "tol": number,
+    "engine": anything,
+    "n_jobs": anything,
     "random_state": _COUNT,
-    "verbose": _anything,
+    "verbose": anything,
 }
 
-#: entries of `Kept` beside arrays
+#: entries of `PredictionState` beside arrays; what terms keep is listed by their position, under
+#: `Term.kept_as`
 GRAPH_SETTINGS = ("null_model", "total", "unit")
-SOFTMAX_SETTINGS = ("hops", "alpha", "of")
 
+_OF_TERMS = dict_of(lambda value: type(value) is dict)
 _KEPT = {
-    "scale": _number,
-    "graph": _or_none(
-        _entries({"null_model": _one_of("uniform", "degree"), "total": _number, "unit": _number})
+    "scale": number,
+    "graph": or_none(
+        entries({"null_model": one_of("uniform", "degree"), "total": number, "unit": number})
     ),
-    "softmax": _dict_of(
-        _entries({"hops": _whole, "alpha": _number, "of": _one_of("features", "links")}, ("of",))
-    ),
+    "softmax": _OF_TERMS,
+    "term": _OF_TERMS,
 }
 _FINDINGS = {
-    "n_links": _whole,
-    "n_features": _whole,
-    "weighted": _flag,
-    "held_back": _flag,
-    "noise": lambda value: _number(value) and 0 <= value <= 1,
-    "command": _text,
-    "notes": _list_of(_text),
+    "n_links": whole,
+    "n_features": whole,
+    "weighted": flag,
+    "held_back": flag,
+    "noise": lambda value: number(value) and 0 <= value <= 1,
+    "command": text,
+    "notes": list_of(text),
 }
 _REPORTED: dict[str, Check] = {
-    "choices_": _dict_of(_entries({"value": _anything, "why": _text})),
-    "sources_": _dict_of(_any_number),
-    "history_": _dict_of(_list_of(_any_number)),
-    "status_": _text,
-    "n_iter_": _whole,
-    "objective_": _any_number,
+    "choices_": dict_of(entries({"value": anything, "why": text})),
+    "sources_": dict_of(any_number),
+    "history_": dict_of(list_of(any_number)),
+    "status_": text,
+    "n_iter_": whole,
+    "objective_": any_number,
 }
 
 #: every entry, with what it must be and the format version since when it must be there
 _HEADER: dict[str, tuple[Check, float]] = {
-    "format": (_text, 1),
-    "version": (_whole, 1),
-    "nodeproof": (_text, 1),
+    "format": (text, 1),
+    "version": (whole, 1),
+    "nodeproof": (text, 1),
     "params": (lambda value: type(value) is dict, 1),
     "terms": (_TERMS, 1),
-    "fitted_on_graph": (_flag, 1),
+    "fitted_on_graph": (flag, 1),
     "n_features_in": (_COUNT, 1),
-    "reported": (_entries(_REPORTED), 1),
-    "estimated_accuracy": (_or_none(_list_of(_number, 3)), np.inf),
-    "kept": (_entries(_KEPT), 2),
-    "not_applicable": (_or_none(_text), np.inf),
-    "findings": (_or_none(_entries(_FINDINGS)), 4),
+    "reported": (entries(_REPORTED), 1),
+    "estimated_accuracy": (or_none(list_of(number, 3)), np.inf),
+    "kept": (entries(_KEPT, optional=("term",)), 2),
+    "not_applicable": (or_none(text), np.inf),
+    "findings": (or_none(entries(_FINDINGS)), 4),
 }
 
 
@@ -241,7 +189,7 @@ def check_version(data: bytes, path: Any) -> dict[str, Any]:
         raise InputError(f"{path} is not a nodeproof model: its header is of another format")
     version = meta.get("version")
     if type(version) is not int or version < 1:
-        raise ValueError(f"its format version is {_shown(version)}")
+        raise ValueError(f"its format version is {shown(version)}")
     if version > FORMAT_VERSION:
         raise InputError(
             f"{path} was written by nodeproof {str(meta.get('nodeproof'))[:20]} in format "
@@ -253,27 +201,58 @@ def check_version(data: bytes, path: Any) -> dict[str, Any]:
 
 def check_header(meta: dict[str, Any]) -> None:
     """Refuse a header with entries that are missing, unknown or of another kind."""
-    for name, value in meta.items():
-        if name not in _HEADER:
-            raise ValueError(f"its header has an entry {_shown(name)}, which is unknown")
-        if not _HEADER[name][0](value):
-            raise ValueError(f"{name} in its header is {_shown(value)}")
-    for name, (_, since) in _HEADER.items():
-        if meta["version"] >= since and name not in meta:
-            raise ValueError(f"its header has no entry {name}")
-    for name, value in meta["params"].items():
-        if name not in _PARAMS:
-            raise ValueError(f"its header has a setting {_shown(name)}, which is unknown")
-        if not _PARAMS[name](value):
-            raise ValueError(f"the setting {name} in its header is {_shown(value)}")
+    _check_terms_are_known(meta)
+    checks = {name: check for name, (check, _) in _HEADER.items()}
+    optional = [name for name, (_, since) in _HEADER.items() if since > meta["version"]]
+    check_entries(meta, checks, optional)
+    check_entries(meta["params"], _PARAMS, optional=_PARAMS, what="the settings in its header")
+    if "kept" in meta:
+        _check_kept(meta)
 
 
-def encode_params(clf: NodeClassifier) -> dict[str, Any]:
-    """Return the settings of a classifier as JSON can hold them."""
-    return {
-        name: _OWN[name] if name in _OWN else encode(value)
-        for name, value in clf.get_params(deep=False).items()
+def _check_terms_are_known(meta: dict[str, Any]) -> None:
+    """Say what to do about terms that this session does not have."""
+    params = meta.get("params")
+    for listed in (meta.get("terms"), params.get("terms") if type(params) is dict else None):
+        for name in map(_term_name, listed if type(listed) is list else ()):
+            if name is not None and find_term(name) is None:
+                raise InputError(
+                    f"this model has a term {shown(name)}, which is unknown here: import the "
+                    "module that defines it and register it with nodeproof.terms.register, or "
+                    "give --term package.module:Name on the command line"
+                )
+
+
+def _check_kept(meta: dict[str, Any]) -> None:
+    """Refuse what terms keep for new nodes unless it is what they ask for."""
+    kept = {
+        (kind, k): settings
+        for kind in ("softmax", "term")
+        for k, settings in meta["kept"].get(kind, {}).items()
     }
+    terms = {
+        (term.kept_as, str(k)): term
+        for k, term in enumerate(term_classes(meta))
+        if term.kept_settings or term.kept_arrays
+    }
+    if set(kept) != set(terms):
+        raise ValueError("terms and what they keep for new nodes do not fit together")
+    for place, term in terms.items():
+        optional = tuple(name for name, check in term.kept_settings.items() if check(None))
+        if not entries(term.kept_settings, optional)(kept[place]):
+            raise ValueError(f"{' '.join(place)} in its header keeps {shown(kept[place])}")
+
+
+def term_classes(meta: dict[str, Any]) -> list[type[Term]]:
+    """Return the class of each term of a header that has been checked."""
+    found = (find_term(spec["class"]) for spec in meta["terms"])
+    return [term for term in found if term is not None]
+
+
+def encode_settings(settings: Settings) -> dict[str, Any]:
+    """Return settings as JSON can hold them."""
+    named = {setting.name: getattr(settings, setting.name) for setting in fields(settings)}
+    return {name: _OWN[name] if name in _OWN else encode(value) for name, value in named.items()}
 
 
 def encode(value: Any) -> Any:
@@ -287,33 +266,51 @@ def encode(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [encode(item) for item in value]
     name = type(value).__name__
-    if name in _KNOWN and type(value) is _KNOWN[name][0]:
-        settings = {
-            key: _OWN[key] if key in _OWN else encode(getattr(value, key))
-            for key in _KNOWN[name][1]
+    if name in _SOLVERS and type(value) is _SOLVERS[name][0]:
+        known = _SOLVERS[name][1]
+        return {"class": name} | {
+            key: _OWN[key] if key in _OWN else encode(getattr(value, key)) for key in known
         }
-        return {"class": name, **settings}
+    if isinstance(value, Term):
+        return _encode_term(value)
     if isinstance(value, np.random.RandomState):
         return None  # a stream that has moved on cannot be repeated
     raise InputError(
-        f"cannot save {value!r}: a model file holds nodeproof's own terms and solvers only"
+        f"cannot save {value!r}: a model file holds terms, and nodeproof's own solvers only"
     )
 
 
-def decode_params(params: dict[str, Any]) -> dict[str, Any]:
+def _encode_term(term: Term) -> dict[str, Any]:
+    kind, settings = type(term), type(term).settings()
+    if find_term(kind.__name__) is not kind:
+        raise InputError(
+            f"cannot save {term!r}: where it is loaded nobody would know the class "
+            f"{kind.__name__}; put @nodeproof.terms.register before it"
+        )
+    missing = [name for name in settings if not hasattr(term, name)]
+    if missing:
+        raise InputError(
+            f"cannot save {term!r}: its constructor takes {missing[0]}, and it has no attribute of "
+            "this name"
+        )
+    return {"class": kind.__name__, **{name: encode(getattr(term, name)) for name in settings}}
+
+
+def decode_settings(params: dict[str, Any]) -> dict[str, Any]:
     """Return settings of a classifier from those of a header that has been checked."""
     return {name: _OWN[name] if name in _OWN else decode(value) for name, value in params.items()}
 
 
 def decode(value: Any) -> Any:
     """Return the part, or list of parts, that `encode` has made JSON of."""
-    if isinstance(value, dict):
-        kind, known = _KNOWN[value["class"]]
-        settings = {name: found for name, found in value.items() if name in known}
-        return kind(**{name: _OWN.get(name, found) for name, found in settings.items()})
-    return [decode(item) for item in value] if isinstance(value, list) else value
-
-
-def _shown(value: Any) -> str:
-    text = reprlib.repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    if isinstance(value, list):
+        return [decode(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    settings = {name: found for name, found in value.items() if name != "class"}
+    if value["class"] in _SOLVERS:
+        own = {name: _OWN.get(name, found) for name, found in settings.items()}
+        return _SOLVERS[value["class"]][0](**own)
+    term = find_term(value["class"])
+    assert term is not None
+    return term(**settings)

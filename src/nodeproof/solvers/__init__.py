@@ -1,6 +1,9 @@
-"""Solvers: each takes a problem and returns a `Result`.
+"""Solvers: each takes a `Problem` and returns a `Result`, which the problem judges.
 
-Those of the convex program live in `nodeproof.convex` and are found here on first use.
+`BlockCADO` is the one of every fit: `block` alternates between models and `memberships`, `sweep`
+updates these, `starts` proposes where to begin, `beliefs` makes probabilities, `checkpoint` saves
+the state. Solvers of the convex program live in `nodeproof.convex` and are found here on first use.
+May import `problem` and what is below it.
 """
 
 from importlib import import_module
@@ -13,8 +16,7 @@ from nodeproof.solvers.cado import CADO
 if TYPE_CHECKING:
     from nodeproof.convex.admm import BlockADMM
     from nodeproof.convex.cano import CANO
-    from nodeproof.convex.lifted import LabellingResult
-    from nodeproof.convex.results import ConvexResult
+    from nodeproof.convex.results import ConvexResult, LabellingResult
     from nodeproof.convex.sdp import ExactSDP
 
 __all__ = [
@@ -35,7 +37,7 @@ _CONVEX = {
     "CANO": "cano",
     "ConvexResult": "results",
     "ExactSDP": "sdp",
-    "LabellingResult": "lifted",
+    "LabellingResult": "results",
 }
 
 

@@ -13,7 +13,6 @@ from nodeproof.affinity import Affinity
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
-from nodeproof.runtime.digests import fingerprint
 from nodeproof.solvers.align import are_named, best_first, best_match
 from nodeproof.solvers.base import (
     MOST_STARTS,
@@ -24,8 +23,8 @@ from nodeproof.solvers.base import (
     check_at_least,
     check_count,
 )
-from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session
-from nodeproof.solvers.memberships import open_engine
+from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session, fingerprint
+from nodeproof.solvers.memberships import Engine, LocalWorkspace, Workspace
 from nodeproof.solvers.starts import STARTS, choose_starts, promising_starts
 from nodeproof.solvers.sweep import says_nothing, settled, surpassed
 
@@ -83,9 +82,9 @@ class BlockCADO:
         depend on it.
     random_state : int, optional
         Seed of the starts.
-    engine : None, "dask" or distributed.Client
-        Where rows are worked on: see :mod:`nodeproof.distributed`. The result does not depend on
-        it.
+    engine : Engine, optional
+        Where memberships are worked on, such as :class:`nodeproof.distributed.DaskEngine`; this
+        machine by default. The result does not depend on it.
     checkpoint : Checkpoint, optional
         Where the state is saved now and then, and where a solve that was cut off goes on from:
         it ends with the same bits.
@@ -111,7 +110,7 @@ class BlockCADO:
     affinities: Literal["scalar", "matrix"] = "scalar"
     n_jobs: int | None = None
     random_state: int | None = None
-    engine: Any = None
+    engine: Engine | None = None
     checkpoint: Checkpoint | None = None
 
     def __post_init__(self) -> None:
@@ -122,6 +121,11 @@ class BlockCADO:
             raise InputError(f"affinities must be 'scalar' or 'matrix', got {self.affinities!r}")
         check_at_least("temperature", self.temperature, 0.0)
         check_at_least("tol", self.tol, 0.0)
+        if not (self.engine is None or isinstance(self.engine, Engine)):
+            raise InputError(
+                "engine must be None (this machine) or an engine such as "
+                f"nodeproof.distributed.DaskEngine(client), got {self.engine!r}"
+            )
 
     def solve(
         self,
@@ -144,11 +148,11 @@ class BlockCADO:
         if isinstance(start, str) and start not in STARTS:
             raise InputError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
         with threads.using(self.n_jobs):
-            engine = open_engine(self.engine, problem)
+            workspace = self.engine.open(problem) if self.engine else LocalWorkspace(problem)
             try:
-                return _Solve(self, problem, engine, callback).run(start)
+                return _Solve(self, problem, workspace, callback).run(start)
             finally:
-                engine.close()
+                workspace.close()
                 if self.checkpoint is not None and not self.checkpoint.until_written:
                     self.checkpoint.close()
 
@@ -160,10 +164,10 @@ class _Solve:
         self,
         solver: BlockCADO,
         problem: Problem,
-        engine: Any,
+        workspace: Workspace,
         callback: Callback | None,
     ) -> None:
-        self.solver, self.problem, self.engine = solver, problem, engine
+        self.solver, self.problem, self.workspace = solver, problem, workspace
         self.callback, self.checkpoint = callback, solver.checkpoint
         self.matrix = solver.affinities == "matrix" and problem.calibrated
         #: what the starts so far have ended with
@@ -258,14 +262,15 @@ class _Solve:
     ) -> Result:
         solver, problem, matrix = self.solver, self.problem, self.matrix
         graph = problem.graph
-        hard = solver.temperature == 0 and not problem.son
-        rows = self.engine.place(W, hard)
+        temperature = float(solver.temperature)  # of an int, loops would be compiled once more
+        hard = temperature == 0 and not problem.son
+        rows = self.workspace.place(W, hard)
         at = saved or self._begin(rows, known, look, round_number)
         models, held, history = at.models, at.held, at.history
         status, iteration, totals = Status.MAX_ITER, at.iteration, None
         try:
             for iteration in range(at.iteration + 1, solver.max_iter + 1):
-                change, links = rows.sweep(models, float(solver.temperature), totals)
+                change, links = rows.sweep(models, temperature, totals)
                 history["change"].append(change)
                 if models.affinity is not None and not matrix:
                     history["ell"].append(float(models.affinity.ell[0, 0]))

@@ -1,4 +1,4 @@
-"""States of a solve, saved now and then so that it can go on where it was cut off."""
+"""States of a solve, saved now and then so that it can resume where it was cut off."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from numpy.typing import NDArray
 
 from nodeproof.affinity import Affinity
 from nodeproof.errors import InputError
-from nodeproof.problem import Models
+from nodeproof.problem import Models, Problem
+from nodeproof.runtime.digests import digest_nested
 from nodeproof.runtime.logs import warn_caller
 from nodeproof.solvers.base import Result, Status
 from nodeproof.solvers.starts import STARTS
+from nodeproof.storage import schema
 from nodeproof.storage.atomic import atomic_path
 from nodeproof.storage.locking import lock_folder
 from nodeproof.storage.npz import UNREADABLE, open_npz, write_npz
-from nodeproof.storage.schema import Expected, check_layout, parse_object
 
-__all__ = ["Checkpoint", "Saved", "Session"]
+__all__ = ["Checkpoint", "Saved", "Session", "fingerprint"]
 
 _FORMAT = 2
 
@@ -38,12 +39,41 @@ _LARGEST_HEADER = 1 << 28
 
 #: n nodes, K classes; of the descent under way, what it began with, and results before
 _LAYOUT = {
-    "header": Expected("u", "*", required=True),
-    "W": Expected("f", "n K"),
-    r"\w+\.W": Expected("f", "n K"),
-    r"\w+\.log_prior": Expected("f", "K"),
-    r"\w+\.ell(?:_t)?": Expected("f", "1 1 | K K"),
-    r"\w+\.\d+": Expected("f", "K | K * | K * *"),
+    "header": schema.Expected("u", "*", required=True),
+    "W": schema.Expected("f", "n K"),
+    r"\w+\.W": schema.Expected("f", "n K"),
+    r"\w+\.log_prior": schema.Expected("f", "K"),
+    r"\w+\.ell(?:_t)?": schema.Expected("f", "1 1 | K K"),
+    r"\w+\.\d+": schema.Expected("f", "K | K * | K * *"),
+}
+
+_MODELS = schema.entries({"terms": schema.count, "affinity": schema.or_none(schema.any_number)})
+_HISTORY = schema.dict_of(schema.list_of(schema.any_number))
+_RESULT = schema.entries(
+    {"models": _MODELS, "value": schema.any_number, "status": schema.one_of(*Status.__members__),
+     "n_iter": schema.count, "history": _HISTORY}
+)  # fmt: skip
+
+_HEADER: dict[str, schema.Check] = {
+    "format": schema.count,
+    "purpose": schema.text,
+    "finished": schema.boolean,
+    "until_written": schema.boolean,
+    "run_number": schema.count,
+    "starts": schema.list_of(schema.or_none(schema.one_of(*STARTS))),
+    "rng_state": schema.dict_of(schema.anything),
+    "done": schema.list_of(_RESULT),
+    "before": schema.or_none(_RESULT),
+}
+
+#: what there is besides while a descent is under way
+_UNDER_WAY: dict[str, schema.Check] = {
+    "round_number": schema.count,
+    "iteration": schema.count,
+    "models": _MODELS,
+    "held": schema.boolean,
+    "begin": schema.or_none(schema.any_number),
+    "history": _HISTORY,
 }
 
 
@@ -162,9 +192,9 @@ class Checkpoint:
             **_pack_saved(session.now, arrays),
         }
         header["checksum"] = _checksum(header, arrays)
-        text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+        encoded = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         with atomic_path(self.path) as temporary, Path(temporary).open("wb") as file:
-            write_npz(file, {"header": text, **arrays})
+            write_npz(file, {"header": encoded, **arrays})
 
     def load(self) -> Session | None:
         """Return the saved state; None where there is none.
@@ -190,9 +220,9 @@ class Checkpoint:
 
     def _read(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         with open_npz(self.path) as read:
-            check_layout(read.headers(), _LAYOUT)
+            schema.check_layout(read.headers(), _LAYOUT)
             arrays = {name: read[name] for name in read}
-        header = parse_object(arrays.pop("header").tobytes(), _LARGEST_HEADER)
+        header = schema.parse_object(arrays.pop("header").tobytes(), _LARGEST_HEADER)
         if header.pop("checksum") != _checksum(header, arrays):
             raise ValueError("its checksum is wrong")
         for name, array in arrays.items():
@@ -231,6 +261,26 @@ class Checkpoint:
             self._lock = None
 
 
+def fingerprint(problem: Problem, start: Any = None) -> str:
+    """Return a digest that tells one problem from another: of all settings and all data.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its links, and what its terms hold; what terms have worked out is left out.
+    start : ndarray of shape (n, K), str or None
+        What it is solved from.
+    """
+    graph = problem.graph
+    parts: list[Any] = [
+        problem.n_nodes, problem.n_classes, problem.weights, problem.threshold, problem.trust,
+        problem.son, start,
+    ]  # fmt: skip
+    if graph is not None:
+        parts += [graph.null_model, graph.indptr, graph.indices, graph.weights]
+    return digest_nested([*parts, *problem.terms])
+
+
 def _checksum(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> int:
     """Return a number that tells a state from what became of it."""
     found = zlib.crc32(json.dumps(header).encode())
@@ -242,52 +292,12 @@ def _checksum(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> int:
 
 def _check_header(header: dict[str, Any]) -> None:
     """Refuse entries that no solve can have saved."""
-    finished, starts = header["finished"], header["starts"]
-    _require(isinstance(finished, bool), "finished")
-    counts = {"run_number": 1} if finished else {"run_number": 1, "round_number": 0, "iteration": 0}
-    for name, least in counts.items():
-        _require(_is_count(header[name]) and header[name] >= least, name)
-    _require(isinstance(starts, list), "starts")
-    _require(all(start is None or start in STARTS for start in starts), "starts")
-    _require(header["run_number"] <= len(starts), "run_number")
-    _require(isinstance(header["rng_state"], dict), "rng_state")
-    if not finished:
-        _require(isinstance(header["held"], bool), "held")
-        _require(header["begin"] is None or _is_number(header["begin"]), "begin")
-        _check_models(header["models"])
-        _check_history(header["history"])
-    _require(isinstance(header["done"], list), "the starts that are done")
-    _require(not finished or len(header["done"]) > 0, "its result")
-    for found in [*header["done"], *([] if header["before"] is None else [header["before"]])]:
-        _check_models(found["models"])
-        _check_history(found["history"])
-        _require(_is_number(found["value"]), "the value of a result")
-        _require(_is_count(found["n_iter"]), "n_iter of a result")
-
-
-def _check_models(found: dict[str, Any]) -> None:
-    _require(_is_count(found["terms"]), "the number of terms")
-    _require(found["affinity"] is None or _is_number(found["affinity"]), "affinity")
-
-
-def _check_history(found: dict[str, Any]) -> None:
-    steps = found.values()
-    _require(
-        all(isinstance(step, list) and all(map(_is_number, step)) for step in steps), "history"
-    )
-
-
-def _require(holds: bool, what: str) -> None:
-    if not holds:
-        raise ValueError(f"its header is wrong about {what}")
-
-
-def _is_count(found: Any) -> bool:
-    return isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 2**31
-
-
-def _is_number(found: Any) -> bool:
-    return isinstance(found, int | float) and not isinstance(found, bool)
+    finished = header["finished"] is True
+    schema.check_entries(header, _HEADER if finished else _HEADER | _UNDER_WAY)
+    if not 1 <= header["run_number"] <= len(header["starts"]):
+        raise ValueError(f"run_number in its header is {header['run_number']}")
+    if finished and not header["done"]:
+        raise ValueError("its result is missing")
 
 
 def _unpack(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Session:
@@ -354,7 +364,8 @@ def _pack_models(name: str, models: Models, arrays: dict[str, NDArray[Any]]) -> 
 
 def _unpack_models(name: str, packed: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Models:
     listed = sum(re.fullmatch(rf"{name}\.\d+", array) is not None for array in arrays)
-    _require(packed["terms"] == listed, "the number of terms")
+    if packed["terms"] != listed:
+        raise ValueError(f"its header says {packed['terms']} terms, and it has {listed}")
     return Models(
         _unpack_affinity(name, packed["affinity"], arrays),
         tuple(arrays[f"{name}.{k}"] for k in range(packed["terms"])),

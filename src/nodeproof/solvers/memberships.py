@@ -1,58 +1,58 @@
-"""Rows in the memory of this machine.
+"""Memberships in the memory of this machine.
 
-What a solver does with all rows at once is a method here, so that another engine can do the
-same with rows that live elsewhere.
+What a solver does with all memberships at once is a method here, so that another engine can do
+the same with memberships that live elsewhere.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.affinity import Affinity
-from nodeproof.errors import InputError
 from nodeproof.graph import RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
 from nodeproof.solvers.align import agreement
 from nodeproof.solvers.assignments import OneHot, sweep_labels
 from nodeproof.solvers.sweep import Sweeper
-from nodeproof.terms.base import is_summable
+from nodeproof.terms.summable import is_summable
 
-__all__ = ["HardRows", "LocalEngine", "LocalRows", "check_engine", "open_engine"]
+__all__ = ["Engine", "HardMemberships", "LocalMemberships", "LocalWorkspace", "Workspace"]
 
 Array = NDArray[np.float64]
 
 
-def open_engine(engine: Any, problem: Problem) -> Any:
-    """Return the engine that works on the rows of a problem.
+class Workspace(Protocol):
+    """A problem under way: what all its starts share."""
 
-    Parameters
-    ----------
-    engine : None, "dask" or distributed.Client
-        This machine, the Dask cluster that is connected to, or this one.
-    """
-    check_engine(engine)
-    if engine is None:
-        return LocalEngine(problem)
-    from nodeproof.distributed.dask import DaskEngine
+    def place(self, W: NDArray[Any], hard: bool = False) -> Any:
+        """Return memberships to work on, with the methods of `LocalMemberships`.
 
-    return DaskEngine(problem, None if isinstance(engine, str) else engine)
+        Parameters
+        ----------
+        W : ndarray of shape (n, K)
+            Memberships to start from.
+        hard : bool
+            Whether they are one-hot from now on.
+        """
 
-
-def check_engine(engine: Any) -> None:
-    """Raise an error unless this is an engine."""
-    named = isinstance(engine, str) and engine == "dask"
-    if not (engine is None or named or hasattr(engine, "scheduler_info")):
-        raise InputError(
-            f"engine must be None (this machine), 'dask' or a distributed.Client, got {engine!r}"
-        )
+    def close(self) -> None:
+        """Release what the workspace holds."""
 
 
-class LocalEngine:
-    """Keeps what all starts of a problem share.
+@runtime_checkable
+class Engine(Protocol):
+    """Somewhere to work on memberships, such as :class:`nodeproof.distributed.DaskEngine`."""
+
+    def open(self, problem: Problem) -> Workspace:
+        """Return a workspace for a problem."""
+
+
+class LocalWorkspace:
+    """A problem in the memory of this machine.
 
     Parameters
     ----------
@@ -64,40 +64,34 @@ class LocalEngine:
         self.problem = problem
         self.sweeper = Sweeper(problem)
 
-    def place(self, W: NDArray[Any], hard: bool = False) -> LocalRows:
-        """Return these rows, to be worked on in place.
-
-        Parameters
-        ----------
-        hard : bool
-            Whether they are one-hot from now on: one integer a node is kept.
-        """
-        return HardRows(self, OneHot.of(W)) if hard else LocalRows(self, W)
+    def place(self, W: NDArray[Any], hard: bool = False) -> LocalMemberships:
+        """Return memberships to work on in place; of hard ones, one integer per node is kept."""
+        return HardMemberships(self, OneHot.of(W)) if hard else LocalMemberships(self, W)
 
     def close(self) -> None:
-        """Let go of what the engine holds."""
+        """Release what the workspace holds: nothing."""
 
 
-class LocalRows:
-    """The rows of one start, and what is done with all of them.
+class LocalMemberships:
+    """The memberships of one start, and what is done with all of them.
 
     Parameters
     ----------
-    engine : LocalEngine
-        Whose problem they are of.
+    workspace : LocalWorkspace
+        Their problem.
     W : ndarray of shape (n, K), float32
-        The rows.
+        The memberships.
     """
 
-    def __init__(self, engine: LocalEngine, W: Any) -> None:
-        self.problem, self.sweeper, self.W = engine.problem, engine.sweeper, W
+    def __init__(self, workspace: LocalWorkspace, W: Any) -> None:
+        self.problem, self.sweeper, self.W = workspace.problem, workspace.sweeper, W
 
     def fit_terms(self, kept: tuple[Array, ...] | None, tol: float) -> tuple[Array, ...]:
         """Return the class models; see :meth:`nodeproof.Problem.fit_terms`."""
         return self.problem.fit_terms(self.W, kept, tol)
 
     def sums(self, matrix: bool = False) -> RowSums:
-        """Return sums over the rows."""
+        """Return sums over the memberships."""
         return RowSums.of(self.W, self.sweeper.eta, matrix)
 
     def link_mass(self, matrix: bool = False) -> Array:
@@ -108,7 +102,7 @@ class LocalRows:
     def sweep(
         self, models: Models, temperature: float, totals: Array | None = None
     ) -> tuple[float, Array]:
-        """Solve every row once; see :meth:`nodeproof.solvers.sweep.Sweeper.sweep`."""
+        """Update every node once; see :meth:`nodeproof.solvers.sweep.Sweeper.sweep`."""
         self.sweeper.charge(models)
         return self.sweeper.sweep(self.W, models.affinity, models.log_prior, temperature, totals)
 
@@ -125,11 +119,11 @@ class LocalRows:
         threads.map_rows(part, len(self.W))
 
     def energy(self, models: Models, temperature: float) -> float:
-        """Return what rows and terms add to the free energy, without the links."""
+        """Return the free energy without the links."""
         return self.problem.row_energy(self.W, models, temperature)
 
     def fetch(self) -> NDArray[Any]:
-        """Return the rows, shape (n, K)."""
+        """Return the memberships, shape (n, K)."""
         return self.W
 
     def assumed(self, labels: NDArray[np.int64] | None, look: bool) -> Affinity:
@@ -140,8 +134,8 @@ class LocalRows:
         return Affinity.assumed(graph, labels, masses)
 
 
-class HardRows(LocalRows):
-    """The rows of one start at temperature 0."""
+class HardMemberships(LocalMemberships):
+    """The memberships of one start at temperature 0: one label per node."""
 
     W: OneHot
 
@@ -153,7 +147,7 @@ class HardRows(LocalRows):
         return problem.fit_terms(W, kept, tol)
 
     def sums(self, matrix: bool = False) -> RowSums:
-        """Return sums over the rows."""
+        """Return sums over the memberships."""
         return self.W.sums(self.sweeper.eta, matrix)
 
     def link_mass(self, matrix: bool = False) -> Array:
@@ -163,7 +157,7 @@ class HardRows(LocalRows):
     def sweep(
         self, models: Models, temperature: float, totals: Array | None = None
     ) -> tuple[float, Array]:
-        """Solve every row once."""
+        """Update every node once."""
         self.sweeper.charge(models)
         totals = self.sums().totals if totals is None else totals
         return sweep_labels(self.sweeper, self.W, models.affinity, models.log_prior, totals)
@@ -173,5 +167,5 @@ class HardRows(LocalRows):
         self.W.reorder(order)
 
     def fetch(self) -> NDArray[Any]:
-        """Return the rows as an array, shape (n, K)."""
+        """Return the memberships as an array, shape (n, K)."""
         return np.asarray(self.W)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from rich.filesize import decimal
 
-from nodeproof.errors import InputError
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
-from nodeproof.runtime.memory import available_memory, size_text
-from nodeproof.solvers.starts import choose_starts
+from nodeproof.runtime.memory import available_memory, check_free
+from nodeproof.solvers.starts import choose_starts, points_of
 
 __all__ = ["Needs", "check_rows", "needs_of"]
 
@@ -46,18 +46,14 @@ class Needs:
 
     def __str__(self) -> str:
         return (
-            f"needs about {size_text(self.memory)} of memory beside the data "
-            f"({size_text(self.available)} are free) and roughly {_duration(self.seconds)}"
+            f"needs about {decimal(self.memory)} of memory beside the data "
+            f"({decimal(self.available)} are free) and roughly {_duration(self.seconds)}"
         )
 
     def check(self) -> None:
         """Refuse a fit that cannot fit into the memory."""
-        if self.memory > self.available:
-            raise InputError(
-                f"this fit needs about {size_text(self.memory)} of memory beside the data, and "
-                f"{size_text(self.available)} are free: take fewer classes, a machine with more, "
-                "or a cluster (engine='dask')"
-            )
+        remedy = "take fewer classes, a machine with more, or a cluster (engine='dask')"
+        check_free(self.memory, "beside the data, this fit", remedy, free=self.available)
 
 
 def check_rows(n_nodes: int, n_classes: int) -> None:
@@ -110,7 +106,7 @@ def _start_bytes(problem: Problem, start: str) -> int:
         return 20 * n * (K + 5)  # five blocks of vectors, some more than classes
     labels = problem.labels
     if start == "features" and (labels is None or not (labels >= 0).any()):
-        X = next(vars(term)["X"] for term in problem.terms if term.source == "features")
+        X = points_of(problem)
         return 8 * (X.size if isinstance(X, np.ndarray) else 2 * X.nnz) + 2 * _row_bytes(n, K)
     return _row_bytes(n, K)
 

@@ -19,7 +19,7 @@ from nodeproof.problem import Problem
 from nodeproof.runtime import threads
 from nodeproof.solvers.align import match_labels
 
-__all__ = ["STARTS", "choose_starts", "promising_starts"]
+__all__ = ["STARTS", "choose_starts", "points_of", "promising_starts"]
 
 Rows = NDArray[np.float32]
 
@@ -62,8 +62,7 @@ def features(problem: Problem, rng: np.random.Generator) -> Rows:
     """Return rows by class models fitted to the labelled nodes alone, or k-means without."""
     K = problem.n_classes
     if problem.labels is None or not (problem.labels >= 0).any():
-        X: Any = next(vars(term)["X"] for term in problem.terms if term.source == "features")
-        points = StandardScaler(with_mean=False).fit_transform(X)
+        points = StandardScaler(with_mean=False).fit_transform(points_of(problem))
         return _soften(_cluster(points, K, rng), K)
     known = np.zeros((problem.n_nodes, K), dtype=np.float32)
     models = problem.fit_models(_place_labels(known, problem))
@@ -185,16 +184,23 @@ def choose_starts(problem: Problem, n_init: int | str) -> list[str]:
 def promising_starts(problem: Problem) -> list[str]:
     """Return the names of the starts that have something to go by, best first."""
     K, n = problem.n_classes, problem.n_nodes
-    has_features = any(term.source == "features" for term in problem.terms)
     has_links = problem.graph is not None and problem.graph.total > 0 and n > max(K, 3)
+    has_labels = problem.labels is not None and (problem.labels >= 0).any()
     promising = []
-    if problem.labels is not None and (problem.labels >= 0).any():
+    if has_labels:
         promising.append("labels")
     if has_links:
         promising.append("spectral")
-    if has_features and n >= K:
+    has_features = any(term.source == "features" for term in problem.terms)
+    if has_features and n >= K and (has_labels or points_of(problem) is not None):
         promising.append("features")
     return promising
+
+
+def points_of(problem: Problem) -> Any:
+    """Return the features to cluster where there are no labels, shape (n, d); None without any."""
+    features = (term.points() for term in problem.terms if term.source == "features")
+    return next((points for points in features if points is not None), None)
 
 
 def _place_labels(W: Rows, problem: Problem) -> Rows:

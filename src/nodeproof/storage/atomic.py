@@ -1,4 +1,4 @@
-"""Whether there is a file to read at a path, and where a file to write would be."""
+"""Files that are complete or not there: checks of paths, and atomic writes of files and folders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["atomic_folder", "atomic_path", "check_regular", "check_writable", "r
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
-    """Refuse a path without a file: what is missing, a folder, a pipe that would be waited for.
+    """Refuse a path that is not a regular file: missing, a folder, or a pipe that would block.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def check_regular(path: str | os.PathLike[str]) -> None:
         mode = Path(path).stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path} does not exist; check the path") from None
-    except (OSError, ValueError) as error:  # a loop of links; a name that cannot be one
+    except (OSError, ValueError) as error:  # a loop of links; an invalid name
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read {path}: {reason}") from None
     if stat.S_ISDIR(mode):
@@ -41,27 +41,23 @@ def check_regular(path: str | os.PathLike[str]) -> None:
 
 
 def resolved(path: str | os.PathLike[str]) -> Path:
-    """Return where something is, or would be written, without links."""
+    """Return where something is, or would be written, with links resolved."""
     try:
         return Path(path).resolve()
-    except (OSError, RuntimeError, ValueError):  # a loop of links; a name that cannot be one
+    except (OSError, RuntimeError, ValueError):  # a loop of links; an invalid name
         raise InputError(f"cannot write {path}: there can be no such file or folder") from None
 
 
 def check_writable(folder: Path) -> None:
-    """Refuse a folder that is not to be written to, before any work is done."""
+    """Refuse a read-only folder before any work is done."""
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"cannot write into the folder {folder}: it is read-only")
 
 
-# ------------------------------------------------------------------------------
-# Write a file, or a folder of files, so that no half-written one is ever seen.
-
-
-# What others may do in a new folder is up to the user's mask, but for writing: never all.
+# The umask decides on new folders, but they are never writable for everybody.
 _PRIVATE, _FOLDER_MODE = 0o700, 0o775
 
-# What goes wrong with the place, not with the work; numpy gives no number where a disk is full.
+# Errors of the place, not of the work; numpy raises one without a number if a disk is full.
 _NO_PLACE = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM),
     *(errno.EIO, errno.ENAMETOOLONG, None),
@@ -97,7 +93,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from nodeproof.io import atomic_path
+    >>> from nodeproof.storage.atomic import atomic_path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with atomic_path(Path(folder, "labels.csv")) as temporary:
     ...         _ = temporary.write_text("node,label")
@@ -143,7 +139,7 @@ def atomic_folder(path: str | os.PathLike[str], without: Iterable[str] = ()) -> 
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from nodeproof.io import atomic_folder
+    >>> from nodeproof.storage.atomic import atomic_folder
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with atomic_folder(Path(folder, "out")) as temporary:
     ...         _ = (temporary / "labels.csv").write_text("node,label")
@@ -153,10 +149,10 @@ def atomic_folder(path: str | os.PathLike[str], without: Iterable[str] = ()) -> 
     final = resolved(path)
     if final.exists() and not final.is_dir():
         raise InputError(f"cannot write into the folder {path}: it is a file; give a folder")
-    # Inside a folder that is there: it may be a disk of its own, and others not for writing.
+    # Inside an existing folder: it may be a disk of its own, and its parent read-only.
     temporary = _temporary_sibling(final / final.name if final.exists() else final)
     with _naming(path, temporary), _removing(temporary):
-        # What is replaced may be for few eyes; so is what replaces it, from the first byte on.
+        # What is replaced may be private, so what replaces it is from the first byte on.
         _make(temporary, _PRIVATE if final.exists() else _FOLDER_MODE, path)
         yield temporary
         for file in _files(temporary):
@@ -180,7 +176,7 @@ def _temporary_sibling(final: Path) -> Path:
 
 
 def _make(temporary: Path, mode: int, path: str | os.PathLike[str]) -> None:
-    """Make a temporary folder; where there can be none, name what was to be written."""
+    """Make a temporary folder; an error names what was to be written."""
     try:
         temporary.mkdir(mode)
     except OSError as error:
@@ -188,14 +184,14 @@ def _make(temporary: Path, mode: int, path: str | os.PathLike[str]) -> None:
 
 
 def _finish(path: Path) -> None:
-    """Wait until a file is on the disk: after a power cut a name without content is no use."""
+    """Wait until a file is on the disk: after a power cut, a name without content is useless."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
     path.chmod(stat.S_IMODE(path.stat().st_mode) & ~stat.S_IWOTH)
 
 
 def _fix_names(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk: what they replace may go only then."""
+    """Wait until the names in a folder are on the disk: what they replace may only go then."""
     if os.name == "nt":
         return  # where folders cannot be opened
     try:
@@ -221,7 +217,7 @@ def _move_files(folder: Path, final: Path, without: Iterable[str]) -> None:
         if place.is_dir():
             raise InputError(f"cannot write the file {place}: it is a folder; move it away")
     with _undisturbed():
-        # These first: beside what is new they would be taken for a part of it.
+        # These first: beside the new files they would seem to belong to them.
         for name in without:
             (final / name).unlink(missing_ok=True)
         for file, place in places.items():
@@ -232,7 +228,7 @@ def _move_files(folder: Path, final: Path, without: Iterable[str]) -> None:
 
 
 def _replace(file: Path, place: Path) -> None:
-    """Move a file to its place, with the permissions of the one that is there."""
+    """Move a file to its place, with the permissions of the file that it replaces."""
     if place.exists():
         file.chmod(stat.S_IMODE(place.stat().st_mode))
     file.replace(place)
@@ -250,7 +246,7 @@ def _removing(temporary: Path) -> Iterator[None]:
 
 @contextmanager
 def _naming(path: str | os.PathLike[str], temporary: Path | None = None) -> Iterator[None]:
-    """Say in one line what could not be written, where the place is at fault.
+    """Raise an error of one line on what could not be written, if the place is at fault.
 
     Nobody knows the temporary folder that a file was to be written to first.
     """
@@ -263,14 +259,14 @@ def _naming(path: str | os.PathLike[str], temporary: Path | None = None) -> Iter
     except OSError as error:
         if error.errno not in _NO_PLACE:
             raise
-        # What other libraries say themselves is longer.
+        # The messages of other libraries are longer.
         reason = os.strerror(error.errno) if error.errno else error
         raise InputError(f"cannot write {path}: {reason}") from None
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Let Ctrl-C wait until a few renames are done."""
+    """Delay Ctrl-C until a few renames are done."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

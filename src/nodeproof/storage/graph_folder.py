@@ -21,9 +21,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from nodeproof.csr import LARGEST_WEIGHT, LEAST_WEIGHT
+from nodeproof.csr import (
+    LARGEST_WEIGHT,
+    LEAST_WEIGHT,
+    check_symmetric,
+    csr_of_entries,
+    unless_all_one,
+)
 from nodeproof.errors import InputError
-from nodeproof.inputs.adjacency import check_adjacency, unless_all_one
 from nodeproof.runtime.caching import cached_property
 from nodeproof.storage.atomic import atomic_folder, resolved
 from nodeproof.storage.graph_header import (
@@ -35,8 +40,8 @@ from nodeproof.storage.graph_header import (
     write_header,
 )
 from nodeproof.storage.growing import HEADER, GrowingArray, GrowingColumn, npy_header
+from nodeproof.storage.node_ids import as_integers, as_texts
 from nodeproof.storage.npz import reading
-from nodeproof.tables.names import as_integers, as_texts
 
 __all__ = ["GraphFolder", "Progress", "is_graph_folder", "refuse_occupied", "write_graph_folder"]
 
@@ -73,7 +78,8 @@ class GraphFolder:
     Examples
     --------
     >>> import tempfile
-    >>> path_graph = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    >>> import scipy.sparse as sp
+    >>> path_graph = sp.csr_array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
     >>> with tempfile.TemporaryDirectory() as place:
     ...     write_graph_folder(Path(place, "graph"), path_graph, ids=["ann", "bob", "eve"])
     ...     graph = GraphFolder.open(Path(place, "graph"))
@@ -297,15 +303,14 @@ def write_graph_folder(path: str | os.PathLike[str], graph: Any, ids: Any = None
     ----------
     path : path
         The folder; there must be none yet, or an empty one. Its parent must exist.
-    graph : object
-        Anything that `nodeproof.inputs.adjacency.check_adjacency` reads. Weights are kept in
-        float32.
+    graph : scipy.sparse or dense array of shape (n, n)
+        The links; a link in either direction counts. Weights are kept in float32.
     ids : array-like of shape (n,), optional
         The names of the nodes, integers or text, all different. Default: 0…n−1.
     """
     path = Path(path)
     refuse_occupied(path)
-    matrix = check_adjacency(graph)
+    matrix = check_symmetric(csr_of_entries(graph))
     n = matrix.shape[0]
     with np.errstate(over="ignore"):
         weights = unless_all_one(matrix.data).astype(np.float32)

@@ -1,7 +1,7 @@
-"""NumPy archives (``.npz``) from anywhere: looked at before any memory is taken.
+"""NumPy archives (``.npz``): written without pickle, and checked before any memory is taken.
 
-The directory of the archive and the headers of its arrays say how large everything is and of
-what kind. Whatever does not add up is refused by them alone; nothing is ever unpickled.
+The directory of an archive and the headers of its arrays state sizes and types. What does not add
+up is refused by them alone; nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
-from nodeproof.runtime.memory import available_memory, size_text
+from nodeproof.runtime.memory import check_free
 from nodeproof.storage.atomic import check_regular
 
 __all__ = [
@@ -39,16 +39,16 @@ __all__ = [
 ]
 
 
-#: how a damaged archive may end, beside ValueError; zipfile raises RuntimeErrors for a part that
-#: is encrypted, or compressed in a way that it does not know
+#: what a damaged archive may raise, besides ValueError; zipfile raises RuntimeErrors for members
+#: that are encrypted, or compressed in an unknown way
 BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
 _SUFFIX = ".npy"
-# The list of what is in the archive: some thousand arrays.
+# Bytes of the directory: some thousand arrays.
 _DIRECTORY = 1 << 20
-# An array's own header: numpy writes 128 bytes, more only for records.
+# Bytes of an array's own header: numpy writes 128, more only for records.
 _HEADER = 1 << 12
 _DIMENSIONS = 8
-# Deflate cannot pack more tightly.
+# Deflate cannot compress more.
 _RATIO = 1032
 _PLAIN = "biufUS"
 _LAST_LETTER = 0x10FFFF
@@ -56,7 +56,7 @@ _LAST_LETTER = 0x10FFFF
 
 @dataclass(frozen=True)
 class Header:
-    """What an array says of itself.
+    """The header of an array.
 
     Attributes
     ----------
@@ -74,12 +74,12 @@ class Header:
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory."""
+        """Its size in memory."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 class Archive(Mapping[str, NDArray[Any]]):
-    """Arrays by name, each read when it is asked for.
+    """Arrays by name, read on demand.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class Archive(Mapping[str, NDArray[Any]]):
         return name in self._members
 
     def header(self, name: str) -> Header:
-        """Return the header of an array; refuse one that is not what it must be."""
+        """Return the header of an array; refuse an invalid one."""
         if name not in self._headers:
             member = self._members[name]
             try:
@@ -122,24 +122,27 @@ class Archive(Mapping[str, NDArray[Any]]):
         return self._headers[name]
 
     def headers(self) -> dict[str, Header]:
-        """Return the headers of all arrays; refuse them where they do not fit into the memory."""
+        """Return the headers of all arrays; refuse arrays that do not fit into memory together."""
         found = {name: self.header(name) for name in self.files}
-        _check_memory(sum(header.nbytes for header in found.values()))
+        self._check_memory(sum(header.nbytes for header in found.values()), "reading it")
         return found
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         header = self.header(name)
-        _check_memory(header.nbytes)
+        self._check_memory(header.nbytes, f"the array {_shown(name)}")
         with self._zip.open(self._members[name]) as file:
             array = npy.read_array(file, allow_pickle=False, max_header_size=_HEADER)
         if header.dtype.kind == "U":
             _check_text(name, array)
         return np.asarray(array)
 
+    def _check_memory(self, n_bytes: int, what: str) -> None:
+        check_free(n_bytes, f"cannot read {self.path}: {what}", "use a larger machine")
+
 
 @contextmanager
 def open_npz(path: str | os.PathLike[str]) -> Iterator[Archive]:
-    """Open an archive; what is wrong with it inside the block is an error that names the file.
+    """Open an archive; errors of a damaged one in the block become an error that names the file.
 
     Raises
     ------
@@ -152,7 +155,7 @@ def open_npz(path: str | os.PathLike[str]) -> Iterator[Archive]:
     try:
         with _Guarded(io.FileIO(place)) as file:
             if file.read(4) not in (b"PK\3\4", b"PK\5\6"):
-                raise ValueError("it does not begin like one")
+                raise ValueError("it is not a ZIP file")
             size = file.seek(0, os.SEEK_END)
             with zipfile.ZipFile(file) as opened:
                 file.most = None
@@ -172,19 +175,21 @@ def open_npz(path: str | os.PathLike[str]) -> Iterator[Archive]:
 
 
 def read_npy_header(file: IO[bytes]) -> Header:
-    """Read the header of one array; what is not a plain array of numbers or text is refused."""
+    """Read the header of one array; refuse anything but plain numbers or text."""
     try:
         version = npy.read_magic(file)
     except ValueError:
-        raise ValueError("does not begin like one") from None
+        raise ValueError("is not in NumPy's format") from None
     length = 2 if version == (1, 0) else 4
     prefix = file.read(length)
     size = int.from_bytes(prefix, "little")
     if len(prefix) < length or size > _HEADER:
-        raise ValueError(f"has a header of {size:,} bytes, or none")
+        raise ValueError(f"has no valid header ({size:,} bytes)")
     text = file.read(size)
     if version not in ((1, 0), (2, 0)):
-        raise ValueError(f"has a header of version {version[0]}.{version[1]}, which is for records")
+        raise ValueError(
+            f"has a header of version {version[0]}.{version[1]}, which only records need"
+        )
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     try:
         shape, _, dtype = read(io.BytesIO(prefix + text), max_header_size=_HEADER)
@@ -192,18 +197,18 @@ def read_npy_header(file: IO[bytes]) -> Header:
             tokenize.TokenError) as error:  # fmt: skip
         raise ValueError(f"has a header that cannot be read ({_first_line(error)})") from None
     if dtype.hasobject:
-        raise ValueError("holds no plain numbers or text but Python objects, which are not loaded")
+        raise ValueError("holds Python objects, which are never loaded, not numbers or text")
     if dtype.kind not in _PLAIN or (dtype.kind in "iuf" and dtype.itemsize > 8):
         raise ValueError(f"holds {_first_line(dtype)}, not plain numbers or text")
     if dtype.itemsize == 0 and 0 not in shape:
-        raise ValueError("holds text without letters")
+        raise ValueError("holds text of length zero")
     if len(shape) > _DIMENSIONS or any(not 0 <= side < 2**48 for side in shape):
         raise ValueError(f"has the shape {_shape(shape)}")
     return Header(shape, dtype, 6 + 2 + length + size)
 
 
 class _Guarded(io.BufferedReader):
-    """A file of which no more is read in one go than a directory takes, until it is open."""
+    """A file that refuses large reads until its directory was read."""
 
     most: int | None = _DIRECTORY
 
@@ -214,7 +219,7 @@ class _Guarded(io.BufferedReader):
 
 
 def _check_directory(opened: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
-    """Return the arrays among what an archive lists."""
+    """Return the arrays that an archive lists."""
     listed = opened.infolist()
     members: dict[str, zipfile.ZipInfo] = {}
     for member in listed:
@@ -224,14 +229,14 @@ def _check_directory(opened: zipfile.ZipFile, size: int) -> dict[str, zipfile.Zi
         if member.flag_bits & 0x1:
             raise ValueError(f"{name} is encrypted")
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"{name} is packed in a way that NumPy does not use")
+            raise ValueError(f"{name} is compressed in a way that NumPy does not use")
         packed, whole = member.compress_size, member.file_size
         stored = member.compress_type == zipfile.ZIP_STORED
         if packed > size or (whole != packed if stored else whole > _RATIO * (packed + 1)):
-            raise ValueError(f"{name} cannot have {whole:,} bytes, packed to {packed:,}")
+            raise ValueError(f"{name} cannot have {whole:,} bytes if compressed to {packed:,}")
         members[member.filename] = member
     if sum(member.compress_size for member in listed) > size:
-        raise ValueError("its parts lie over each other")
+        raise ValueError("its parts overlap")
     return {
         name.removesuffix(_SUFFIX): member
         for name, member in members.items()
@@ -240,20 +245,12 @@ def _check_directory(opened: zipfile.ZipFile, size: int) -> dict[str, zipfile.Zi
 
 
 def _check_text(name: str, array: NDArray[Any]) -> None:
-    """Refuse letters that Unicode does not have: nothing could be done with them, or written."""
+    """Refuse characters that are not Unicode, which could be neither used nor written."""
     if array.size:
         plain = np.ascontiguousarray(array).reshape(-1)
         codes = plain.view(np.dtype(np.uint32).newbyteorder(plain.dtype.byteorder))
         if codes.max() > _LAST_LETTER or ((codes >= 0xD800) & (codes <= 0xDFFF)).any():
-            raise ValueError(f"the array {_shown(name)} holds letters that are not Unicode")
-
-
-def _check_memory(needed: int) -> None:
-    free = available_memory()
-    if needed > free:
-        raise ValueError(
-            f"it would take {size_text(needed)} of memory, and {size_text(free)} are free"
-        )
+            raise ValueError(f"the array {_shown(name)} holds characters that are not Unicode")
 
 
 def _shape(shape: tuple[int, ...]) -> str:
@@ -269,14 +266,10 @@ def _first_line(found: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-# ------------------------------------------------------------------------------
-# Write NumPy archives (``.npz``) that hold no pickle.
-
-
 def write_npz(file: IO[bytes], arrays: Mapping[str, Any], *, packed: bool = False) -> None:
-    """Write arrays as `numpy.savez` does; what could only be pickled is an error.
+    """Write arrays as `numpy.savez` does, but refuse what could only be pickled.
 
-    Older versions of NumPy have no option for that, and take one for an array of that name.
+    Older versions of NumPy have no such option, and would write it as an array of that name.
 
     Parameters
     ----------
@@ -304,18 +297,18 @@ def write_npz(file: IO[bytes], arrays: Mapping[str, Any], *, packed: bool = Fals
     packing = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
     with zipfile.ZipFile(file, "w", packing) as archive:
         for name, array in arrays.items():
-            # How large an array is compressed is not known before, and it may be very large.
+            # The compressed size is not known in advance, and may be very large.
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 npy.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
-#: what a reader may end with on a file that is damaged, or not what its name says
+#: what readers may raise on a file that is damaged, or not what its name says
 UNREADABLE = (ValueError, KeyError, pa.ArrowException, *BROKEN)
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn whatever goes wrong in reading a file into one `InputError` that names it."""
+    """Turn any error of reading a file into an `InputError` that names it."""
     try:
         yield
     except InputError:

@@ -1,19 +1,61 @@
-"""JSON from files that may hold anything."""
+"""The one validator of files that may hold anything: JSON and the layout of arrays.
+
+Saved models, checkpoints, certificates and half-done conversions are read in the same three steps:
+
+1. `parse_object` makes a dictionary of bytes, and refuses what is not JSON, too long or too deep.
+2. `check_entries` compares it with a schema: a mapping from the name of each entry to a `Check`, a
+   function that tells whether a value may stand there. `number`, `count`, `text` and others are
+   checks; `or_none`, `list_of`, `entries` and others make new ones out of them.
+3. `check_layout` compares the headers of arrays, before any is read, with the kinds and shapes that
+   `Expected` gives, and makes sure that the shapes agree with each other.
+
+Whatever is wrong is a ValueError that names the entry or the array; who reads the file adds its
+name, and what to do.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+import reprlib
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from nodeproof.storage.npz import Header
 
-__all__ = ["Expected", "check_layout", "parse_object"]
+__all__ = [
+    "Check",
+    "Expected",
+    "any_number",
+    "anything",
+    "boolean",
+    "check_entries",
+    "check_layout",
+    "checksum",
+    "count",
+    "dict_of",
+    "either",
+    "entries",
+    "flag",
+    "list_of",
+    "number",
+    "one_of",
+    "or_none",
+    "parse_object",
+    "plain",
+    "shown",
+    "text",
+    "whole",
+]
+
+#: tells whether a value of JSON is what it should be; never raises
+Check = Callable[[Any], bool]
+
+_HUGE = 1e308
 
 
-def parse_object(data: bytes, most: int) -> dict[str, Any]:
+def parse_object(data: bytes, most: int, what: str = "its header") -> dict[str, Any]:
     """Return the JSON object in UTF-8 that these bytes are.
 
     Parameters
@@ -22,6 +64,8 @@ def parse_object(data: bytes, most: int) -> dict[str, Any]:
         The text.
     most : int
         Longer ones are refused.
+    what : str
+        What to call it in messages.
 
     Raises
     ------
@@ -34,29 +78,175 @@ def parse_object(data: bytes, most: int) -> dict[str, Any]:
     {'n': 3}
     """
     if len(data) > most:
-        raise ValueError(f"its header has {len(data):,} bytes")
+        raise ValueError(f"{what} has {len(data):,} bytes")
+
+    def no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError(f"{what} names an entry twice")
+        return found
+
     try:
-        found = json.loads(data.decode(), object_pairs_hook=_once)
+        found = json.loads(data.decode(), object_pairs_hook=no_repeats)
     except RecursionError:
-        raise ValueError("its header is nested too deeply") from None
+        raise ValueError(f"{what} is nested too deeply") from None
     except UnicodeDecodeError:
-        raise ValueError("its header is not UTF-8") from None
+        raise ValueError(f"{what} is not UTF-8") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"its header is not JSON ({error})") from None
+        raise ValueError(f"{what} is not JSON ({error})") from None
     if not isinstance(found, dict):
-        raise ValueError("its header is no JSON object")
+        raise ValueError(f"{what} is no JSON object")
     return found
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("its header names an entry twice")
-    return found
+def check_entries(
+    found: Mapping[str, Any],
+    checks: Mapping[str, Check],
+    optional: Collection[str] = (),
+    what: str = "its header",
+) -> None:
+    """Refuse a dictionary whose entries are unknown, of another kind or missing.
+
+    Parameters
+    ----------
+    found : mapping of str
+        What was read.
+    checks : mapping of str to Check
+        What may stand under each name.
+    optional : collection of str
+        Names that may be missing.
+    what : str
+        What to call it in messages.
+
+    Raises
+    ------
+    ValueError
+        That names the first entry that is wrong.
+
+    Examples
+    --------
+    >>> check_entries({"n": 3}, {"n": count, "name": text}, optional=["name"])
+    >>> check_entries({"n": "3"}, {"n": count})
+    Traceback (most recent call last):
+    ValueError: n in its header is '3'
+    """
+    for name, value in found.items():
+        if name not in checks:
+            raise ValueError(f"{what} has an entry {shown(name)}, which is unknown")
+        if not checks[name](value):
+            raise ValueError(f"{name} in {what} is {shown(value)}")
+    for name in checks:
+        if name not in found and name not in optional:
+            raise ValueError(f"{what} has no entry {name}")
+
+
+def shown(value: Any) -> str:
+    """Return a value for a message: on one line, cut where it is long."""
+    whole_text = reprlib.repr(value)
+    return whole_text if len(whole_text) <= 80 else f"{whole_text[:77]}..."
 
 
 # ------------------------------------------------------------------------------
-# What arrays a file must hold: their kinds, and shapes that agree with each other.
+# Checks of single values
+
+
+def number(value: Any) -> bool:
+    """Tell whether a value of JSON is a finite number."""
+    # Integers may have any length; NaN is neither.
+    return type(value) in (int, float) and -_HUGE < value < _HUGE
+
+
+def any_number(value: Any) -> bool:
+    """Tell whether a value of JSON is a number, infinite ones and NaN included."""
+    return type(value) is float or number(value)
+
+
+def whole(value: Any) -> bool:
+    """Tell whether a value of JSON is a whole number ≥ 0, be it written as 3 or 3.0."""
+    return number(value) and value == int(value) and 0 <= value < 2**62
+
+
+def count(value: Any) -> bool:
+    """Tell whether a value of JSON is an integer ≥ 0, written as one, that an index can hold."""
+    return type(value) is int and 0 <= value < 2**62
+
+
+def boolean(value: Any) -> bool:
+    """Tell whether a value of JSON is true or false."""
+    return type(value) is bool
+
+
+def flag(value: Any) -> bool:
+    """Tell whether a value of JSON is true or false, perhaps written as 1 or 0."""
+    return type(value) is bool or (type(value) is int and value in (0, 1))
+
+
+def text(value: Any) -> bool:
+    """Tell whether a value of JSON is text."""
+    return type(value) is str
+
+
+def checksum(value: Any) -> bool:
+    """Tell whether a value of JSON can be the CRC-32 of a file, as eight hexadecimal digits."""
+    return type(value) is str and re.fullmatch("[0-9a-f]{8}", value) is not None
+
+
+def anything(value: Any) -> bool:
+    """Accept any value."""
+    return True
+
+
+def one_of(*words: str) -> Check:
+    """Return a check for one of these words."""
+    return lambda value: type(value) is str and value in words
+
+
+def either(*checks: Check) -> Check:
+    """Return a check that holds where any of these does."""
+    return lambda value: any(check(value) for check in checks)
+
+
+def or_none(check: Check) -> Check:
+    """Return a check that also accepts null."""
+    return lambda value: value is None or check(value)
+
+
+def list_of(check: Check, most: int | None = None) -> Check:
+    """Return a check for a list whose items pass, with at most so many of them."""
+    return lambda value: (
+        type(value) is list and (most is None or len(value) <= most) and all(map(check, value))
+    )
+
+
+def plain(value: Any) -> bool:
+    """Tell whether a value of JSON is null, true, false, a number or text, or lists of such."""
+    return _scalar(value) or list_of(either(_scalar, list_of(_scalar)))(value)
+
+
+def _scalar(value: Any) -> bool:
+    return value is None or flag(value) or number(value) or text(value)
+
+
+def dict_of(check: Check) -> Check:
+    """Return a check for an object whose values pass, whatever their names."""
+    return lambda value: type(value) is dict and all(map(check, value.values()))
+
+
+def entries(checks: Mapping[str, Check], optional: tuple[str, ...] = ()) -> Check:
+    """Return a check for an object with these entries and no others, some of them optional."""
+
+    def holds(value: Any) -> bool:
+        return (
+            type(value) is dict
+            and set(checks) - set(optional) <= set(value) <= set(checks)
+            and all(checks[name](found) for name, found in value.items())
+        )
+
+    return holds
+
+
+# ------------------------------------------------------------------------------
+# Arrays
 
 
 @dataclass(frozen=True)

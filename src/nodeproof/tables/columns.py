@@ -1,12 +1,12 @@
-"""Which line is a header, and which column holds what."""
+"""Headers and columns: rules and messages that tables of all kinds share."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Container, Sequence
 
-from nodeproof.errors import InputError
-from nodeproof.tables.files import TableFile
+from nodeproof.errors import InputError, count_of
+from nodeproof.tables.files import Table
 from nodeproof.tables.text import is_number
 
 __all__ = [
@@ -21,7 +21,11 @@ __all__ = [
     "labels_have_header",
     "list_names",
     "note_on_index",
+    "note_on_known_names",
+    "notes_on_skipped",
     "position",
+    "refuse_header_below",
+    "refuse_one_column",
 ]
 
 Column = str | int | None
@@ -34,13 +38,13 @@ LABELS = ("label", "labels", "class", "y", "category")
 
 
 def is_name(asked: Column) -> bool:
-    """Tell whether a column is asked for by its name rather than by its position."""
+    """Tell whether a column is given by name rather than by position."""
     return isinstance(asked, str) and not asked.isdecimal()
 
 
-def position(file: TableFile, asked: Column, default: int) -> int:
-    """Return the position asked for, or the default where there is none (yet)."""
-    if asked is None or is_name(asked) or not 0 <= int(asked) < len(file.names):
+def position(table: Table, asked: Column, default: int) -> int:
+    """Return the position that the user gives, or the default."""
+    if asked is None or is_name(asked) or not 0 <= int(asked) < len(table.names):
         return default
     return int(asked)
 
@@ -58,7 +62,7 @@ def features_have_header(first: Sequence[str], node: int, is_known: Callable[[st
     node : int
         Where the id is, as far as is known.
     is_known : callable
-        Tells whether an id occurs in the edges file.
+        Tells whether an id occurs in the edges table.
 
     Examples
     --------
@@ -93,7 +97,7 @@ def labels_have_header(
     node, label : int
         Where the id and the label are, as far as is known.
     is_known : callable
-        Tells whether an id occurs in the edges file.
+        Tells whether an id occurs in the edges table.
     unknown : container of str
         What stands for an unknown label.
 
@@ -110,7 +114,7 @@ def labels_have_header(
         return not is_known(first[node])
     if is_number(first[node]) or is_number(first[label]) or first[label] in unknown:
         return False
-    # Where files were joined, the header may come again.
+    # Where files were joined, the header may be repeated.
     others = {row[label] for row in head[1:] if row != first}
     return not is_known(first[node]) and first[label] not in others
 
@@ -126,58 +130,100 @@ def is_index_name(name: str) -> bool:
     return bool(_FIRST_INDEX.fullmatch(name))
 
 
-def find_index(file: TableFile) -> int | None:
+def find_index(table: Table) -> int | None:
     """Return the position of a column that numbers or names the rows, by its name, or None."""
-    if is_index_name(file.names[0]):
+    if is_index_name(table.names[0]):
         return 0
-    return next((i for i, name in enumerate(file.names) if _LAST_INDEX.fullmatch(name)), None)
+    return next((i for i, name in enumerate(table.names) if _LAST_INDEX.fullmatch(name)), None)
 
 
-def note_on_index(file: TableFile, index: int) -> str:
+def note_on_index(table: Table, index: int) -> str:
     """Return the note that a column only numbers the rows."""
-    which = "first column" if index == 0 else f"column {file.names[index]!r}"
-    return f"the {which} of {file.path.name} numbers its rows, as pandas and R do: not used"
+    which = "first column" if index == 0 else f"column {table.names[index]!r}"
+    return f"the {which} of {table.path.name} numbers its rows, as pandas and R do: not used"
 
 
 def find_column(
-    file: TableFile, asked: Column, known: Sequence[str] = (), taken: Collection[int] = ()
+    table: Table, asked: Column, known: Sequence[str] = (), taken: Collection[int] = ()
 ) -> int:
-    """Return the position of a column: the one asked for, a well-known one or the first free.
+    """Return the position of a column: the given one, a well-known one, or the first free.
 
     Parameters
     ----------
-    file : TableFile
+    table : Table
         Whose columns.
     asked : str, int or None
         A name, or a position from 0 as a number or as digits.
     known : sequence of str
-        The names to look for if nothing was asked for.
+        The names to look for if none is given.
     taken : collection of int
         Positions that hold something else.
     """
-    listed = f"its columns are {list_names(file.names)}"
+    listed = f"its columns are {list_names(table.names)}"
     if asked is not None:
-        found = [i for i, name in enumerate(file.names) if name == asked]
-        if not found and not is_name(asked) and 0 <= int(asked) < len(file.names):
+        found = [i for i, name in enumerate(table.names) if name == asked]
+        if not found and not is_name(asked) and 0 <= int(asked) < len(table.names):
             found = [int(asked)]
         if len(found) != 1:
             problem = "more than one" if found else "no"
-            raise InputError(f"{file.path} has {problem} column {asked!r}; {listed}")
+            raise InputError(f"{table.path} has {problem} column {asked!r}; {listed}")
         if found[0] in taken:
-            raise InputError(f"{file.path}: column {asked!r} is asked for twice; {listed}")
+            raise InputError(f"{table.path}: column {asked!r} is given twice; {listed}")
         return found[0]
-    free = [i for i in range(len(file.names)) if i not in taken]
+    free = [i for i in range(len(table.names)) if i not in taken]
     if not free:
-        raise InputError(f"{file.path} has too few columns; {listed}")
-    chosen = next((i for i in free if file.names[i].lower() in known), free[0])
-    if sum(file.names[i] == file.names[chosen] for i in free) > 1:
+        raise InputError(f"{table.path} has too few columns; {listed}")
+    chosen = next((i for i in free if table.names[i].lower() in known), free[0])
+    if sum(table.names[i] == table.names[chosen] for i in free) > 1:
         raise InputError(
-            f"{file.path} has more than one column {file.names[chosen]!r}; {listed}: choose by "
-            "their positions"
+            f"{table.path} has more than one column {table.names[chosen]!r}; {listed}: choose "
+            "by position"
         )
     return chosen
 
 
 def list_names(names: Sequence[str]) -> str:
-    """Return the names of columns, or the first of many, for messages."""
+    """Return column names, or the first of many, for messages."""
     return ", ".join(repr(name[:40]) for name in names[:10]) + (", …" if len(names) > 10 else "")
+
+
+def refuse_one_column(table: Table) -> None:
+    """Refuse a table of one column, which is most likely separated by something else."""
+    if len(table.names) < 2:
+        raise InputError(
+            f"{table.path} needs at least two columns, found one; columns may be separated by tab, "
+            "comma, semicolon or space"
+        )
+
+
+def refuse_header_below(place: str, ends: Sequence[str]) -> InputError:
+    """Return the error for a line that names columns, but is not the first."""
+    return InputError(
+        f"{place}: {' and '.join(map(repr, ends))} look like column names in the middle of the "
+        "file: remove the line; if they are nodes, say whether the first line is a header, with "
+        "--header or --no-header"
+    )
+
+
+def note_on_known_names(table: Table, fields: Sequence[str]) -> str:
+    """Return the note that column names are read as data, because nodes have these names, too."""
+    return (
+        f"the first line of {table.first_file.name} ({', '.join(fields)}) is read as data, since "
+        "there are nodes with these names; if it names the columns, use --header"
+    )
+
+
+def notes_on_skipped(table: Table) -> list[str]:
+    """Return notes on the lines that were skipped: further headers, and comments."""
+    name, notes = table.path.name, []
+    if table.repeats:
+        lines = "repeats the column names and is"
+        if table.repeats > 1:
+            lines = "repeat the column names and are"
+        notes.append(f"{count_of(table.repeats, 'line')} of {name} {lines} skipped")
+    if table.comments:
+        notes.append(
+            f"{count_of(table.comments, 'comment line')} of {name} skipped; put an id that begins "
+            "with # in quotes"
+        )
+    return notes

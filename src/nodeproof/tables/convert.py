@@ -26,8 +26,7 @@ from nodeproof.tables.columns import Column
 from nodeproof.tables.convert_ids import Placing, check_state, find_placing, placed_links
 from nodeproof.tables.convert_rows import Buckets, RowFiles, choose_shift
 from nodeproof.tables.duck import batches, connect, in_background, readable
-from nodeproof.tables.duck_edges import LinkFiles
-from nodeproof.tables.duck_opening import open_links
+from nodeproof.tables.duck_edges import LinkFiles, open_links
 from nodeproof.tables.keys import lookalikes_in_file
 
 __all__ = ["convert", "work_folder"]

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from nodeproof.csr import LARGEST_WEIGHT
 from nodeproof.errors import InputError
 from nodeproof.storage.graph_header import index_type, is_checksum, is_count
 from nodeproof.storage.growing import GrowingColumn
 from nodeproof.tables.duck import batches, in_background, quoted_file, readable
-from nodeproof.tables.duck_edges import LARGEST_WEIGHT, LinkFiles
+from nodeproof.tables.duck_edges import LinkFiles
 
 __all__ = ["Links", "Placing", "check_state", "find_placing", "placed_links"]
 

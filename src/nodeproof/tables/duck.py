@@ -1,4 +1,4 @@
-"""DuckDB, kept to a memory limit, interruptible, and with errors that fit one line."""
+"""DuckDB connections: a memory limit, queries that Ctrl-C interrupts, errors of one line."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = [
 
 T = TypeVar("T")
 
-# Results that may wait to be taken.
+# How many results are prefetched.
 _WAITING = 3
-# Seconds between two looks at how far a query is.
+# Seconds between two progress reports of a query.
 _TICK = 0.5
 
 
@@ -57,11 +57,11 @@ def connect(temporary: Path, memory: int, threads: int) -> Any:
             "autoload_known_extensions": False,
         }
     )
-    # So that a query tells how far it is, without a bar of its own.
+    # So that the progress of a query can be asked for, without a bar of its own.
     connection.execute("SET enable_progress_bar = true")
     connection.execute("SET enable_progress_bar_print = false")
     # Joins stay as written, with the table of ids hashed: the links of a hub, which have one key
-    # in common, could not be split up where memory is short.
+    # in common, could not be split up if memory is short.
     connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
     return connection
 
@@ -91,7 +91,7 @@ def quoted_file(path: Path) -> str:
 def batches(connection: Any, query: str, size: int) -> Iterator[Any]:
     """Yield the result of a query in Arrow record batches of about this many rows."""
     relation = connection.sql(query)
-    # The method's name changed between the versions of DuckDB.
+    # The method's name changed between versions of DuckDB.
     read = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
     yield from read(size)
 
@@ -110,7 +110,7 @@ def first_row(connection: Any, query: str, waiting: Callable[[float], None] | No
     """
 
     def run() -> Iterator[Any]:
-        # All of them: a connection is not free again before its result is read to the end.
+        # All rows: a connection is busy until its result is read to the end.
         yield connection.execute(query).fetchall()
 
     with closing(in_background(connection, run(), waiting)) as results:
@@ -119,7 +119,7 @@ def first_row(connection: Any, query: str, waiting: Callable[[float], None] | No
 
 @contextmanager
 def readable(what: Any) -> Iterator[None]:
-    """Turn an error of DuckDB into one of ours that names what was read."""
+    """Turn errors of DuckDB into ours, which name what was read."""
     import duckdb
 
     try:
@@ -135,7 +135,7 @@ def readable(what: Any) -> Iterator[None]:
 def in_background(
     connection: Any, items: Iterable[T], waiting: Callable[[float], None] | None = None
 ) -> Generator[T, None, None]:
-    """Yield what queries give while the next of it is being made on another thread.
+    """Yield the results of queries while another thread computes the next ones.
 
     Ctrl-C interrupts the query: DuckDB alone would not notice before its next result.
 
@@ -165,7 +165,7 @@ def in_background(
                 if stopped.is_set():
                     return
             hand_over("end", None)
-        except BaseException as error:  # whatever it is, it is raised where the items are taken
+        except BaseException as error:  # raised again where the items are consumed
             hand_over("error", error)
 
     producer = threading.Thread(target=produce, name="nodeproof-queries")
@@ -191,6 +191,6 @@ def in_background(
 
 
 def _first(error: Exception) -> str:
-    """Return what is wrong, without DuckDB's advice on its own options."""
+    """Return the message without DuckDB's advice on its own options."""
     text = str(error).split("Possible ")[0].split("\nLINE ")[0]
     return " ".join(text.split())

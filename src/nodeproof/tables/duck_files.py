@@ -15,7 +15,7 @@ from nodeproof.errors import InputError, count_of
 from nodeproof.storage.npz import reading
 from nodeproof.tables.duck import quoted, quoted_file, readable
 from nodeproof.tables.files import file_kind, open_bytes, open_text, unnamed
-from nodeproof.tables.text import kind_of_cells
+from nodeproof.tables.text import HEAD_ROWS, find_delimiter, kind_of_cells
 
 __all__ = ["FLOATS", "INTEGERS", "FileTable", "find_files", "open_files"]
 
@@ -24,12 +24,9 @@ _SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 INTEGERS = (*_SIGNED, *(f"U{kind}" for kind in _SIGNED))
 FLOATS = ("FLOAT", "DOUBLE")
 
-# In this order: names hold spaces and commas far more often than tabs.
-_DELIMITERS = ("\t", ",", ";", " ")
-# How much the rules that look for a header may see.
-_HEAD_ROWS = 1000
-_HEAD_LETTERS = 1 << 24
-# What DuckDB takes for a line.
+# How many characters the rules that look for a header may see.
+_HEAD_CHARS = 1 << 24
+# DuckDB's limit for a line.
 _LONGEST_LINE = 2_000_000
 # Bytes that are searched for comments at a time.
 _PIECE = 1 << 22
@@ -56,9 +53,11 @@ class FileTable:
     head : list of list of str, or None
         The first rows of text, which may begin with a header.
     header : bool
-        Whether rows like the first name the columns, in whichever files and lines they are.
+        Whether rows like the first name the columns, in any file and line.
     comments : int
         Lines that begin with #, which are skipped.
+    repeats : int
+        Headers that are not the first line of a file, which are skipped, once they are counted.
     """
 
     path: Path
@@ -70,6 +69,12 @@ class FileTable:
     head: list[list[str]] | None = None
     header: bool = False
     comments: int = 0
+    repeats: int = 0
+
+    @property
+    def first_file(self) -> Path:
+        """The file that `head` is from."""
+        return self.files[0]
 
     @property
     def is_text(self) -> bool:
@@ -77,13 +82,13 @@ class FileTable:
         return self.reader == "read_csv"
 
     def sql(self, files: Sequence[Path] | None = None) -> str:
-        """Return what stands behind FROM, for all files or for some: the rows without headers."""
+        """Return the source of a FROM clause, for all files or some: the rows without headers."""
         if not self.header:
             return self._all_rows(files)
         return f"(SELECT * FROM {self._all_rows(files)} WHERE NOT ({self._is_header()})) AS rows"
 
     def headers_sql(self) -> str:
-        """Return a query for the number of headers that are no first line of a file, if any."""
+        """Return a query for the number of headers that are not the first line of a file."""
         listed = f"SELECT count(*) AS n FROM {self._all_rows()} WHERE {self._is_header()}"
         return f"SELECT greatest(n - {len(self.files)}, 0) FROM ({listed})"
 
@@ -94,12 +99,9 @@ class FileTable:
         return f"nullif(trim({quoted(unnamed(position))}, ' \t'), '')"
 
     def use_header(self) -> None:
-        """Take the names of the columns from the first line."""
-        assert self.head is not None
-        names = self.head[0]
-        if len({name.lower() for name in names}) < len(names):
-            raise InputError(f"{self.path} has two columns of the same name: {', '.join(names)}")
-        self.names, self.header = names, True
+        """Take the names of the columns from the first line of text."""
+        if self.head is not None:
+            self.names, self.header = self.head[0], True
 
     def kind_of(self, column: int) -> str:
         """Return "whole", "number" or "text", by the type of a column or its first rows."""
@@ -125,7 +127,7 @@ def find_files(path: Path) -> tuple[Path, ...]:
     if path.is_file():
         return (path,)
     if path.is_dir():
-        # Those that begin with a dot or a line are notes that programs leave.
+        # Names that begin with a dot or an underscore are bookkeeping of programs.
         files = [
             file
             for file in sorted(path.rglob("*"))
@@ -161,7 +163,7 @@ def open_files(connection: Any, path: str | os.PathLike[str]) -> FileTable:
         return _open_text(Path(path), files)
     if kinds != {"parquet"}:
         raise InputError(f"{path}: expected Parquet files, or files of delimited text")
-    # Files may list the same columns in another order.
+    # Files may list the same columns in different orders.
     options = "union_by_name=true, hive_partitioning=false, binary_as_string=true"
     table = FileTable(Path(path), files, [], [], "read_parquet", options)
     with readable(path):
@@ -174,7 +176,7 @@ def _open_text(path: Path, files: tuple[Path, ...]) -> FileTable:
     width = len(head[0])
     for file, (rows, mark) in zip(files[1:], others, strict=True):
         if mark != delimiter or len(rows[0]) != width:
-            raise InputError(f"{file} has other columns than {files[0]}")
+            raise InputError(f"{file} has different columns than {files[0]}")
     names = [unnamed(i) for i in range(width)]
     columns = ", ".join(f"{quoted(name, chr(39))}: 'VARCHAR'" for name in names)
     comments = _count_comments(files)
@@ -203,9 +205,8 @@ def _count_comments(files: tuple[Path, ...]) -> int:
                     inside = inside or (_MARK_INSIDE.search(piece) and path)
     if comments and inside:
         raise InputError(
-            f"{inside}: names have a # in them, and {count_of(comments, 'line')} of the table "
-            "would be skipped as a comment, because they begin with one; put the names in quotes, "
-            "or take the comments out"
+            f"{inside}: names contain #, and the table has {count_of(comments, 'comment line')}, "
+            "so DuckDB would cut the names off; put them in quotes, or remove the comments"
         )
     return comments
 
@@ -215,31 +216,31 @@ def _read_head(path: Path) -> tuple[list[list[str]], str]:
     with reading(path), open_text(path, "utf-8-sig") as file:
         lines = _first_rows(path, file)
     if not lines:
-        raise InputError(f"{path} is empty: it holds no line but blank ones and comments")
-    delimiter = next((mark for mark in _DELIMITERS if mark in lines[0].strip()), ",")
+        raise InputError(f"{path} is empty: it has only blank lines and comments")
+    delimiter = find_delimiter(lines[0], runs=False)
     try:
         fields = [
             [cell.strip(" \t") for cell in row] for row in csv.reader(lines, delimiter=delimiter)
         ]
     except csv.Error as error:
         raise InputError(f"cannot read {path}: {error}") from None
-    # What has another number of fields is left to DuckDB, which names the line.
+    # Rows with a different number of fields are left to DuckDB, which names the line.
     return [row for row in fields if len(row) == len(fields[0])], delimiter
 
 
 def _first_rows(path: Path, file: IO[str]) -> list[str]:
-    """Return the first lines that count; one without end is no line of a table."""
+    """Return the first lines that are not blank or comments; refuse endless ones."""
     rows: list[str] = []
-    letters = 0
-    while len(rows) < _HEAD_ROWS and letters < _HEAD_LETTERS:
+    n_chars = 0
+    while len(rows) < HEAD_ROWS and n_chars < _HEAD_CHARS:
         line = file.readline(_LONGEST_LINE)
         if len(line) == _LONGEST_LINE:
             raise InputError(
-                f"{path} has a line of more than {_LONGEST_LINE:,} letters; is it a table?"
+                f"{path} has a line of more than {_LONGEST_LINE:,} characters; is it a table?"
             )
         if not line:
             break
         if line.strip() and not line.startswith("#"):
             rows.append(line)
-            letters += len(line)
+            n_chars += len(line)
     return rows

@@ -1,7 +1,8 @@
-"""Edges files: the links, and what their reader should know about them."""
+"""Edge tables in memory: their links, by the rules of `edge_rules`, and the graph of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,30 +12,21 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from nodeproof.csr import merge_edges
-from nodeproof.errors import InputError, count_of
+from nodeproof.csr import LARGEST_WEIGHT, LEAST_WEIGHT, merge_edges
+from nodeproof.errors import count_of
+from nodeproof.runtime.caching import cached_property
 from nodeproof.tables.columns import Column
-from nodeproof.tables.edge_columns import (
-    SOURCES,
-    TARGETS,
-    choose_link_columns,
-    note_on_comments,
-    note_on_first_link,
-    note_on_header,
-    note_on_repeats,
-    refuse_header_below,
-    stands_out,
-)
+from nodeproof.tables.edge_columns import SOURCES, TARGETS, EdgeColumns
+from nodeproof.tables.edge_rules import PlacedLink, open_edges
 from nodeproof.tables.files import TableFile
 from nodeproof.tables.keys import Keys
-from nodeproof.tables.text import TextFile
 
-__all__ = ["Links", "build_graph", "notes_on_text", "read_links"]
+__all__ = ["Links", "build_graph", "read_links"]
 
 
 @dataclass(frozen=True)
 class Links:
-    """The links of an edges file.
+    """The links of an edge table.
 
     Attributes
     ----------
@@ -54,7 +46,7 @@ class Links:
     header_like: bool = False
 
     def why_missing(self, nodes: NDArray[Any], missing: NDArray[np.bool_]) -> str:
-        """Return what a message that another file lacks these nodes should add, or nothing.
+        """Return a hint for the message that another file lacks nodes, or nothing.
 
         Parameters
         ----------
@@ -77,7 +69,7 @@ def read_links(
     *,
     suggest_weight: bool = True,
 ) -> Links:
-    """Read the links of an edges file.
+    """Read the links of an edge table.
 
     Parameters
     ----------
@@ -90,27 +82,79 @@ def read_links(
     suggest_weight : bool
         Whether to ask if a column that is not used is the weight.
     """
-    columns = choose_link_columns(
-        file, header, source, target, weight, suggest_weight=suggest_weight
+    opened = open_edges(
+        file,
+        lambda columns: _ArrowRows.read(file, columns),
+        header,
+        source,
+        target,
+        weight,
+        suggest_weight=suggest_weight,
     )
-    texts, numbers = file.read(columns.ends, [] if columns.weight is None else [columns.weight])
-    n_links = len(texts[0])
-    keys = Keys.of_texts(file.path, pa.concat_arrays(texts), lambda row: file.place(row % n_links))
-    header_like = columns.guessed and _is_alone(keys, n_links)
-    if header_like and file.head is not None and stands_out(file.head, *columns.ends):
-        links = read_links(file, True, source, target, weight, suggest_weight=suggest_weight)
-        links.notes.insert(0, note_on_header(file.path.name, file.names))
-        return links
-    if file.head is not None and header is None:
-        _refuse_header_below(file, keys, n_links)
-    notes = columns.notes + notes_on_text(file)
-    weights = numbers[:, 0] if columns.weight is not None else None
-    if weights is not None and (weights < 0).any():
-        row = int(np.argmax(weights < 0))
-        raise InputError(f"{file.place(row)}: the weight is negative: {weights[row]:g}")
-    if header_like:
-        notes.append(note_on_first_link(file.path.name, [keys.id_of(0), keys.id_of(n_links)]))
-    return Links(keys, weights, notes, header_like)
+    rows = opened.rows
+    return Links(rows.keys, rows.weight, opened.notes, opened.header_like)
+
+
+@dataclass(frozen=True)
+class _ArrowRows:
+    """The links of a file in memory, as `EdgeRows`."""
+
+    file: TableFile
+    keys: Keys
+    weight: NDArray[np.float64] | None
+
+    @classmethod
+    def read(cls, file: TableFile, columns: EdgeColumns) -> _ArrowRows:
+        weights = [] if columns.weight is None else [columns.weight]
+        texts, numbers = file.read(columns.ends, weights)
+        n = len(texts[0])
+        keys = Keys.of_texts(file.path, pa.concat_arrays(texts), lambda row: file.place(row % n))
+        return cls(file, keys, numbers[:, 0] if weights else None)
+
+    @property
+    def n_links(self) -> int:
+        return len(self.keys.codes) // 2
+
+    @cached_property
+    def integers(self) -> bool:
+        return self.keys.integers() is not None
+
+    def find_known_names(self) -> PlacedLink | None:
+        lower = pc.utf8_lower(self.keys.distinct)
+        known = [pc.is_in(lower, pa.array(names, lower.type)) for names in (SOURCES, TARGETS)]
+        source, target = self._ends()
+        found = known[0].to_numpy(False)[source] & known[1].to_numpy(False)[target]
+        return self._link(int(np.argmax(found))) if found.any() else None
+
+    def find_lone_words(self) -> PlacedLink | None:
+        word = ~pc.match_substring_regex(self.keys.distinct, "^-?[0-9]+$").to_numpy(False)
+        ends = self._ends()
+        words = word[ends]
+        row = int(np.argmax(words.all(axis=0)))
+        same = (ends == ends[:, [row]]).all(axis=0)
+        lone = words[:, row].all() and not same.all() and (words.any(axis=0) == same).all()
+        return self._link(row) if lone else None
+
+    def shares_end(self, ends: Sequence[str]) -> bool:
+        codes = np.array([[self.keys.code(end)] for end in ends])
+        links = self._ends()
+        same = (links == codes).all(axis=0)
+        return bool((np.isin(links, codes).any(axis=0) & ~same).any())
+
+    def find_bad_weight(self) -> tuple[str, str] | None:
+        if self.weight is None:
+            return None
+        bad = (self.weight < LEAST_WEIGHT) & (self.weight != 0) | (self.weight > LARGEST_WEIGHT)
+        row = int(np.argmax(bad)) if len(bad) else 0
+        return (self.file.place(row), f"{self.weight[row]:g}") if bad.any() else None
+
+    def _ends(self) -> NDArray[Any]:
+        """Return the codes of first and second ends, shape (2, E)."""
+        return self.keys.codes.reshape(2, -1)
+
+    def _link(self, row: int) -> PlacedLink:
+        ends = [self.keys.id_of(row), self.keys.id_of(self.n_links + row)]
+        return self.file.place(row), ends
 
 
 def build_graph(links: Links, nodes: NDArray[Any], n_nodes: int) -> tuple[sp.csr_array, list[str]]:
@@ -154,46 +198,3 @@ def build_graph(links: Links, nodes: NDArray[Any], n_nodes: int) -> tuple[sp.csr
             f"each counts once{largest}"
         )
     return graph, notes
-
-
-def notes_on_text(file: TableFile) -> list[str]:
-    """Return notes on the lines of a file that were skipped."""
-    if not isinstance(file, TextFile):
-        return []
-    name = file.path.name
-    return note_on_repeats(name, file.repeats) + note_on_comments(name, file.comments)
-
-
-def _is_alone(keys: Keys, n_links: int) -> bool:
-    """Tell whether the ends of the first link occur in no other, and are names."""
-    if n_links < 2 or keys.integers() is not None:
-        return False
-    return _touch_no_other(keys, n_links, 0)
-
-
-def _touch_no_other(keys: Keys, n_links: int, row: int) -> bool:
-    """Tell whether the ends of a link occur in no line but those that are the same."""
-    ends = keys.codes.reshape(2, n_links)
-    same = (ends == ends[:, [row]]).all(axis=0)
-    return bool((np.isin(ends, ends[:, row]).any(axis=0) == same).all())
-
-
-def _refuse_header_below(file: TableFile, keys: Keys, n_links: int) -> None:
-    """Refuse a line of names in the middle of a file that was joined from several.
-
-    They are names if they are well known as such, or if all other ids are whole numbers; and if
-    no other link has them.
-    """
-    ends = keys.codes.reshape(2, n_links)
-    lower = pc.utf8_lower(keys.distinct)
-    known = [pc.is_in(lower, pa.array(names, lower.type)) for names in (SOURCES, TARGETS)]
-    found = known[0].to_numpy(False)[ends[0]] & known[1].to_numpy(False)[ends[1]]
-    if not found.any():
-        word = ~pc.match_substring_regex(keys.distinct, "^-?[0-9]+$").to_numpy(False)
-        found = word[ends].all(axis=0)
-        if not np.array_equal(found, word[ends].any(axis=0)):
-            return
-    row = int(np.argmax(found))
-    if found[row] and not found.all() and _touch_no_other(keys, n_links, row):
-        names = [keys.id_of(row), keys.id_of(n_links + row)]
-        raise refuse_header_below(file.place(row), names)

@@ -21,9 +21,9 @@ from nodeproof.tables.columns import (
     is_name,
     list_names,
     note_on_index,
+    notes_on_skipped,
     position,
 )
-from nodeproof.tables.edges import notes_on_text
 from nodeproof.tables.files import BadNumberError, TableFile, unnamed
 from nodeproof.tables.keys import Keys
 
@@ -34,7 +34,7 @@ Known = Callable[[Sequence[str]], bool]
 
 # As many as feature hashing gives by default. A sparse matrix may declare any number.
 _MOST_COLUMNS = 1 << 20
-# Rows that are looked at to tell whether a column has the ids of nodes.
+# Rows that decide whether a column has the ids of nodes.
 _LOOKED_AT = 20
 
 
@@ -53,7 +53,7 @@ class FeatureRows:
     notes : list of str
         What the user should know.
     aside : pair of str and pyarrow large_string array of length rows, or None
-        The column that has the name of the labels, which is no feature.
+        The column that has the name of the labels, which is not a feature.
     """
 
     keys: Keys
@@ -134,7 +134,7 @@ def read_features(
         The names of the features that a model knows: where the file has them all, no other
         column is read.
     label : str, optional
-        The name of the labels, which is that of no feature.
+        The name of the label column, which is not a feature.
     """
     if file.head is not None:
         if header is None:
@@ -160,19 +160,19 @@ def read_features(
         if not error.unexplained:
             raise
         raise InputError(
-            f"{error}; if this column names the nodes, say so with --node, else take it out"
+            f"{error}; if this column names the nodes, say so with --node, otherwise remove it"
         ) from None
     keys = Keys.of_texts(file.path, ids, file.place)
     _refuse_repeats(keys)
     names = [file.names[i] for i in others]
     for name in names if not fitted else ():
-        if name.lower() in LABELS and name.lower() != "y":  # as coordinates are called, too
+        if name.lower() in LABELS and name.lower() != "y":  # often a coordinate
             notes.append(
-                f"the feature {name!r} of {file.path.name} is called like labels; if it holds "
-                "them, take it out, or give the file to --labels as well"
+                f"the feature {name!r} of {file.path.name} has a name that labels often have; "
+                "if it holds them, remove it, or give the file to --labels as well"
             )
     labelled = (file.names[aside[0]], labels[0]) if aside else None
-    return FeatureRows(keys, X, names, notes + notes_on_text(file), labelled)
+    return FeatureRows(keys, X, names, notes + notes_on_skipped(file), labelled)
 
 
 def some(ids: NDArray[Any]) -> str:
@@ -191,7 +191,7 @@ def note_on_others(file: TableFile, others: Sequence[int]) -> list[str]:
     if not others:
         return []
     shown = ", ".join(file.names[i] for i in others[:5]) + (", …" if len(others) > 5 else "")
-    return [f"not used of {file.path.name}: {shown}"]
+    return [f"unused columns of {file.path.name}: {shown}"]
 
 
 def find_node(
@@ -219,7 +219,7 @@ def find_node(
     if file.kind_of(index) != "whole":
         return index, None
     others = [i for i in range(len(file.names)) if i != index and i not in taken]
-    # Of two columns, the other one is what the table is for.
+    # If there are only two columns, the other one holds the values.
     if len(file.names) > 2 and others:
         rows, _ = file.read([index, others[0]], [])
         counts, names = (known(row[:_LOOKED_AT].to_pylist()) for row in rows)
@@ -245,6 +245,6 @@ def _refuse_repeats(keys: Keys) -> None:
     row = int(np.argmax(repeated))
     before = int(np.argmax(keys.codes == keys.codes[row]))
     raise InputError(
-        f"{keys.place(row)}: the node {keys.id_of(row)!r} has a row already, "
+        f"{keys.place(row)}: the node {keys.id_of(row)!r} already has a row, "
         f"{keys.short_place(before)}; keep one of them"
     )

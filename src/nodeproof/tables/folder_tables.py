@@ -11,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError, count_of
-from nodeproof.inputs.values import Unknown
+from nodeproof.inputs.label_values import Unknown
 from nodeproof.storage.atomic import check_regular
 from nodeproof.storage.graph_folder import GraphFolder
 from nodeproof.storage.npz import Header, read_npy_header, reading
 from nodeproof.tables.columns import Column
 from nodeproof.tables.features import Known, read_features, some
 from nodeproof.tables.keys import Keys
-from nodeproof.tables.labels import LabelRows, drop_label_columns, read_labels
+from nodeproof.tables.labels import LabelRows, read_labels
+from nodeproof.tables.leakage import drop_label_columns
 from nodeproof.tables.reading import open_table
 
 __all__ = ["FolderFeatures", "FolderLabels", "read_folder_features", "read_folder_labels"]
@@ -83,7 +84,7 @@ def read_folder_labels(
     path : pathlib.Path
         The table.
     header, node, label, unknown
-        As in `nodeproof.io.read_tables`.
+        As in `nodeproof.tables.reading.read_tables`.
     """
     rows = read_labels(
         open_table(path), _known_to(folder), header, node, label, Unknown.of(unknown)

@@ -1,4 +1,4 @@
-"""Which node each row of each file is about, over all files at once."""
+"""Node ids: which node each row of each file is about, and names that look alike."""
 
 from __future__ import annotations
 
@@ -17,11 +17,19 @@ from numpy.typing import NDArray
 from nodeproof.errors import InputError, count_of
 from nodeproof.runtime.memory import check_free
 from nodeproof.tables.duck import first_row, quoted, quoted_file, readable
-from nodeproof.tables.names import refuse_long
 
-__all__ = ["Keys", "check_lookalikes", "lookalikes_in_file", "one_node_set"]
+__all__ = [
+    "Keys",
+    "check_lookalikes",
+    "empty_id",
+    "lookalikes_in_file",
+    "one_node_set",
+    "refuse_long",
+]
 
 
+# In a NumPy array, every name takes as much as the longest.
+_LONGEST = 10_000
 # Nineteen digits need not fit 64 bits.
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
@@ -54,7 +62,7 @@ class Keys:
         keys = cls(path, encoded.dictionary, encoded.indices.to_numpy(), place)
         empty = keys.code("")
         if empty >= 0:
-            raise InputError(f"{keys.where(empty)}: the node id is empty")
+            raise empty_id(keys.where(empty))
         refuse_long(keys.distinct, "node id", keys.where)
         return keys
 
@@ -95,14 +103,14 @@ class Keys:
         return self.place(row).removeprefix(f"{self.path}, ")
 
     def integers(self) -> NDArray[np.int64] | None:
-        """Return the distinct ids as integers, or None where one is not written as one."""
+        """Return the distinct ids as integers, or None if any is not written as one."""
         if self.by_position:
             return np.asarray(self.distinct)
         try:
             numbers = self.distinct.cast(pa.int64())
         except pa.ArrowInvalid:
             return None
-        # "007" and "7" are different ids: only what comes back the same is an integer.
+        # "007" and "7" are different ids: an integer must convert back to the same text.
         if not self.distinct.equals(numbers.cast(pa.large_string())):
             return None
         return np.asarray(numbers.to_numpy())
@@ -110,6 +118,11 @@ class Keys:
     def texts(self) -> Any:
         """Return the distinct ids as a large_string Arrow array."""
         return pa.array(self.distinct).cast(pa.large_string())
+
+
+def empty_id(place: str) -> InputError:
+    """Return the error for a row without a node id."""
+    return InputError(f"{place}: the node id is empty")
 
 
 def one_node_set(files: Sequence[Keys]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
@@ -125,7 +138,7 @@ def one_node_set(files: Sequence[Keys]) -> tuple[NDArray[Any], list[NDArray[Any]
     ids : ndarray of shape (n,)
         int64 where every id is an integer, otherwise text.
     nodes : list of ndarrays of shape (rows,)
-        Positions in ``ids``, one array a file.
+        Positions in ``ids``, one array per file.
 
     Examples
     --------
@@ -147,7 +160,7 @@ def one_node_set(files: Sequence[Keys]) -> tuple[NDArray[Any], list[NDArray[Any]
         longest = pc.max(pc.utf8_length(distinct)).as_py() or 0
         check_free(
             4.0 * longest * len(distinct),
-            f"{files[0].path}: {len(distinct):,} names of up to {longest:,} letters",
+            f"{files[0].path}: {len(distinct):,} names of up to {longest:,} characters",
             "shorten the longest",
         )
         ids = np.array(distinct.to_pylist(), dtype=np.str_)
@@ -155,6 +168,27 @@ def one_node_set(files: Sequence[Keys]) -> tuple[NDArray[Any], list[NDArray[Any]
     starts = np.cumsum([len(keys.distinct) for keys in files])[:-1]
     parts = np.split(small, starts)
     return ids, [part[keys.codes] for part, keys in zip(parts, files, strict=True)]
+
+
+def refuse_long(texts: Any, what: str, place: Callable[[int], str]) -> None:
+    """Refuse texts that are too long to be names.
+
+    Parameters
+    ----------
+    texts : pyarrow large_string array
+        Names.
+    what : str
+        What they are names of, for the message.
+    place : callable
+        Returns where a text stands, by its position.
+    """
+    lengths = pc.utf8_length(texts)
+    longest = pc.max(lengths).as_py() or 0
+    if longest > _LONGEST:
+        raise InputError(
+            f"{place(pc.index(lengths, longest).as_py())}: a {what} of {longest:,} characters is "
+            f"too long ({_LONGEST:,} at most); shorten it"
+        )
 
 
 def _refuse_names_with_positions(files: Sequence[Keys]) -> None:
@@ -170,24 +204,20 @@ def _refuse_names_with_positions(files: Sequence[Keys]) -> None:
     )
 
 
-# ------------------------------------------------------------------------------
-# Names of nodes that look alike: one node in two ways of writing, or two nodes.
-
-
-# How names are made plain, one rule after the other, by regular expressions that Arrow and DuckDB
-# read in the same way. The first says what the second is: "007", "7" and "7.0".
+# How names are normalised, one rule after the other, by regular expressions that Arrow and DuckDB
+# read in the same way; the last one makes "007" and "7.0" the same as "7".
 _RULES = (
     (r"[\x{200B}-\x{200D}\x{2060}\x{FEFF}]", ""),
     (r"[\s\p{Z}]+", " "),
     (r"^ | $", ""),
     (r"^(-?)0*([0-9]+)(?:\.0+)?$", r"\1\2"),
 )
-# What all names match that a rule changes: most names are plain, and one look shows it.
+# Matches all names that a rule changes; most names are plain, and one pass shows it.
 _ODD = r"[^!-~ ]|  |^ | $|^-?0[0-9]|^-?[0-9]+\.0"
 
 
 def check_lookalikes(files: Sequence[Keys]) -> list[str]:
-    """Refuse a node that one file writes in one way, and another file in another.
+    """Refuse a node that two files write in different ways.
 
     Parameters
     ----------
@@ -219,7 +249,7 @@ def check_lookalikes(files: Sequence[Keys]) -> list[str]:
         return []
     held = np.array([pc.is_in(names.take(alike), part).to_numpy(False) for part in parts])
     for one, other in combinations(range(len(files)), 2):
-        # Names that the one file has and the other has not, in a group where both have such.
+        # Names that only one of the two files has, in groups where both have such names.
         ours, theirs = held[one] & ~held[other], held[other] & ~held[one]
         both = np.intersect1d(groups[ours], groups[theirs])
         if len(both):
@@ -254,7 +284,7 @@ def lookalikes_in_file(connection: Any, ids: Path, name: str) -> list[str]:
     plain = "nfc_normalize(node)"
     for pattern, replacement in _RULES:
         plain = f"regexp_replace({plain}, {quoted(pattern, chr(39))}, '{replacement}', 'g')"
-    # Few names are not plain; they are hashed, not the others.
+    # Few names are not plain; only those are hashed.
     query = f"""
         WITH names AS (SELECT node FROM read_parquet({quoted_file(ids)})),
         odd AS MATERIALIZED (SELECT node, {plain} AS plain FROM names WHERE {plain} <> node),
@@ -278,21 +308,21 @@ def lookalikes_in_file(connection: Any, ids: Path, name: str) -> list[str]:
 def _contradiction(one: Keys, ours: str, other: Keys, theirs: str) -> InputError:
     return InputError(
         f"{one.where(one.code(ours))} has the node {ours!a}, "
-        f"{other.where(other.code(theirs))} has {theirs!a}, which differ by "
-        f"{_reason(ours, theirs)} alone; write both the same way"
+        f"{other.where(other.code(theirs))} has {theirs!a}, which differ only by "
+        f"{_reason(ours, theirs)}; write both the same way"
     )
 
 
 def _note(name: str, count: int, a: str, b: str) -> list[str]:
-    # Shown as `ascii` does, since the eye may not see what they differ by.
+    # In ASCII, because the difference may be invisible.
     return [
-        f"{count_of(count, 'pair')} of nodes of {name} whose names differ by {_reason(a, b)} "
-        f"alone: {a!a} and {b!a}; if they are one, write them the same way"
+        f"{count_of(count, 'pair')} of nodes of {name} whose names differ only by "
+        f"{_reason(a, b)}: {a!a} and {b!a}; if they are the same, write them the same way"
     ]
 
 
 def _plain(names: Any) -> Any:
-    """Return names as they look: without what the eye or a spreadsheet passes over."""
+    """Return names normalised: without differences that people and spreadsheets overlook."""
     odd = pc.match_substring_regex(names, _ODD)
     plain = pc.utf8_normalize(names.filter(odd), form="NFC")
     for pattern, replacement in _RULES:
@@ -301,19 +331,19 @@ def _plain(names: Any) -> Any:
 
 
 def _alike(plain: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the positions of names that others look like, and in which group each is."""
+    """Return the positions of names that look like others, and the group of each."""
     codes = plain.dictionary_encode().indices.to_numpy()
     alike = np.flatnonzero(np.bincount(codes)[codes] > 1)
     return alike, codes[alike].astype(np.int64)
 
 
 def _reason(a: str, b: str) -> str:
-    """Return what two names that look alike differ by."""
+    """Return how two names that look alike differ."""
     ours, theirs = (pa.array([name], pa.large_string()) for name in (a, b))
     if pc.utf8_normalize(ours, form="NFC").equals(pc.utf8_normalize(theirs, form="NFC")):
         return "Unicode normal form"
     if _plain(ours) != _plain(theirs):
         return "case"
     if a[-1:].isdecimal() and b[-1:].isdecimal() and a.isascii() and b.isascii():
-        return "a point and zeros" if "." in a + b else "leading zeros"
+        return "a decimal point and zeros" if "." in a + b else "leading zeros"
     return "white space"

@@ -1,19 +1,20 @@
-"""Labels files: what they say of each node."""
+"""Labels files: the label of each node."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError, count_of
-from nodeproof.inputs.values import Unknown
+from nodeproof.inputs.label_values import Unknown
 from nodeproof.tables.columns import (
     LABELS,
     NODES,
@@ -22,16 +23,21 @@ from nodeproof.tables.columns import (
     is_index_name,
     is_name,
     labels_have_header,
+    note_on_known_names,
+    notes_on_skipped,
     position,
+    refuse_header_below,
 )
-from nodeproof.tables.edge_columns import note_on_known_names, refuse_header_below
-from nodeproof.tables.edges import notes_on_text
-from nodeproof.tables.features import FeatureRows, Known, find_node, note_on_others
+from nodeproof.tables.features import Known, find_node, note_on_others
 from nodeproof.tables.files import TableFile, unnamed
-from nodeproof.tables.keys import Keys
-from nodeproof.tables.names import name_numbers, refuse_long, without_point
+from nodeproof.tables.keys import Keys, refuse_long
 
-__all__ = ["LabelRows", "drop_label_columns", "read_labels"]
+__all__ = ["LabelRows", "name_numbers", "read_labels", "without_point"]
+
+_POINT_ZERO = re.compile(r"\.0*$")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
+# More distinct numbers with fractions than this are measurements, not classes.
+_MOST_FRACTIONS = 20
 
 
 @dataclass(frozen=True)
@@ -157,7 +163,7 @@ def read_labels(
                 header, notes = _guess_label_header(file, known, node, label, unknown)
         if header:
             file.use_header()
-    # What is asked for is settled first, so that a default never takes it.
+    # What the user gives is settled first, so that a default never takes it.
     taken = () if label is None else (find_column(file, label),)
     id_column, index = find_node(file, node, known, taken, notes)
     label_column = taken[0] if taken else find_column(
@@ -174,13 +180,13 @@ def read_labels(
         keys,
         texts,
         unknown,
-        notes + notes_on_text(file),
+        notes + notes_on_skipped(file),
         None if column == unnamed(label_column) else column,
     )
 
 
 def _note_on_unknown(name: str, doubtful: dict[str, int]) -> list[str]:
-    """Return a note on words that are read as no label, with their numbers, if there are any."""
+    """Return a note on words that are read as no label, with their counts, if there are any."""
     if not doubtful:
         return []
     listed = ", ".join(f"{label!r} ({count:,})" for label, count in doubtful.items())
@@ -206,7 +212,7 @@ def _guess_label_header(
     label_at = position(file, label, 0 if id_at else 1)
     if not labels_have_header(file.head, id_at, label_at, lambda found: known([found]), unknown):
         named = first[id_at].lower() in NODES and first[label_at].lower() in LABELS
-        return False, [note_on_known_names(file.path.name, first[:5])] if named else []
+        return False, [note_on_known_names(file, first[:5])] if named else []
     if first[id_at].lower() in NODES or (id_at == 0 and is_index_name(first[0])):
         return True, []
     return True, [
@@ -216,7 +222,7 @@ def _guess_label_header(
 
 
 def _refuse_header_below(keys: Keys, labels: Any, known: Known) -> None:
-    """Refuse well-known names of columns in the middle of a file that was joined from several."""
+    """Refuse well-known column names in the middle of a file that was joined from several."""
     for name in NODES:
         for code in np.flatnonzero(pc.equal(pc.utf8_lower(keys.distinct), name).to_numpy(False)):
             row = int(np.argmax(keys.codes == code))
@@ -225,107 +231,42 @@ def _refuse_header_below(keys: Keys, labels: Any, known: Known) -> None:
                 raise refuse_header_below(keys.place(row), [keys.id_of(row), label])
 
 
-# ------------------------------------------------------------------------------
-# Columns of features that are the labels themselves: they would decide all, and know nothing.
+def name_numbers(path: Path, counts: dict[str, int]) -> tuple[dict[str, str], list[str]]:
+    """Return the class that each label names, and notes: if all are numbers, 1.0 is the class 1.
 
-
-# Of fewer labels, a feature may say all by chance.
-_FEWEST = 10
-
-
-def drop_label_columns(
-    rows: FeatureRows,
-    nodes: NDArray[Any],
-    X: NDArray[Any] | sp.csr_array,
-    labels: LabelRows,
-    codes: NDArray[np.int64],
-) -> tuple[NDArray[Any] | sp.csr_array, list[str], list[str]]:
-    """Return features without columns that are the labels, their names, and notes.
+    Measurements are refused: they do not name classes.
 
     Parameters
     ----------
-    rows : FeatureRows
-        The features as their file has them.
-    nodes : ndarray of shape (rows,)
-        The node of each row.
-    X : ndarray or scipy.sparse.csr_array of shape (n, m)
-        The features in the order of the nodes.
-    labels : LabelRows
-        The labels as their file has them.
-    codes : ndarray of shape (n,)
-        The label of each node, −1 where it is unknown.
+    path : pathlib.Path
+        The file, for messages.
+    counts : dict of str to int
+        Labels, and how often each occurs.
+
+    Examples
+    --------
+    >>> name_numbers(Path("l.csv"), {"1.0": 3, "2": 4})[0]
+    {'1.0': '1', '2': '2'}
     """
-    notes = []
-    if rows.aside is not None:
-        notes.append(_note_on_aside(rows, nodes, labels, codes))
-    if sp.issparse(X):
-        return X, rows.names, notes
-    kept = list(range(X.shape[1]))
-    for column in _telling(X, codes):
-        name, values = rows.names[column], X[codes < 0, column]
-        if len(values) and (values == values[0]).all():
-            kept.remove(column)
-            notes.append(
-                f"the column {name!r} of {rows.keys.path.name} says the labels of "
-                f"{labels.keys.path.name}, and nothing of other nodes: not used as a feature"
-            )
-        else:
-            notes.append(
-                f"the feature {name!r} of {rows.keys.path.name} says the label of each of the "
-                f"{int((codes >= 0).sum())} labelled nodes; if it was made from the labels, take "
-                "it out"
-            )
-    if not kept:
-        raise InputError(f"{rows.keys.path} has no feature beside the labels: leave it out")
-    if len(kept) < X.shape[1]:
-        X = X[:, kept]
-    return X, [rows.names[column] for column in kept], notes
-
-
-def _note_on_aside(
-    rows: FeatureRows, nodes: NDArray[Any], labels: LabelRows, codes: NDArray[np.int64]
-) -> str:
-    """Return the note on a column with the name of the labels, if it has their values, too."""
-    assert rows.aside is not None
-    name, texts = rows.aside
-    if not _agree(rows.keys, texts, nodes, labels, codes):
+    same = {label: label for label in counts}
+    if not all(map(_NUMBER.fullmatch, counts)):
+        return same, []
+    if all(float(label).is_integer() for label in counts):
+        return {label: without_point(label) for label in counts}, []
+    total = sum(counts.values())
+    shown = ", ".join(list(counts)[:5]) + (", …" if len(counts) > 5 else "")
+    if len(counts) > _MOST_FRACTIONS or len(counts) > max(2, total // 2):
         raise InputError(
-            f"{rows.keys.path}: the column {name!r} has the name of the labels in "
-            f"{labels.keys.path}, but other values; rename it if it is a feature, else take it out"
+            f"{path}: {len(counts):,} different numbers in {total:,} labels ({shown}) are "
+            "measurements, not classes; bin them first, or name the column of the classes with "
+            "--label"
         )
-    return (
-        f"the column {name!r} of {rows.keys.path.name} is that of the labels in "
-        f"{labels.keys.path.name}: not used as a feature"
-    )
+    return same, [
+        f"the labels of {path.name} are numbers with fractions, read as the names of "
+        f"{len(counts)} classes: {shown}"
+    ]
 
 
-def _agree(
-    keys: Keys, texts: Any, nodes: NDArray[Any], labels: LabelRows, codes: NDArray[np.int64]
-) -> bool:
-    """Tell whether a column says of most labelled nodes what the labels say."""
-    try:
-        found = LabelRows.of_texts(keys, texts, labels.unknown)
-    except InputError:  # measurements
-        return False
-    both = (found.codes >= 0) & (codes[nodes] >= 0)
-    ours, theirs = (
-        np.array([*map(without_point, names), ""])[of_rows[both]]
-        for names, of_rows in ((found.names, found.codes), (labels.names, codes[nodes]))
-    )
-    return bool(2 * np.count_nonzero(ours == theirs) >= len(ours))
-
-
-def _telling(X: NDArray[Any], codes: NDArray[np.int64]) -> list[int]:
-    """Return the columns with one value for each class, and another for every class."""
-    labelled = np.flatnonzero(codes >= 0)
-    classes, first = np.unique(codes[labelled], return_index=True)
-    if len(labelled) < _FEWEST or len(classes) < 2:
-        return []
-    values = X[labelled[first]]  # (classes, m)
-    sorted_values = np.sort(values, axis=0)
-    columns = np.flatnonzero((sorted_values[1:] != sorted_values[:-1]).all(axis=0))
-    # A few rows rule out most columns.
-    for some in (labelled[: 5 * _FEWEST], labelled):
-        expected = values[np.searchsorted(classes, codes[some])][:, columns]
-        columns = columns[(X[np.ix_(some, columns)] == expected).all(axis=0)]
-    return [int(column) for column in columns]
+def without_point(label: str) -> str:
+    """Return a whole number without its decimal point and zeros; other text unchanged."""
+    return _POINT_ZERO.sub("", label) if _NUMBER.fullmatch(label) else label

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from nodeproof.errors import InputError, count_of
 from nodeproof.inputs.new_links import links_from_pairs
+from nodeproof.storage.node_ids import as_texts
 from nodeproof.tables.columns import Column
 from nodeproof.tables.edges import Links, read_links
 from nodeproof.tables.features import FeatureRows, read_features, some
 from nodeproof.tables.files import TableFile, file_kind
 from nodeproof.tables.keys import Keys, check_lookalikes, one_node_set
-from nodeproof.tables.names import as_texts
 from nodeproof.tables.reading import open_table
 
 __all__ = ["NewNodes", "read_new_nodes"]
@@ -33,7 +33,7 @@ _UNNAMED = re.compile(r"column [0-9]+")
 
 @dataclass(frozen=True)
 class NewNodes:
-    """What a user's files say of n_new nodes that a model does not know.
+    """The new nodes of a user's files, n_new of them.
 
     Attributes
     ----------
@@ -77,14 +77,14 @@ def read_new_nodes(
     fitted : ndarray of shape (n,)
         Ids of the fitted nodes: integers or text.
     features, edges : path, optional
-        Delimited text or Parquet, as in `nodeproof.io.read_tables`.
+        Delimited text or Parquet, as in `nodeproof.tables.reading.read_tables`.
     names : list of m str, optional
         The columns that the model was fitted to; without any, the features are not looked at.
     unit : float
         Weight of links that come without one: 1, or the mean of the links fitted to where those
         have weights.
     header, source, target, weight, node
-        As in `nodeproof.io.read_tables`.
+        As in `nodeproof.tables.reading.read_tables`.
     """
     links = None
     if edges is not None:
@@ -139,7 +139,7 @@ def _read_links(
     weight: Column,
     unit: float,
 ) -> Links:
-    """Read the links, and say so where the model was fitted to weights and they have none."""
+    """Read the links, with a note if the model was fitted to weights and they have none."""
     weighted = unit != 1.0
     links = read_links(file, header, source, target, weight, suggest_weight=weighted)
     if weighted and links.weight is None:
@@ -155,7 +155,7 @@ def _no_node_is_known(nodes: Sequence[str]) -> bool:
 
 
 def _positions(ids: NDArray[Any], fitted: NDArray[Any]) -> NDArray[np.int64]:
-    """Return where each id stands among the fitted ones, −1 where it does not."""
+    """Return the position of each id among the fitted ones, −1 if it is not there."""
     if ids.dtype.kind != "i" or fitted.dtype.kind != "i":
         ids, fitted = ids.astype(np.str_), fitted.astype(np.str_)
     order = np.argsort(fitted, kind="stable")
@@ -236,7 +236,7 @@ def _place_features(
 
 
 def _match_columns(rows: FeatureRows, names: list[str], notes: list[str]) -> list[int]:
-    """Return where each of the model's columns stands: by name, or by position without names."""
+    """Return the position of each of the model's columns: by name, or in order if unnamed."""
     path, found = rows.keys.path, rows.names
     if found == names:
         return list(range(len(names)))

@@ -14,29 +14,52 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError, count_of
-from nodeproof.inputs.values import Unknown
-from nodeproof.tables.columns import Column
+from nodeproof.inputs.label_values import Unknown
+from nodeproof.storage.atomic import check_regular
+from nodeproof.tables.arrays import read_feature_archive, read_label_archive
+from nodeproof.tables.columns import Column, refuse_one_column
 from nodeproof.tables.edges import Links, build_graph, read_links
 from nodeproof.tables.features import FeatureRows, read_features, some
-from nodeproof.tables.files import ParquetFile, TableFile, file_kind
-from nodeproof.tables.graph_npz import (
-    GraphArchive,
-    read_feature_archive,
-    read_graph_archive,
-    read_label_archive,
-)
+from nodeproof.tables.files import TableFile, file_kind
 from nodeproof.tables.keys import Keys, check_lookalikes, one_node_set
-from nodeproof.tables.labels import LabelRows, drop_label_columns, read_labels
+from nodeproof.tables.labels import LabelRows, read_labels
+from nodeproof.tables.leakage import drop_label_columns
+from nodeproof.tables.parquet import ParquetFile
 from nodeproof.tables.text import TextFile
 
-__all__ = ["Tables", "open_table", "read_tables", "refuse_idle"]
+__all__ = ["Tables", "WholeGraph", "open_table", "read_tables", "refuse_idle"]
 
 PathLike = str | os.PathLike[str]
 
 
+@dataclass(frozen=True)
+class WholeGraph:
+    """A graph that was read already, rather than a list of links.
+
+    Attributes
+    ----------
+    keys : Keys
+        The nodes: 0…n−1, or names in the order that `one_node_set` gives them.
+    graph : scipy.sparse.csr_array of shape (n, n)
+        Symmetric, without self loops.
+    X : ndarray or scipy.sparse.csr_array of shape (n, m), or None
+        Features.
+    y : ndarray of shape (n,) or None
+        Labels as text, empty where unknown.
+    notes : list of str
+        What the user should know.
+    """
+
+    keys: Keys
+    graph: sp.csr_array
+    X: NDArray[Any] | sp.csr_array | None
+    y: NDArray[np.str_] | None
+    notes: list[str]
+
+
 @dataclass(frozen=True, repr=False)
 class Tables:
-    """What a user's files say, for one set of n nodes.
+    """The content of a user's files, for one set of n nodes.
 
     Attributes
     ----------
@@ -71,7 +94,7 @@ class Tables:
 
 
 def read_tables(
-    edges: PathLike | GraphArchive,
+    edges: PathLike | WholeGraph,
     features: PathLike | None = None,
     labels: PathLike | None = None,
     *,
@@ -87,18 +110,18 @@ def read_tables(
     r"""Read edges, and perhaps features and labels, for the union of their nodes.
 
     Files are delimited text (``.csv``, ``.tsv``, ``.txt``, ``.edges``, each also with
-    ``.gz``), ``.parquet`` or ``.npz``; see `TextFile` and `read_graph_archive` for what they
-    may hold. The order of lines does not change the result.
+    ``.gz``), ``.parquet`` or, of features and labels, ``.npz``; see `TextFile` for what text may
+    hold. The order of lines does not change the result.
 
     Parameters
     ----------
-    edges : path or GraphArchive
-        One link a line: two ids and perhaps a weight. An ``.npz``, or a graph that was read
-        already, may hold features and labels too; those of the other files come before them.
+    edges : path or WholeGraph
+        One link per line: two ids and perhaps a weight. A graph that was read already may have
+        features and labels too; those of the other files come before them.
     features : path, optional
-        One node a line: its id and m numbers. Every node needs a row.
+        One node per line: its id and m numbers. Every node needs a row.
     labels : path, optional
-        One node a line: its id and its label. Nodes without one have no label.
+        One node per line: its id and its label. Nodes without one have no label.
     header : bool, optional
         Whether the first line of every text file names its columns. None: find out, see
         `edges_have_header`, `features_have_header` and `labels_have_header`; a column asked for
@@ -115,8 +138,8 @@ def read_tables(
         Column of the labels. Default: "label" or "class", otherwise the first beside the ids.
     unknown : collection of str, optional
         What stands for an unknown label; an empty one always does. Default:
-        `nodeproof.inputs.values.UNKNOWN`, in whichever case, with a note on those that may be
-        classes.
+        `nodeproof.inputs.label_values.UNKNOWN`, in upper or lower case, with a note on those that
+        may be classes.
     strict : bool
         Whether a node that no link mentions is an error rather than a note.
 
@@ -133,7 +156,7 @@ def read_tables(
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from nodeproof.io import read_tables
+    >>> from nodeproof.tables.reading import read_tables
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     edges, labels = Path(folder, "edges.csv"), Path(folder, "labels.csv")
     ...     _ = edges.write_text("ann,bob\nbob,eve\n")
@@ -149,8 +172,8 @@ def read_tables(
     refuse_idle(features, labels, node, label)
     links = (
         edges
-        if isinstance(edges, GraphArchive)
-        else _read_edges(Path(edges), header, source, target, weight)
+        if isinstance(edges, WholeGraph)
+        else read_links(open_table(Path(edges)), header, source, target, weight)
     )
     label_rows = _label_rows(labels, links, header, node, label, Unknown.of(unknown))
     column = None if label_rows is None else label_rows.column
@@ -161,7 +184,7 @@ def read_tables(
     files = [links.keys, *(part.keys for part in rows)]
     notes += check_lookalikes(files)
     ids, nodes = one_node_set(files)
-    if isinstance(links, GraphArchive):
+    if isinstance(links, WholeGraph):
         graph = links.graph
         _refuse_strangers(files, nodes, ids)
         alone = int((np.diff(graph.indptr) == 0).sum())
@@ -192,73 +215,62 @@ def read_tables(
 def refuse_idle(
     features: PathLike | None, labels: PathLike | None, node: Column, label: Column
 ) -> None:
-    """Refuse the choice of a column of a file that is not given."""
+    """Refuse a column of a file that is not given."""
     if label is not None and labels is None:
         raise InputError(
-            f"the label column {label!r} is that of the labels file: give one (--labels), or leave "
-            "it out"
+            f"the label column {label!r} needs a labels file: give one (--labels), or leave it out"
         )
     if node is not None and features is labels is None:
         raise InputError(
-            f"the node column {node!r} is that of the features and labels files: give one "
+            f"the node column {node!r} needs a features or labels file: give one "
             "(--features, --labels), or leave it out"
         )
 
 
 def open_table(path: Path) -> TableFile:
     """Open a delimited text or Parquet file of at least two columns."""
-    file: TableFile = TextFile(path) if file_kind(path) == "text" else ParquetFile(path)
-    if len(file.names) < 2:
-        raise InputError(
-            f"{path} needs at least two columns, found one; columns may be separated by tab, "
-            "comma, semicolon or space"
-        )
+    kind = file_kind(path)
+    if kind == "npz":
+        check_regular(path)
+        raise InputError(f"{path} is a NumPy archive, not a table")
+    file: TableFile = TextFile(path) if kind == "text" else ParquetFile(path)
+    refuse_one_column(file)
     return file
-
-
-def _read_edges(
-    path: Path, header: bool | None, source: Column, target: Column, weight: Column
-) -> Links | GraphArchive:
-    if file_kind(path) != "npz":
-        return read_links(open_table(path), header, source, target, weight)
-    if not source is target is weight is None:
-        raise InputError(f"{path} has no columns: leave out source, target and weight")
-    return read_graph_archive(path)
 
 
 def _feature_rows(
     features: PathLike | None,
-    links: Links | GraphArchive,
+    links: Links | WholeGraph,
     header: bool | None,
     node: Column,
     label: str | None,
 ) -> FeatureRows | None:
-    embedded = links.X if isinstance(links, GraphArchive) else None
+    embedded = links.X if isinstance(links, WholeGraph) else None
     if features is None:
         return None if embedded is None else FeatureRows.of_array(links.keys, embedded)
     path = Path(features)
     if embedded is not None:
-        links.notes.append(f"the features in {links.keys.path.name} give way to {path.name}")
+        links.notes.append(f"{path.name} replaces the features in {links.keys.path.name}")
     if file_kind(path) == "npz":
         X = read_feature_archive(path)
-        return FeatureRows.of_array(Keys.of_positions(path, len(X)), X)
+        return FeatureRows.of_array(Keys.of_positions(path, X.shape[0]), X)
     return read_features(open_table(path), links.keys.has, header, node, label=label)
 
 
 def _label_rows(
     labels: PathLike | None,
-    links: Links | GraphArchive,
+    links: Links | WholeGraph,
     header: bool | None,
     node: Column,
     label: Column,
     unknown: Unknown,
 ) -> LabelRows | None:
-    embedded = links.y if isinstance(links, GraphArchive) else None
+    embedded = links.y if isinstance(links, WholeGraph) else None
     if labels is None:
         return None if embedded is None else LabelRows.of_array(links.keys, embedded, unknown)
     path = Path(labels)
     if embedded is not None:
-        links.notes.append(f"the labels in {links.keys.path.name} give way to {path.name}")
+        links.notes.append(f"{path.name} replaces the labels in {links.keys.path.name}")
     if file_kind(path) == "npz":
         y = read_label_archive(path)
         return LabelRows.of_array(Keys.of_positions(path, len(y)), y, unknown)
@@ -266,7 +278,7 @@ def _label_rows(
 
 
 def _refuse_strangers(files: list[Keys], nodes: list[NDArray[Any]], ids: NDArray[Any]) -> None:
-    """Refuse ids that are no nodes of a graph that lists its nodes, in whichever file."""
+    """Refuse ids, in any file, that are not nodes of a graph that lists its nodes."""
     graph, *others = files
     stranger = np.ones(len(ids), dtype=bool)
     stranger[nodes[0]] = False

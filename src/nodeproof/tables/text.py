@@ -20,23 +20,23 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
-from nodeproof.runtime.memory import available_memory
+from nodeproof.runtime.memory import available_memory, check_free
 from nodeproof.storage.atomic import check_regular
 from nodeproof.storage.npz import reading
-from nodeproof.tables.files import bad_number, finite_matrix, is_packed, open_bytes, unnamed
+from nodeproof.tables.files import bad_cell, finite_matrix, is_packed, open_bytes, unnamed
 
-__all__ = ["TextFile", "is_number", "is_whole", "kind_of_cells"]
+__all__ = ["HEAD_ROWS", "TextFile", "find_delimiter", "is_number", "is_whole", "kind_of_cells"]
 
 # In this order: names hold spaces and commas far more often than tabs.
 _DELIMITERS = ("\t", ",", ";", " ")
-# How much the rules that look for a header may see.
-_HEAD_ROWS = 1000
+#: how many rows the rules that look for a header may see
+HEAD_ROWS = 1000
 _MOST_COLUMNS = 1_000_000
 _HEAD_CELLS = 100_000
 _LEAST_BLOCK = 1 << 22
 # Bytes that are unpacked at a time.
 _PIECE = 1 << 24
-# Seconds that Arrow's threads may take to let go of what they have read.
+# Seconds that Arrow's threads may take to release what they have read.
 _PATIENCE = 1.0
 
 
@@ -68,13 +68,13 @@ class TextFile:
     head: list[list[str]] | None
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = self.first_file = path
         raw = _load(path)
         data, self.comments = _without_comments(raw)
         if not data:
-            raise InputError(f"{path} is empty: it holds no line but blank ones and comments")
+            raise InputError(f"{path} is empty: it has only blank lines and comments")
         first = next(BytesIO(data))
-        self._delimiter = _sniff(first)
+        self._delimiter = find_delimiter(first.decode("latin-1"), runs=True)
         if first.count(self._delimiter.encode()) >= _MOST_COLUMNS:
             raise InputError(f"{path} has more than {_MOST_COLUMNS:,} columns; is it a table?")
         self._data = _squeeze(data) if self._delimiter == " " else data
@@ -83,7 +83,7 @@ class TextFile:
         lines = _lines(raw)
         head = [self._fields(*next(lines))]
         self.names = [unnamed(i) for i in range(len(head[0]))]
-        more = min(_HEAD_ROWS, max(1, _HEAD_CELLS // len(self.names)))
+        more = min(HEAD_ROWS, max(1, _HEAD_CELLS // len(self.names)))
         for number, line in islice(lines, more):
             fields = self._fields(number, line)
             self._check_width(number, line, fields)
@@ -91,12 +91,12 @@ class TextFile:
         self.head = head
 
     def use_header(self) -> None:
-        """Take the names of the columns from the first line; wherever it comes again is no row."""
+        """Take the column names from the first line; lines that repeat it are skipped."""
         assert self.head is not None
         self.names = self.head[0]
         names = [name.replace('"', '""').encode() for name in self.names]
         self._header = _header_pattern(names, self._delimiter)
-        # Few files have it again, and to look for one word takes no time.
+        # Few files repeat it, and to search for one word takes no time.
         start = self._first_length()
         if self._data.find(max(names, key=len), start) >= 0:
             body, self.repeats = self._header.subn(b"", self._data[start:])
@@ -150,8 +150,8 @@ class TextFile:
         try:
             return self._parse_body(types)
         finally:
-            # One of Arrow's threads may hold the bytes a moment longer. To let them go it needs
-            # the interpreter: if that were on its way out by then, the process would be aborted.
+            # One of Arrow's threads may hold the bytes a moment longer. To release them it needs
+            # the interpreter: if that were shutting down by then, the process would be aborted.
             given_up = time.monotonic() + _PATIENCE
             while sys.getrefcount(self._data) > references and time.monotonic() < given_up:
                 time.sleep(1e-4)
@@ -196,7 +196,7 @@ class TextFile:
         return next(islice(self._rows(), row, None))
 
     def _fields(self, number: int, line: bytes) -> list[str]:
-        """Return the fields of one line, and know why it has none."""
+        """Return the fields of one line; an error names the line."""
         where = f"{self.path}, line {number}"
         try:
             text = (_squeeze(line) if self._delimiter == " " else line).decode()
@@ -222,13 +222,13 @@ class TextFile:
             )
 
     def _raise_for_bad_line(self, numbers: Sequence[int]) -> None:
-        """Raise the error for the first line at fault, if one is."""
+        """Raise the error for the first bad line, if there is one."""
         for row, (number, line) in enumerate(self._rows()):
             fields = self._fields(number, line)
             self._check_width(number, line, fields)
             for column in numbers:
                 if not is_number(fields[column]):
-                    raise bad_number(self, row, column)
+                    raise bad_cell(self, row, column)
 
 
 def is_number(cell: str) -> bool:
@@ -247,7 +247,7 @@ def is_number(cell: str) -> bool:
 
 
 def _header_pattern(names: Sequence[bytes], delimiter: str) -> re.Pattern[bytes]:
-    """Return what a line with these fields looks like, whatever is in quotes or padded."""
+    """Return a pattern for lines with these fields, quoted or padded or not."""
     # Possessive: a long run of white space is not tried in all its parts.
     around = rb"[ ]*+" if delimiter == "\t" else rb"[ \t]*+"
     apart = rb"[ \t]++" if delimiter == " " else around + re.escape(delimiter.encode()) + around
@@ -295,23 +295,21 @@ def _load(path: Path) -> bytes:
 
 
 def _unpack(path: Path) -> bytes:
-    """Return what a packed file holds, unless memory cannot."""
-    room = available_memory() // 2  # the pieces, then all of them in one
-    pieces = []
+    """Return the content of a packed file, unless it exceeds free memory."""
+    free = available_memory()
+    remedy = "convert it with `nodeproof convert`, which needs little"
+    pieces, size = [], 0
     with open_bytes(path) as file:
         while piece := file.read(_PIECE):
-            room -= len(piece)
-            if room < 0:
-                raise InputError(
-                    f"{path} is larger, unpacked, than the memory that is free; convert it with "
-                    "`nodeproof convert`, which needs little"
-                )
             pieces.append(piece)
+            size += len(piece)
+            # Twice: the pieces, then all of them in one.
+            check_free(2 * size, f"{path}, unpacked,", remedy, free=free)
     return b"".join(pieces)
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield what counts as a row, header included, with its line number."""
+    """Yield the rows, header included, with their line numbers."""
     for number, line in enumerate(BytesIO(data), 1):
         if line.strip(b" \t\n") and not line.startswith(b"#"):
             yield number, line.removesuffix(b"\n")
@@ -327,15 +325,29 @@ def _without_comments(data: bytes) -> tuple[bytes, int]:
     return data.lstrip(b"\n"), comments
 
 
-def _sniff(first: bytes) -> str:
-    unquoted = re.sub(rb'"[^"]*"', b"", first.strip(b" \t\n"))
-    if b"\t" in unquoted and all(is_number(field.decode("latin-1")) for field in unquoted.split()):
+def find_delimiter(line: str, *, runs: bool) -> str:
+    r"""Return what separates the fields of a line: tab, comma, semicolon or space.
+
+    Parameters
+    ----------
+    line : str
+        The first line.
+    runs : bool
+        Whether a space stands for any run of spaces and tabs.
+
+    Examples
+    --------
+    >>> find_delimiter('"a\tb",c d', runs=True), find_delimiter("1  2\t0.5", runs=True)
+    (',', ' ')
+    """
+    unquoted = re.sub('"[^"]*"', "", line.strip(" \t\n"))
+    if runs and "\t" in unquoted and all(map(is_number, unquoted.split())):
         return " "  # numbers hold no spaces, so "1  2<tab>0.5" has three fields
-    return next((mark for mark in _DELIMITERS if mark.encode() in unquoted), ",")
+    return next((mark for mark in _DELIMITERS if mark in unquoted), ",")
 
 
 def _squeeze(data: bytes) -> bytes:
-    """Turn every run of spaces and tabs outside quotes into one space, none at line ends."""
+    """Collapse runs of spaces and tabs outside quotes to one space, and strip line ends."""
     if b'"' in data:
         data = re.sub(rb'("[^"\n]*")|[ \t]+', lambda found: found[1] or b" ", data)
     else:

@@ -1,10 +1,29 @@
-"""What is known of nodes beside their links: one small class for each kind."""
+"""What is known of nodes beside their links: one small class for each kind.
+
+Each kind derives from :class:`Term`, whose methods are all that other packages ask of it; a term
+of your own needs no other file. All that is listed here is public. Imports nothing above `graph`
+and `smoothing`.
+"""
 
 from nodeproof.terms.base import NodeData, Term
 from nodeproof.terms.covariance import Covariance
 from nodeproof.terms.gaussian import Gaussian
 from nodeproof.terms.labels import Labels
 from nodeproof.terms.multinomial import Multinomial
+from nodeproof.terms.new_nodes import NewNodeCosts
+from nodeproof.terms.registry import register
 from nodeproof.terms.softmax import Softmax
+from nodeproof.terms.summable import SummableTerm
 
-__all__ = ["Covariance", "Gaussian", "Labels", "Multinomial", "NodeData", "Softmax", "Term"]
+__all__ = [
+    "Covariance",
+    "Gaussian",
+    "Labels",
+    "Multinomial",
+    "NewNodeCosts",
+    "NodeData",
+    "Softmax",
+    "SummableTerm",
+    "Term",
+    "register",
+]

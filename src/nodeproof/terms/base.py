@@ -1,25 +1,35 @@
-"""What a term is: one kind of knowledge about nodes, and one model of it a class."""
+"""What a term is: one kind of knowledge about nodes, with one model of it per class.
+
+All that the rest of the library asks of a term is here, with defaults that suit most terms.
+"""
 
 from __future__ import annotations
 
 import copy
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self, TypeGuard
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 
+from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.runtime import threads
 from nodeproof.sets import ConvexSet
 from nodeproof.smoothing import Smoothing
+from nodeproof.storage.schema import Check, Expected, plain
 from nodeproof.terms.class_loss import ClassLoss, NodewiseLoss
+from nodeproof.terms.new_nodes import NewNodeCosts
 
-__all__ = ["NodeData", "SummableTerm", "Term", "cut_rows", "is_summable"]
+__all__ = [
+    "NodeData",
+    "Term",
+]
 
 Array = NDArray[np.float64]
 
@@ -49,6 +59,15 @@ class NodeData:
     smoothing: Smoothing | None = None
     links: Smoothing | None = None
 
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        if self.X is not None:
+            return int(self.X.shape[0])
+        if self.y is not None:
+            return len(self.y)
+        return 0 if self.graph is None else self.graph.n_nodes
+
 
 class Term(ABC):
     """One kind of knowledge about nodes, with a model θ_i of it in each class.
@@ -59,7 +78,8 @@ class Term(ABC):
 
     To add a term, write `bind`, `loss`, `loss_gradient` and `refit` for the first, `estimate`,
     `cost` and `penalty` for the second; where sums over the nodes are all it takes, make it a
-    `SummableTerm`. Models are one array of shape (K, ...).
+    `SummableTerm`. Models are one array of shape (K, ...), and what a node costs depends on them
+    and on its own data alone. Everything else has a default.
     """
 
     #: what the term draws on; also picks its weight out of (β_g, β_f, β_l)
@@ -75,7 +95,13 @@ class Term(ABC):
     #: whether costs are no work to speak of: not worth a second thread
     light: ClassVar[bool] = False
 
-    #: how often the models are re-fitted once the rows have settled; None: after every sweep
+    #: whether features may be sparse
+    takes_sparse: ClassVar[bool] = False
+
+    #: whether sums over the nodes are how much of each label each class holds
+    counts_labels: ClassVar[bool] = False
+
+    #: how often the models are re-fitted once memberships have settled; None: after every sweep
     rounds: int | None = None
 
     #: where the models of the loss live; set by `bind`
@@ -99,14 +125,73 @@ class Term(ABC):
         """
         return self.bind(nodes)
 
-    def _bound(self, n_nodes: int, n_classes: int) -> Self:
+    def copy_for(self, nodes: NodeData) -> Self:
+        """Return a copy for these nodes, without what was worked out for others: use it in `bind`.
+
+        Raises
+        ------
+        InputError
+            If the features or labels that the term is about are missing, or sparse features are
+            given to a term that does not take them.
+        """
+        name = type(self).__name__
+        if self.needs_features and nodes.X is None:
+            raise InputError(f"{name} needs features: X is missing")
+        if self.needs_features and not (self.takes_sparse or isinstance(nodes.X, np.ndarray)):
+            raise InputError(
+                f"{name} needs dense features, but X is sparse: reduce it first, for example with "
+                "TruncatedSVD"
+            )
+        if self.source == "labels" and nodes.y is None:
+            raise InputError(f"{name} needs labels: y is missing")
         bound = copy.copy(self)
-        for kind in type(self).__mro__:  # what was worked out for other nodes
-            for name, member in vars(kind).items():
+        for kind in type(self).__mro__:
+            for attribute, member in vars(kind).items():
                 if isinstance(member, cached_property):
-                    vars(bound).pop(name, None)
-        bound.n_nodes, bound.n_classes = n_nodes, n_classes
+                    vars(bound).pop(attribute, None)
+        bound.n_nodes, bound.n_classes = nodes.n_nodes, nodes.n_classes
         return bound
+
+    # What it draws on, and how it is shown. ---------------------------------------------
+
+    @property
+    def needs_features(self) -> bool:
+        """Whether it looks at the features of nodes."""
+        return self.source == "features"
+
+    @property
+    def averages_links(self) -> bool:
+        """Whether it averages over links, which then are not to be counted once more."""
+        return False
+
+    @property
+    def short_name(self) -> str:
+        """What it is called beside others."""
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        settings = (name for name in self.settings() if hasattr(self, name))
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in settings)
+        return f"{type(self).__name__}({shown})"
+
+    # Where a fit may start. -------------------------------------------------------------
+
+    @property
+    def labels(self) -> NDArray[np.int64] | None:
+        """Labels to start from and to name classes by, shape (n,), −1 where unknown; or None."""
+        return None
+
+    def points(self) -> NDArray[Any] | csr_array | None:
+        """Return features to cluster where no labels are given, shape (n, d); None for none.
+
+        By default those that `bind` has stored as ``X``.
+        """
+        X = vars(self).get("X")
+        return X if X is not None and X.ndim == 2 and X.shape[0] == self.n_nodes else None
+
+    def labels_from(self, models: Array) -> NDArray[np.int64] | None:
+        """Return the classes that models of single nodes name, shape (n,); None if they do not."""
+        return None
 
     # The paper's loss. ------------------------------------------------------------------
 
@@ -117,7 +202,7 @@ class Term(ABC):
         Parameters
         ----------
         theta : ndarray of shape (hi − lo, ...) or (1, ...)
-            One model a node, or one for all of them.
+            One model per node, or one for all of them.
         """
 
     @abstractmethod
@@ -192,52 +277,116 @@ class Term(ABC):
         """Return the −log-prior under which `estimate` is most probable (0: flat)."""
         return 0.0
 
-
-class SummableTerm(Term):
-    """A term whose class models need no more than sums over the nodes.
-
-    Its nodes can be spread over machines: each sums over its own. Write `sums`, `estimate_from`
-    and `cut` instead of `estimate`.
-    """
-
-    def estimate(self, W: NDArray[Any]) -> Array:
-        """Return the class models that are most probable given W, shape (K, ...)."""
-        return self.estimate_from(
-            threads.sum_rows(lambda lo, hi: self.sums(W[lo:hi], lo, hi), self.n_nodes)
-        )
+    # How many classes there are. --------------------------------------------------------
 
     @property
-    def summable(self) -> bool:
-        """Whether sums suffice with these settings."""
-        return True
+    def prior_nodes(self) -> float:
+        """How many nodes the prior is worth."""
+        return 1.0
 
-    @abstractmethod
-    def sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
-        """Return the sums over the nodes lo…hi, whose rows these are, that estimates need."""
+    def n_parameters(self, models: Array) -> float:
+        """Return how many numbers describe one class."""
+        return float(models[0].size)
 
-    @abstractmethod
-    def estimate_from(self, sums: Array) -> Array:
-        """Return the class models that are most probable given the sums over all nodes."""
+    def separate(self) -> Term:
+        """Return a term like this one under which no class model depends on other classes."""
+        return self
 
-    @abstractmethod
-    def cut(self, ranges: Sequence[tuple[int, int]]) -> Self:
-        """Return a copy that holds the nodes of these ranges only, numbered anew.
+    def description_lengths(self, models: Array, sizes: Array) -> Array:
+        """Return how long it takes to say what each class is like, shape (K,), by Laplace's method.
 
-        What was worked out for all nodes stays.
+        That is ``penalty(θ) − penalty(θ₀)``, with θ₀ the model of an empty class, and half the
+        log of how much sharper the nodes of the class determine θ than the prior did.
+
+        Parameters
+        ----------
+        models : ndarray of shape (K, ...)
+            The models of the classes.
+        sizes : ndarray of shape (K,)
+            How many nodes each has.
         """
+        K = len(models)
+        empty = self.estimate(np.zeros((self.n_nodes, K)))
+        drawn = np.array([self.penalty(models[i : i + 1]) for i in range(K)])
+        drawn -= self.penalty(empty) / K
+        return np.asarray(drawn + 0.5 * self._log_sharpening(models, empty, sizes))
+
+    def _log_sharpening(self, models: Array, empty: Array, sizes: Array) -> Array:
+        nodes = sizes / max(self.prior_nodes, 1e-12)
+        return np.asarray(self.n_parameters(models) * np.log1p(nodes))
+
+    # New nodes. -------------------------------------------------------------------------
+
+    def for_new_nodes(self, models: Array, calibrated: bool) -> NewNodeCosts | None:
+        """Return what new nodes are judged by; None if the term has nothing to say of them.
+
+        By default the term is bound to them, and they cost what `cost` or `vertex_costs` says.
+
+        Parameters
+        ----------
+        models : ndarray of shape (K, ...)
+            Fitted class models.
+        calibrated : bool
+            Whether they are of the likelihood, or of the paper's loss.
+        """
+        return BoundCosts(self, models, calibrated) if self.source == "features" else None
+
+    # Saved models. ----------------------------------------------------------------------
+
+    #: shapes that class models may have, as in :class:`nodeproof.storage.schema.Expected`, with
+    #: K classes and m features
+    models_shape: ClassVar[str] = "K | K * | K * * | K * * *"
+
+    #: settings and arrays that `for_new_nodes` wants to be saved, with what they must be; settings
+    #: whose check accepts None may be missing, and ``{0}`` in a shape is the term's position
+    kept_settings: ClassVar[Mapping[str, Check]] = {}
+    kept_arrays: ClassVar[Mapping[str, Expected]] = {}
+    #: what they are called in a file
+    kept_as: ClassVar[str] = "term"
+
+    @classmethod
+    def settings(cls) -> Mapping[str, Check]:
+        """Return the settings that make up a term, with what a saved file may say of each.
+
+        By default the arguments of the constructor, any plain values, each stored in an attribute
+        of its name.
+        """
+        return dict.fromkeys(inspect.signature(cls).parameters, plain)
+
+    def check_models(self, models: Array) -> None:  # noqa: B027
+        """Raise a ValueError if models of a saved file, all finite, cannot be class models."""
+
+    def restored(
+        self,
+        models: Array,
+        calibrated: bool,
+        settings: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+    ) -> NewNodeCosts | None:
+        """Return what `for_new_nodes` has returned, from what of it was saved.
+
+        Parameters
+        ----------
+        settings, arrays : mapping
+            As `NewNodeCosts.to_parts` returned them, checked against `kept_settings` and
+            `kept_arrays`.
+        """
+        return self.for_new_nodes(models, calibrated)
 
 
-def is_summable(term: Term) -> TypeGuard[SummableTerm]:
-    """Tell whether a term's class models need no more than sums over the nodes."""
-    return isinstance(term, SummableTerm) and term.summable
+@dataclass(frozen=True)
+class BoundCosts(NewNodeCosts):
+    """What new nodes cost by a term that is bound to them."""
 
+    term: Term
+    models: Array
+    calibrated: bool
 
-def cut_rows(array: Any, ranges: Sequence[tuple[int, int]]) -> Any:
-    """Return the rows of these ranges, one after the other."""
-    parts = [array[lo:hi] for lo, hi in ranges]
-    if isinstance(array, np.ndarray):
-        return np.concatenate(parts) if parts else array[:0]
-    return csr_array(vstack(parts)) if parts else array[:0]
+    def costs(self, X: Any, links: csr_array) -> Array:
+        """Return what new nodes cost in each class, shape (n_new, K)."""
+        bound = self.term.bind(NodeData(len(self.models), X))
+        charge = bound.cost if self.calibrated else bound.vertex_costs
+        return charge(self.models, 0, bound.n_nodes)
 
 
 def _mix(W: NDArray[Any], models: Array) -> Array:

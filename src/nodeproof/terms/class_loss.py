@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nodeproof.first_order import inner, projected_gradient
 from nodeproof.runtime import threads
 from nodeproof.sets import ConvexSet
 
@@ -18,10 +19,7 @@ __all__ = ["ClassLoss", "LinearLoss", "NodewiseLoss"]
 
 Array = NDArray[np.float64]
 
-# Of how many latest values a step may not exceed the worst.
-_MEMORY = 8
-
-_LEAST_BEND = 1e-12
+_LEAST_CURVATURE = 1e-12
 
 
 class ClassLoss(ABC):
@@ -35,7 +33,7 @@ class ClassLoss(ABC):
 
     def __init__(self, models_set: ConvexSet) -> None:
         self.models_set = models_set
-        self._bend: Array | None = None
+        self._curvature: Array | None = None
 
     @abstractmethod
     def value(self, models: Array) -> Array:
@@ -54,8 +52,7 @@ class ClassLoss(ABC):
     ) -> Array:
         """Return the members that minimise ``F_i(θ_i) + ρ/2 ‖θ_i − points_i‖²``, (K, ...).
 
-        By spectral projected gradients: the step of each class by the curvature that it met
-        last, cut where it does not lower the worst of its latest values.
+        By :func:`nodeproof.first_order.projected_gradient`.
 
         Parameters
         ----------
@@ -71,36 +68,17 @@ class ClassLoss(ABC):
             Most steps.
         """
 
-        def look(at: Array) -> tuple[Array, Array]:
+        def value_gradient(at: Array) -> tuple[Array, Array]:
             value, gradient = self.value_gradient(at)
             off = at - points
-            return value + 0.5 * rho * _dot(off, off), gradient + rho * off
+            return value + 0.5 * rho * inner(off, off), gradient + rho * off
 
-        theta, (value, gradient) = start, look(start)
-        bend = np.full(len(points), rho + 1e-3) if self._bend is None else self._bend + rho
-        latest = [value]
-        for _ in range(max_iter):
-            way = self.models_set.project(theta - gradient / _wide(bend, theta)) - theta
-            if (_dot(way, way) <= tol * tol).all():
-                break
-            drop, worst = _dot(gradient, way), np.max(latest[-_MEMORY:], axis=0)
-            # Below rounding no drop can be judged.
-            slack = 1e-14 * (1.0 + np.abs(worst))
-            share = np.ones(len(points))
-            while True:
-                moved = theta + _wide(share, way) * way
-                reached, slope = look(moved)
-                short = reached > worst + 1e-4 * share * drop + slack
-                if not short.any():
-                    break
-                share = np.where(short, 0.3 * share, share)
-            step, turn = moved - theta, slope - gradient
-            length = _dot(step, step)
-            met = np.divide(_dot(step, turn), length, out=bend.copy(), where=length > 0)
-            bend = np.clip(met, max(rho, _LEAST_BEND), 1.0 / _LEAST_BEND)
-            theta, value, gradient = moved, reached, slope
-            latest.append(value)
-        self._bend = np.maximum(bend - rho, _LEAST_BEND)
+        guess = np.full(len(points), 1e-3) if self._curvature is None else self._curvature
+        theta, curvature = projected_gradient(
+            value_gradient, self.models_set.project, start, guess + rho, rho, tol, max_iter
+        )
+        # What the losses alone have; the next call begins with it.
+        self._curvature = np.maximum(curvature - rho, _LEAST_CURVATURE)
         return theta
 
 
@@ -153,7 +131,7 @@ class LinearLoss(ClassLoss):
 
     def value(self, models: Array) -> Array:
         """Return ``⟨c_i, θ_i⟩``."""
-        return _dot(self.slopes, models)
+        return inner(self.slopes, models)
 
     def gradient(self, models: Array) -> Array:
         """Return ``c_i``."""
@@ -166,13 +144,3 @@ class LinearLoss(ClassLoss):
         if rho == 0.0:
             return self.models_set.lmo(self.slopes)
         return self.models_set.project(points - self.slopes / rho)
-
-
-def _dot(left: Array, right: Array) -> Array:
-    """Return the inner product of each pair of models, shape (K,)."""
-    return np.asarray((left * right).reshape(len(left), -1).sum(axis=1))
-
-
-def _wide(numbers: NDArray[Any], models: Array) -> NDArray[Any]:
-    """Return one number a class in a shape that multiplies its model."""
-    return numbers.reshape(-1, *[1] * (models.ndim - 1))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,10 +14,13 @@ from nodeproof.errors import InputError
 from nodeproof.runtime import threads
 from nodeproof.runtime.caching import cached_property
 from nodeproof.sets import SpectralBox
-from nodeproof.terms.base import Array, NodeData, SummableTerm, cut_rows
+from nodeproof.storage.schema import Check, flag, number, or_none
+from nodeproof.terms.base import Array, NodeData
 from nodeproof.terms.class_loss import ClassLoss
+from nodeproof.terms.registry import register
+from nodeproof.terms.summable import SummableTerm
 
-__all__ = ["Covariance", "repeated_share"]
+__all__ = ["Covariance", "check_positive_definite", "repeated_share"]
 
 #: beyond this, class covariances are neither affordable nor well determined
 MOST_FEATURES = 512
@@ -29,8 +31,9 @@ _MOST_PRODUCTS = 2**16
 _SAMPLE, _BY_CHANCE = 2_000, 0.2
 
 
+@register
 class Covariance(SummableTerm):
-    """Features with a covariance a class.
+    """Features with one covariance per class.
 
     The paper's loss is ``f(x; R) = (xᵀR⁻¹x + tr R)/m`` over the spectral box. Its optimum for
     a class with second moment C is the *square root* ``C^{1/2}``, not C. Calibrated, the
@@ -65,6 +68,7 @@ class Covariance(SummableTerm):
     """
 
     source: ClassVar[str] = "features"
+    models_shape: ClassVar[str] = "K m m | K m+1 m+1"
 
     def __init__(
         self,
@@ -80,6 +84,12 @@ class Covariance(SummableTerm):
         box = "" if self.lo is None and self.hi is None else f"lo={self.lo}, hi={self.hi}, "
         return f"Covariance({box}shrinkage={self.shrinkage:g}, intercept={self.intercept})"
 
+    @classmethod
+    def settings(cls) -> Mapping[str, Check]:
+        """Return what makes it up, with what a saved file may say of it."""
+        numbers = {"lo": or_none(number), "hi": or_none(number), "shrinkage": number}
+        return {**numbers, "intercept": flag}
+
     X: NDArray[Any]
     dim: int
     #: row and column of each entry of a symmetric matrix's upper triangle
@@ -87,22 +97,16 @@ class Covariance(SummableTerm):
 
     def bind(self, nodes: NodeData) -> Self:
         """Return a copy that holds the features."""
-        if nodes.X is None:
-            raise InputError("Covariance needs features: X is missing")
-        if not isinstance(nodes.X, np.ndarray):
-            raise InputError(
-                "Covariance needs dense features, but X is sparse: reduce it first, for example "
-                "with TruncatedSVD"
-            )
+        bound = self.copy_for(nodes)
+        assert isinstance(nodes.X, np.ndarray)
         if self.lo is not None and self.lo <= 0:
             raise InputError(f"Covariance needs lo > 0, because it inverts R; got lo={self.lo}")
-        n, m = nodes.X.shape
+        m = nodes.X.shape[1]
         if m > MOST_FEATURES:
             raise InputError(
                 f"Covariance takes at most {MOST_FEATURES} features, because a covariance holds "
                 f"their squares; got {m}: reduce them first, for example with TruncatedSVD"
             )
-        bound = self._bound(n, nodes.n_classes)
         bound.X = nodes.X
         bound.dim = m + self.intercept
         bound.upper = np.triu_indices(bound.dim)
@@ -154,7 +158,7 @@ class Covariance(SummableTerm):
         return MomentLoss(self.models_set, self._moments(W), sizes)
 
     def sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
-        """Return ``Σ_v W_vi`` and the upper triangle of ``Σ_v W_vi x_v x_vᵀ``, a row a class."""
+        """Return ``Σ_v W_vi`` and the upper triangle of ``Σ_v W_vi x_v x_vᵀ``, rows per class."""
         total = np.zeros((W.shape[1], 1 + len(self.upper[0])))
         for a, b in self._stretches(lo, hi):
             weights = W[a - lo : b - lo].T.astype(np.float64)
@@ -171,10 +175,8 @@ class Covariance(SummableTerm):
 
     def cut(self, ranges: Sequence[tuple[int, int]]) -> Self:
         """Return a copy that holds the features of these nodes only."""
-        part = copy.copy(self)
+        part = super().cut(ranges)
         vars(part).update(pooled=self.pooled, ridge=self.ridge)
-        part.X = cut_rows(self.X, ranges)
-        part.n_nodes = len(part.X)
         return part
 
     def cost(self, models: Array, lo: int, hi: int) -> Array:
@@ -187,7 +189,7 @@ class Covariance(SummableTerm):
     def _folded_precisions(self, models: Array) -> tuple[Array, Array]:
         """Return the inverses, as rows that products are multiplied by, and what is added.
 
-        They are kept for the ranges of rows that follow.
+        They are kept for the ranges of nodes that follow.
         """
         kept = vars(self).get("_precisions")
         if kept is not None and kept[0] is models:
@@ -209,6 +211,19 @@ class Covariance(SummableTerm):
         half_log_dets = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum()
         traces = sum(float(np.trace(cho_solve((f, True), self.pooled))) for f in factors)
         return self.shrinkage * float(half_log_dets + 0.5 * traces)
+
+    @property
+    def prior_nodes(self) -> float:
+        """How many nodes the pooled second moment counts as."""
+        return float(self.shrinkage)
+
+    def n_parameters(self, models: Array) -> float:
+        """Return how many numbers describe one class."""
+        return self.dim * (self.dim + 1) / 2 - self.intercept
+
+    def check_models(self, models: Array) -> None:
+        """Refuse covariances that are not positive definite."""
+        check_positive_definite(models)
 
     @cached_property
     def ridge(self) -> Array:
@@ -242,7 +257,7 @@ class Covariance(SummableTerm):
         return np.column_stack([x, np.ones(hi - lo)]) if self.intercept else x
 
     def _stretches(self, lo: int, hi: int) -> Iterator[tuple[int, int]]:
-        """Cut a range of rows so that their products stay near the processor."""
+        """Cut a range of nodes so that their products stay near the processor."""
         step = max(1, _MOST_PRODUCTS // len(self.upper[0]))
         for a in range(lo, hi, step):
             yield a, min(a + step, hi)
@@ -266,8 +281,22 @@ class Covariance(SummableTerm):
         return moments
 
 
+def check_positive_definite(covariances: Array) -> None:
+    """Raise a ValueError if features would vary by less than nothing in some direction.
+
+    Parameters
+    ----------
+    covariances : ndarray of shape (K, m, m)
+        Of each class.
+    """
+    try:
+        np.linalg.cholesky(covariances)
+    except np.linalg.LinAlgError:
+        raise ValueError("the covariances of a class are not positive definite") from None
+
+
 def repeated_share(X: NDArray[Any]) -> Array:
-    """Return the share of rows that have the commonest value of each column, shape (m,).
+    """Return the share of nodes that have the commonest value of each column, shape (m,).
 
     The first row with a value does not count, so that values that never repeat give 0.
 

@@ -1,9 +1,8 @@
-"""Features with a mean a class, and a spread about it."""
+"""Features with one mean per class, and a spread about it."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -15,9 +14,12 @@ from nodeproof.errors import InputError
 from nodeproof.runtime import threads
 from nodeproof.runtime.caching import cached_property
 from nodeproof.sets import Box
-from nodeproof.terms.base import Array, NodeData, SummableTerm, cut_rows
-from nodeproof.terms.covariance import MOST_FEATURES
+from nodeproof.storage.schema import Check, number, one_of
+from nodeproof.terms.base import Array, NodeData
+from nodeproof.terms.covariance import MOST_FEATURES, check_positive_definite
 from nodeproof.terms.distance_loss import DistanceLoss
+from nodeproof.terms.registry import register
+from nodeproof.terms.summable import SummableTerm
 
 __all__ = ["Gaussian"]
 
@@ -27,6 +29,7 @@ FLOOR = 1e-9
 _MOST_ENTRIES = 2**22
 
 
+@register
 class Gaussian(SummableTerm):
     """Features that are normal in each class, about a mean of its own.
 
@@ -48,15 +51,15 @@ class Gaussian(SummableTerm):
     Parameters
     ----------
     covariance : {"diagonal", "shared", "full"}
-        Variances a class; one covariance for all classes; or a covariance a class. The last two
-        take at most 512 features.
+        Variances per class; one covariance for all classes; or one covariance per class. The last
+        two take at most 512 features.
     shrinkage : float
         Calibrated only: how many nodes' worth of the pooled features each class is mixed with
         (κ).
 
     Notes
     -----
-    Sparse features are taken a stretch of rows at a time, each made dense.
+    Sparse features are made dense for a range of nodes at a time.
 
     Examples
     --------
@@ -74,6 +77,8 @@ class Gaussian(SummableTerm):
     """
 
     source: ClassVar[str] = "features"
+    takes_sparse: ClassVar[bool] = True
+    models_shape: ClassVar[str] = "K 2 m | K m+1 m"
 
     def __init__(
         self,
@@ -84,6 +89,11 @@ class Gaussian(SummableTerm):
 
     def __repr__(self) -> str:
         return f"Gaussian(covariance={self.covariance!r}, shrinkage={self.shrinkage:g})"
+
+    @classmethod
+    def settings(cls) -> Mapping[str, Check]:
+        """Return what makes it up, with what a saved file may say of it."""
+        return {"covariance": one_of("diagonal", "shared", "full"), "shrinkage": number}
 
     X: NDArray[Any] | csr_array
     dim: int
@@ -97,17 +107,14 @@ class Gaussian(SummableTerm):
             )
         if not 0 <= self.shrinkage < np.inf:
             raise InputError(f"Gaussian needs a finite shrinkage ≥ 0, got {self.shrinkage}")
-        if nodes.X is None:
-            raise InputError("Gaussian needs features: X is missing")
-        n, m = nodes.X.shape
+        bound = self.copy_for(nodes)
+        bound.X = nodes.X if isinstance(nodes.X, np.ndarray) else csr_array(nodes.X)
+        bound.dim = m = bound.X.shape[1]
         if self.covariance != "diagonal" and m > MOST_FEATURES:
             raise InputError(
                 f"a {self.covariance} covariance takes at most {MOST_FEATURES} features, because "
                 f"it holds their squares; got {m}: take covariance='diagonal', or reduce them first"
             )
-        bound = self._bound(n, nodes.n_classes)
-        bound.X = nodes.X if isinstance(nodes.X, np.ndarray) else csr_array(nodes.X)
-        bound.dim = m
         return bound
 
     @cached_property
@@ -187,7 +194,7 @@ class Gaussian(SummableTerm):
         return self.covariance != "shared"
 
     def sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
-        """Return ``Σ_v W_vi`` of 1, x − m, and its squares or products, a row a class."""
+        """Return ``Σ_v W_vi`` of 1, x − m, and its squares or products, one row per class."""
         moments = self._part_squares(W, lo, hi).reshape(W.shape[1], -1)
         return np.concatenate([self._part_sums(W, lo, hi), moments], axis=1)
 
@@ -200,10 +207,8 @@ class Gaussian(SummableTerm):
 
     def cut(self, ranges: Sequence[tuple[int, int]]) -> Self:
         """Return a copy that holds the features of these nodes only."""
-        part = copy.copy(self)
+        part = super().cut(ranges)
         vars(part).update(center=self.center, pooled=self.pooled, scale=self.scale)
-        part.X = cut_rows(self.X, ranges)
-        part.n_nodes = part.X.shape[0]
         return part
 
     def estimate(self, W: NDArray[Any]) -> Array:
@@ -258,6 +263,28 @@ class Gaussian(SummableTerm):
         solved = (cho_solve((f, True), s) for f, s in zip(factors, scatter, strict=True))
         traces = sum(float(np.trace(part)) for part in solved)
         return self._kappa * float(half_log_dets + 0.5 * traces)
+
+    @property
+    def prior_nodes(self) -> float:
+        """How many nodes the pooled features count as."""
+        return float(self.shrinkage)
+
+    def n_parameters(self, models: Array) -> float:
+        """Return how many numbers describe one class; a shared covariance counts for none."""
+        m = self.dim
+        return m + {"diagonal": m, "shared": 0, "full": m * (m + 1) / 2}[self.covariance]
+
+    def separate(self) -> Gaussian:
+        """Return the same with one covariance per class where one is shared."""
+        return Gaussian("full", self.shrinkage) if self.covariance == "shared" else self
+
+    def check_models(self, models: Array) -> None:
+        """Refuse variances that are not positive, and covariances that are not definite."""
+        spreads = models[:, 1:]
+        if spreads.shape[1] == spreads.shape[2]:
+            check_positive_definite(spreads)
+        elif not (spreads > 0).all():
+            raise ValueError("the covariances of a class are not positive definite")
 
     @property
     def _kappa(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,12 +12,16 @@ from nodeproof import kernels
 from nodeproof.errors import InputError
 from nodeproof.runtime import threads
 from nodeproof.sets import Simplex
-from nodeproof.terms.base import Array, NodeData, SummableTerm, cut_rows
+from nodeproof.storage.schema import Check, number
+from nodeproof.terms.base import Array, NodeData
 from nodeproof.terms.class_loss import LinearLoss
+from nodeproof.terms.registry import register
+from nodeproof.terms.summable import SummableTerm, cut_rows
 
 __all__ = ["Labels", "label_mass"]
 
 
+@register
 class Labels(SummableTerm):
     """Given labels; the model of class i is ``π_i``, how often each label is given there.
 
@@ -31,7 +35,7 @@ class Labels(SummableTerm):
     accuracy : float
         How often labels are believed to be right before anything is seen, below 1.
     strength : float
-        How many labels a class that belief is worth.
+        How many labels per class that belief is worth.
 
     Examples
     --------
@@ -44,7 +48,9 @@ class Labels(SummableTerm):
     """
 
     source: ClassVar[str] = "labels"
+    models_shape: ClassVar[str] = "K K"
     linear: ClassVar[bool] = True
+    counts_labels: ClassVar[bool] = True
     light: ClassVar[bool] = True
 
     def __init__(self, accuracy: float = 0.9, strength: float = 3.0) -> None:
@@ -60,21 +66,34 @@ class Labels(SummableTerm):
                 "Labels needs an accuracy between 0 and 1 and a positive strength, got "
                 f"{self.accuracy} and {self.strength}"
             )
-        if nodes.y is None:
-            raise InputError("Labels needs labels: y is missing")
+        bound = self.copy_for(nodes)
+        assert nodes.y is not None
         K, y = nodes.n_classes, nodes.y
         out_of_range = np.flatnonzero((y < -1) | (y >= K))
         if len(out_of_range):
             v = out_of_range[0]
             raise InputError(f"the label of node {v} is {y[v]}; expected −1 (unknown) or 0…{K - 1}")
-        bound = self._bound(len(y), K)
-        bound.y = y
+        bound.n_nodes, bound.y = len(y), y
         bound.labelled = np.flatnonzero(y >= 0)
         bound.models_set = Simplex(K)
         return bound
 
+    @classmethod
+    def settings(cls) -> Mapping[str, Check]:
+        """Return what makes it up, with what a saved file may say of it."""
+        return {"accuracy": number, "strength": number}
+
     y: NDArray[np.int64]
     labelled: NDArray[np.int64]
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The labels, shape (n,), −1 where unknown."""
+        return self.y
+
+    def labels_from(self, models: Array) -> NDArray[np.int64]:
+        """Return the likeliest label of each node."""
+        return models.argmax(axis=1).astype(np.int64)
 
     def loss(self, theta: Array, lo: int, hi: int) -> Array:
         """Return −π[y_v] at labelled nodes, else 0."""
@@ -156,7 +175,7 @@ class Labels(SummableTerm):
 
     def _counts(self, W: NDArray[Any]) -> Array:
         """Return ``Σ_{v: y_v = j} W_vi``, shape (classes, K labels)."""
-        if not isinstance(W, np.ndarray):  # rows that are made when they are asked for
+        if not isinstance(W, np.ndarray):  # memberships that are made when they are asked for
             return threads.sum_rows(lambda lo, hi: self.sums(W[lo:hi], lo, hi), self.n_nodes)
         return label_mass(W, self.labelled, self.y[self.labelled], self.n_classes)
 
@@ -173,7 +192,7 @@ def label_mass(
     Parameters
     ----------
     W : ndarray of shape (any, K)
-        Rows; that of node v is ``W[v − offset]``.
+        Memberships; those of node v are ``W[v − offset]``.
     nodes, labels : ndarray of shape (labelled,)
         Labelled nodes in increasing order, and their labels.
     """

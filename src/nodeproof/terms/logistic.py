@@ -181,7 +181,7 @@ def fit_scale(
     Parameters
     ----------
     scores : ndarray of shape (n, K)
-        Of rows that the model was not fitted to, or fitted under a penalty that shrinks them.
+        Of nodes that the model was not fitted to, or fitted under a penalty that shrinks them.
     targets : ndarray of shape (n, K)
         Rows on the simplex.
     weights : ndarray of shape (n,), optional
@@ -222,9 +222,9 @@ def fit_noise(
     Parameters
     ----------
     scores : ndarray of shape (n, K)
-        Of rows that the model was not fitted to.
+        Of nodes that the model was not fitted to.
     targets : ndarray of shape (n, K)
-        Labels, as rows.
+        Labels, one-hot.
     spread : float
         The logarithm of the scale is believed to be 0, give or take this.
     """
@@ -271,7 +271,7 @@ def match_confidence(scores: Array, standard: Array) -> float:
 
 
 def balance(codes: NDArray[np.int64]) -> Array:
-    """Return weights of labelled rows that give every class the same total, mean one.
+    """Return weights of labelled nodes that give every class the same total, mean one.
 
     A penalty shrinks scores and they are scaled back. The constants of the classes are scaled
     with them: what they say of how many labels a class has would be blown up.
@@ -300,7 +300,7 @@ def estimate_proportions(
     scores : ndarray of shape (n, K)
         Logarithms of calibrated probabilities, up to a constant a row.
     learnt : ndarray of shape (K,)
-        Proportions among the rows that the classifier was fitted to.
+        Proportions among the nodes that the classifier was fitted to.
     start : ndarray of shape (K,), optional
         Where to begin; there by default.
     """

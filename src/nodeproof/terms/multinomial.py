@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,8 +13,10 @@ from nodeproof.errors import InputError
 from nodeproof.runtime import threads
 from nodeproof.runtime.caching import cached_property
 from nodeproof.sets import Simplex
+from nodeproof.storage.schema import Check, number
 from nodeproof.terms.base import Array, NodeData, Term
 from nodeproof.terms.class_loss import ClassLoss
+from nodeproof.terms.registry import register
 
 __all__ = ["Multinomial"]
 
@@ -21,6 +24,7 @@ __all__ = ["Multinomial"]
 EVEN_SHARE = 0.01
 
 
+@register
 class Multinomial(Term):
     """Counts of words; the model of class i is ``θ_i``, how often each word is used there.
 
@@ -62,12 +66,19 @@ class Multinomial(Term):
     """
 
     source: ClassVar[str] = "features"
+    takes_sparse: ClassVar[bool] = True
+    models_shape: ClassVar[str] = "K m"
 
     def __init__(self, smoothing: float = 1.0, trust: float = 1.0) -> None:
         self.smoothing, self.trust = smoothing, trust
 
     def __repr__(self) -> str:
         return f"Multinomial(smoothing={self.smoothing:g}, trust={self.trust:g})"
+
+    @classmethod
+    def settings(cls) -> Mapping[str, Check]:
+        """Return what makes it up, with what a saved file may say of it."""
+        return {"smoothing": number, "trust": number}
 
     models_set: Simplex
     X: NDArray[Any] | csr_array
@@ -81,12 +92,10 @@ class Multinomial(Term):
                 "Multinomial needs a positive smoothing and a positive trust, got "
                 f"{self.smoothing} and {self.trust}"
             )
-        if nodes.X is None:
-            raise InputError("Multinomial needs features: X is missing")
+        bound = self.copy_for(nodes)
         X = nodes.X if isinstance(nodes.X, np.ndarray) else csr_array(nodes.X)
         _check_counts(X)
-        n, m = X.shape
-        bound = self._bound(n, nodes.n_classes)
+        m = X.shape[1]
         bound.X = X
         bound.lengths = np.asarray(X.sum(axis=1, dtype=np.float64))
         bound.models_set = Simplex(m, floor=EVEN_SHARE / m)
@@ -141,6 +150,11 @@ class Multinomial(Term):
     def penalty(self, models: Array) -> float:
         """Return the −log of the Dirichlet prior that stands for the words believed."""
         return -self.trust * float((self._believed * np.log(models)).sum())
+
+    def _log_sharpening(self, models: Array, empty: Array, sizes: Array) -> Array:
+        # A word is as well known as it is frequent, in units of how often it was believed to be.
+        seen = 1.0 + sizes / self.smoothing
+        return np.asarray(np.log(seen[:, None] * models / empty).sum(axis=1))
 
     @cached_property
     def _frequencies(self) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -13,6 +14,7 @@ from nodeproof.errors import InputError
 from nodeproof.runtime.caching import cached_property
 from nodeproof.sets import Simplex
 from nodeproof.smoothing import Smoothing
+from nodeproof.storage.schema import Check, Expected, number, one_of, or_none, whole
 from nodeproof.terms.base import Array, NodeData, Term
 from nodeproof.terms.class_loss import LinearLoss
 from nodeproof.terms.logistic import (
@@ -27,6 +29,8 @@ from nodeproof.terms.logistic import (
     match_confidence,
     shares,
 )
+from nodeproof.terms.new_nodes import FittedSoftmax
+from nodeproof.terms.registry import register
 
 __all__ = ["Softmax"]
 
@@ -37,17 +41,18 @@ _MOST_ROWS = 4096
 _REFIT_STEPS = 15
 
 
+@register
 class Softmax(Term):
     """A regularised multinomial logistic regression on features smoothed over the graph.
 
     Fitted to the labelled nodes, then again to nodes that are confidently assigned, each time
-    the rows have settled. Calibrated, a node costs ``−log p(class | features)``: the classifier
-    knows the proportions of the classes already, so that no prior is added.
+    the memberships have settled. Calibrated, a node costs ``−log p(class | features)``: the
+    classifier knows the proportions of the classes already, so that no prior is added.
 
     A labelled node is judged by a classifier that has not seen its label (cross-fitting);
     otherwise every label would confirm itself. Those scores also tell how sharp the classifier
     may be: a penalty shrinks scores, and they are scaled back by what the labels that were not
-    seen bear out, or, in a re-fit, the rows it was fitted to.
+    seen bear out, or, in a re-fit, the nodes it was fitted to.
 
     A node without links has nothing to average over: its features are as noisy as they were
     given. Its scores are damped, by how much less sure the classifier is right about the
@@ -63,9 +68,9 @@ class Softmax(Term):
     l2 : float
         Penalty on the coefficients; features have length one.
     rounds : int
-        How often to re-fit to confident rows.
+        How often to re-fit to confidently assigned nodes.
     confidence : float
-        A row is confident where its largest entry is at least this.
+        A node is confidently assigned where its largest membership is at least this.
     sharpness : float, optional
         Scale of the scores; by default estimated.
     folds : int
@@ -77,7 +82,25 @@ class Softmax(Term):
     """
 
     source: ClassVar[str] = "features"
+    takes_sparse: ClassVar[bool] = True
     discriminative: ClassVar[bool] = True
+    models_shape: ClassVar[str] = "K *"
+    kept_as: ClassVar[str] = "softmax"
+    kept_settings: ClassVar[Mapping[str, Check]] = {
+        "hops": whole,
+        "alpha": number,
+        "of": or_none(one_of("features", "links")),
+    }
+    #: r columns, out of c, of the classifier at position {0}; n nodes
+    kept_arrays: ClassVar[Mapping[str, Expected]] = {
+        "coefficients": Expected("f", "K r{0}+1", required=True),
+        "directions": Expected("f", "c{0} r{0}"),
+        "shift": Expected("f", "c{0}"),
+        "scale": Expected("f", "c{0}"),
+        "lagged": Expected("f", "n r{0}"),
+        "normaliser": Expected("f", "n"),
+        "alone": Expected("f", "K r{0}+1"),
+    }
 
     def __init__(
         self,
@@ -97,6 +120,29 @@ class Softmax(Term):
         of = "" if self.of == "features" else f", of={self.of!r}"
         return f"Softmax(hops={self.hops}, l2={self.l2:g}, rounds={self.rounds}{of})"
 
+    @classmethod
+    def settings(cls) -> Mapping[str, Check]:
+        """Return what makes it up, with what a saved file may say of it."""
+        wholes = dict.fromkeys(("hops", "rounds", "folds"), whole)
+        numbers = {"l2": number, "confidence": number, "sharpness": or_none(number)}
+        kinds = {**wholes, **numbers, "of": one_of("features", "links")}
+        return {name: kinds[name] for name in super().settings()}
+
+    @property
+    def needs_features(self) -> bool:
+        """Whether it learns from features; links will do otherwise."""
+        return self.of == "features"
+
+    @property
+    def averages_links(self) -> bool:
+        """Whether it averages over links, which then are not to be counted once more."""
+        return bool(self.hops)
+
+    @property
+    def short_name(self) -> str:
+        """What it is called beside others."""
+        return "Softmax" if self.of == "features" else "Softmax of links"
+
     Z: NDArray[Any]
     y: NDArray[np.int64]
     labelled: NDArray[np.int64]
@@ -109,7 +155,7 @@ class Softmax(Term):
         if nodes.y is None or not (nodes.y >= 0).any():
             raise InputError("Softmax needs labels to learn from: y is missing")
         smoothing = self._smoothing(nodes)
-        bound = self._bound(len(nodes.y), nodes.n_classes)
+        bound = self.copy_for(nodes)
         bound.smoothing = smoothing
         bound.Z = smoothing.over(self.hops)
         bound.y = nodes.y
@@ -215,7 +261,7 @@ class Softmax(Term):
 
     @cached_property
     def proportions(self) -> Array:
-        """Of the classes among all nodes, shape (K,): labels may be given evenly, or not."""
+        """Of the classes among all nodes, shape (K,): labels may be balanced, or not."""
         scores = self._scores(self.first_sharpness * self.first)
         return estimate_proportions(scores, self._equal(), shares(self._targets()))
 
@@ -265,8 +311,8 @@ class Softmax(Term):
         """Return what nodes are judged by, shape (K, 2(d + 1) + labelled).
 
         These are the coefficients, those for nodes without links, and the unseen scores of
-        labelled nodes. Rows without a label count where they are confident, together as much as
-        the labels do.
+        labelled nodes. Nodes without a label count where they are confidently assigned, together
+        as much as the labels do.
         """
         theta, learnt = self.first_sharpness * self.first, self._equal()
         confident = (W.max(axis=1) >= self.confidence) & (self.y < 0)
@@ -285,7 +331,7 @@ class Softmax(Term):
     def _fit_again(
         self, W: NDArray[Any], others: NDArray[np.int64], first: Array
     ) -> tuple[Array, Array]:
-        """Return coefficients fitted to labels and other rows, and the class shares in them."""
+        """Return coefficients fitted to labels and other nodes, and the class shares in them."""
         rows = np.concatenate([self.labelled, others])
         weights = np.full(len(rows), len(self.labelled) / len(others))
         weights[: len(self.labelled)] = balance(self.y[self.labelled])
@@ -326,6 +372,20 @@ class Softmax(Term):
         own = self.smoothing.own_part(self.hops, lo, hi) @ models[:, : self.Z.shape[1]].T
         others = self.Z[lo:hi] @ models[:, : self.Z.shape[1]].T - own
         return {"features": scores - others, "graph": others}
+
+    def for_new_nodes(self, models: Array, calibrated: bool) -> FittedSoftmax:
+        """Return the classifier, with what fitted nodes pass on to new neighbours."""
+        return FittedSoftmax.of_term(self, models, calibrated)
+
+    def restored(
+        self,
+        models: Array,
+        calibrated: bool,
+        settings: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+    ) -> FittedSoftmax:
+        """Return the same from what was saved of it."""
+        return FittedSoftmax.of_parts(settings, arrays, None if calibrated else models)
 
     def penalty(self, models: Array) -> float:
         """Return ``l2/2 ‖θ‖²``."""

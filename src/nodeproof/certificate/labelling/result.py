@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from nodeproof import __version__
 from nodeproof.certificate.labelling.audit import Check
 from nodeproof.certificate.labelling.bound import FAILURE
+from nodeproof.certificate.labelling.display import certificate_card, draw_spectrum
 from nodeproof.certificate.labelling.dual import Dual, Factors
 from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.certificate.labelling.nodes import Step
@@ -25,13 +26,13 @@ from nodeproof.certificate.labelling.verify import (
     verify_certificate,
 )
 from nodeproof.errors import InputError
-from nodeproof.report.cards import certificate_card
 from nodeproof.storage.atomic import atomic_path
 from nodeproof.storage.npz import Archive, open_npz, write_npz
 from nodeproof.storage.schema import parse_object
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
+    from nodeproof.fitted import Fitted
 
 __all__ = ["Certificate"]
 
@@ -211,7 +212,7 @@ class Certificate:
 
     def verify(
         self,
-        model: NodeClassifier | Instance | None = None,
+        model: NodeClassifier | Fitted | Instance | None = None,
         *,
         tolerance: float | None = None,
         failure: float = FAILURE,
@@ -325,20 +326,6 @@ class Certificate:
         axes = axes_or_new(axes, (6, 2.6))
         draw_spectrum(self, axes)
         return axes
-
-
-def draw_spectrum(certificate: Certificate, axes: Any) -> None:
-    """Draw the eigenvalues as a row of marks on both sides of zero."""
-    values = certificate.eigenvalues
-    below = values < -1e-9 * float(np.abs(values).max(initial=0.0))
-    axes.axvline(0.0, color="black", lw=1.2)
-    for chosen, colour in ((~below, "#2f6f9f"), (below, "#b04a3a")):
-        heights = np.zeros(int(chosen.sum()))
-        axes.plot(values[chosen], heights, "|", ms=28, mew=2, color=colour)
-    axes.plot([0.0], [0.0], "o", color="black", ms=6)
-    axes.set(yticks=[], xlabel="lowest eigenvalues beyond the classes themselves", ylim=(-1, 1))
-    axes.set_title(certificate.status)
-    axes.spines[["left", "top", "right"]].set_visible(False)
 
 
 def _dual_arrays(dual: Dual, prefix: str = "") -> dict[str, NDArray[Any]]:

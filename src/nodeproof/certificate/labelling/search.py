@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nodeproof.certificate.labelling.ascent import Ascent
 from nodeproof.certificate.labelling.bound import FAILURE, Judgement, judge
 from nodeproof.certificate.labelling.dual import Dual
 from nodeproof.certificate.labelling.families import FAMILIES
-from nodeproof.certificate.labelling.first_order import Ascent, Blocks
 from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.certificate.labelling.nodes import NodeCertificates, certify_nodes
+from nodeproof.certificate.labelling.relaxation import LiftedBlocks
 from nodeproof.certificate.labelling.ties import countable
 
 __all__ = ["Search", "Stage"]
@@ -206,7 +207,7 @@ class Search:
         # Even where its bound is worse, G is the better start if links must decide.
         linked = not (self.informed or alike or self.method == "blocks")
         start = FAMILIES["G"](self.instance, self.z) if linked else self.dual
-        state = Blocks(self.instance, self.z, start, alike)
+        state = LiftedBlocks(self.instance, self.z, start, alike)
         look = 5
         for iteration in range(1, (max_iter or 10**9) + 1):
             state.step()

@@ -25,6 +25,7 @@ from nodeproof.storage.schema import Expected, check_layout
 if TYPE_CHECKING:
     from nodeproof.certificate.labelling.result import Certificate
     from nodeproof.estimator import NodeClassifier
+    from nodeproof.fitted import Fitted
 
 __all__ = [
     "check_certificate",
@@ -142,7 +143,7 @@ def percent(share: float) -> str:
 
 def verify_certificate(
     certificate: Certificate,
-    model: NodeClassifier | Instance | None,
+    model: NodeClassifier | Fitted | Instance | None,
     tolerance: float | None,
     failure: float,
     random_state: int | None,
@@ -166,7 +167,9 @@ def verify_certificate(
         return _Verification(c, c.instance, c.dual, failure, seed).run(tolerance)
 
 
-def why_not_about(certificate: Certificate, model: NodeClassifier | Instance | None) -> str:
+def why_not_about(
+    certificate: Certificate, model: NodeClassifier | Fitted | Instance | None
+) -> str:
     """Return why a certificate is not known to be about a model, or nothing where it is.
 
     Without a model, one that was made here is about what it was made for; a file says nothing
@@ -184,20 +187,22 @@ def why_not_about(certificate: Certificate, model: NodeClassifier | Instance | N
     if isinstance(model, Instance):
         problem = model
     else:
-        if not hasattr(model, "_labelling_problem"):
+        if hasattr(model, "fit") and hasattr(model, "certify"):
+            check_is_fitted(model)
+        fitted = getattr(model, "fitted_", model)
+        if not hasattr(fitted, "labelling_problem"):
             kind = type(model).__name__
             raise InputError(f"model must be a NodeClassifier or a labelling problem; got {kind}")
-        check_is_fitted(model)
         try:
-            problem = model._labelling_problem()
+            problem = fitted.labelling_problem()
         except InputError as error:
-            if model._problem is not None:  # whose data were changed
+            if fitted.data is not None:  # the data were changed
                 return f"nothing to check it against: {error}"
             return (
                 "nothing to check it against: the model was saved without links and costs; give "
                 "one that was fitted or saved with them"
             )
-        found = model.proba_.argmax(axis=1)
+        found = fitted.codes
         if c.labels.shape != found.shape:
             return _OTHER_FIT.format("other nodes")
         if not np.array_equal(np.flatnonzero(c.labels != found), c.moved):

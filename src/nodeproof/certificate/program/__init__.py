@@ -1,4 +1,5 @@
-"""Certificates of the paper's convex program, with the conditions of its recovery theorem.
+"""Certificates of the convex program, with the conditions of the recovery theorem.
 
-Use `nodeproof.certificate.certify_program`. May import `convex` and what is below it.
+Use `nodeproof.certificate.certify_program`. The bound holds for every solution of the program,
+whichever solver found it. May import `convex`, `certificate.labelling` and what is below them.
 """

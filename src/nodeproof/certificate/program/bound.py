@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from nodeproof.atoms import JointAtoms
 from nodeproof.certificate.program.ideal import EPS, Flows, Ideal
 from nodeproof.certificate.program.links import TypedFlows
-from nodeproof.convex.program import check_memory, off_diagonal, with_diagonal
+from nodeproof.convex.program import check_memory
 from nodeproof.convex.results import tighten
 from nodeproof.sets import Product, SpectralBox
+from nodeproof.solvers.semidefinite import off_diagonal, with_diagonal
 
 __all__ = ["Dual", "Proof", "improve", "prove"]
 

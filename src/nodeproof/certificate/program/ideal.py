@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist, pdist
 
 from nodeproof.convex.characteristic import biased_centroids
-from nodeproof.convex.class_models import Pulled, minimise
 from nodeproof.convex.program import Program
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime.caching import cached_property
 from nodeproof.sets import SpectralBox
+from nodeproof.sum_of_norms.class_models import CoupledLosses, minimise
 
 __all__ = ["EPS", "HAIR", "Flows", "Ideal", "Proven", "prove_centroids"]
 
@@ -45,8 +45,8 @@ class Proven:
     between: Array
 
 
-class _Remembering(Pulled):
-    """The pulled losses, which remember the multipliers that proved most."""
+class _RecordingLosses(CoupledLosses):
+    """Coupled losses that record the multipliers of the best bound."""
 
     best = -np.inf
     at: Array
@@ -97,13 +97,14 @@ def prove_centroids(program: Program, W: NDArray[Any]) -> Proven:
         return Proven(theta, theta, np.zeros((k, k, d)))
     W = W[:, filled]
     terms = [term for term, _ in program.terms]
-    pulled = _Remembering(terms, [beta for _, beta in program.terms], W, W.sum(axis=0), program.son)
-    start = pulled.pack(program.models_set.split(theta))
-    alone = pulled.pack([term.refit(W) for term in terms])
+    betas = [beta for _, beta in program.terms]
+    losses = _RecordingLosses(terms, betas, W, W.sum(axis=0), program.son)
+    start = losses.pack(program.models_set.split(theta))
+    alone = losses.pack([term.refit(W) for term in terms])
     even = np.repeat(W.mean(axis=1, keepdims=True), k, axis=1)
-    merged = np.repeat(pulled.pack([term.refit(even)[:1] for term in terms]), k, axis=0)
-    found = minimise(pulled, start, alone, merged, _TOLERANCE, _STEPS)
-    return Proven(found.theta, pulled.at, pulled.duals / pulled.gamma)
+    merged = np.repeat(losses.pack([term.refit(even)[:1] for term in terms]), k, axis=0)
+    found = minimise(losses, start, alone, merged, _TOLERANCE, _STEPS)
+    return Proven(found.theta, losses.at, losses.duals / losses.gamma)
 
 
 # ------------------------------------------------------------------------------

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.certificate.program.ideal import HAIR, Ideal
-from nodeproof.convex.characteristic import group_equal
 from nodeproof.errors import InputError
 from nodeproof.runtime.caching import cached_property
+from nodeproof.sum_of_norms.centroids import group_equal
 
 __all__ = ["Conditions", "Links", "TypedFlows", "at_least_zero", "content_flows"]
 

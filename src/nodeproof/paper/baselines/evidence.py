@@ -1,4 +1,4 @@
-"""What links, features and labels say of a partition: the common ground of the refinements."""
+"""What the baselines share: their checked input, and the likelihood of a partition."""
 
 from __future__ import annotations
 
@@ -9,27 +9,41 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import logit
+from scipy.special import log_softmax, logit
 
 from nodeproof.errors import InputError
-from nodeproof.paper.baselines.inputs import check_classes, check_given, check_links, check_points
-from nodeproof.paper.baselines.labelled import class_costs
+from nodeproof.inputs import check_features
+from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.runtime.caching import cached_property
 from nodeproof.solvers.align import match_labels
+from nodeproof.solvers.base import check_count
 from nodeproof.terms import Covariance, NodeData
 
-__all__ = ["Evidence", "Rule", "bernoulli", "least_squares"]
+__all__ = [
+    "Evidence",
+    "Rule",
+    "bernoulli",
+    "check_classes",
+    "check_given",
+    "check_links",
+    "check_points",
+    "class_costs",
+    "least_squares",
+]
 
 Array = NDArray[np.float64]
 Classes = NDArray[np.int64]
 
-#: what a node's links cost in each class: ``cost(links, others, rates)``, shape (n, K), where
+#: the cost of a node's links in each class: ``cost(links, others, rates)``, shape (n, K), where
 #: ``links`` (n, K) are a node's links into each class, ``others`` (n, K) how many other nodes
 #: that class has, and ``rates`` (K, K) the shares of pairs that are linked
 LinkCost = Callable[[Array, Array, Array], Array]
 
 # Keeps estimated rates off 0 and 1, where log-odds are infinite.
 _TINY = 1e-9
+
+# How many nodes' worth of the pooled covariance a class may be mixed with.
+_SHRINKAGES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 def bernoulli(links: Array, others: Array, rates: Array) -> Array:
@@ -60,9 +74,9 @@ class Rule:
     Attributes
     ----------
     link_cost : callable
-        What its links cost in each class.
+        The cost of its links in each class.
     proportions : bool
-        Whether large classes are more probable before anything is seen.
+        Whether class proportions enter as a prior.
     """
 
     link_cost: LinkCost
@@ -71,7 +85,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of the nodes, at least links or features.
+    """The data of the nodes: at least links or features.
 
     Attributes
     ----------
@@ -92,7 +106,7 @@ class Evidence:
 
     @classmethod
     def gather(cls, graph: Any, X: Any, y: Any, n_classes: Any) -> Evidence:
-        """Return what was given, checked."""
+        """Check the input of a baseline and return it."""
         if graph is None and X is None:
             raise InputError("there are neither features nor a graph: give X, graph or both")
         features = adjacency = None
@@ -101,7 +115,7 @@ class Evidence:
             n = len(points)
         if graph is not None:
             adjacency = check_links(graph, None if X is None else n)
-            # Both papers' links are there or not; how heavy they are does not enter.
+            # In both papers links are 0/1: weights do not enter.
             adjacency.data[:] = 1.0
             n = adjacency.shape[0]
         K = check_classes(n_classes, n)
@@ -117,7 +131,7 @@ class Evidence:
 
     @cached_property
     def labelled_costs(self) -> Array:
-        """What the features cost in each class by the labelled nodes alone, shape (n, K)."""
+        """Costs of the features by class, from the labelled nodes alone, shape (n, K)."""
         assert self.features is not None
         return class_costs(self.features.X, self.y, self.n_classes)
 
@@ -144,9 +158,9 @@ class Evidence:
         Parameters
         ----------
         classes : ndarray of shape (n,)
-            What is renamed.
+            Classes to rename.
         reference : ndarray of shape (n,), optional
-            What is compared with the labels, where it is not the classes themselves.
+            Classes to compare with the labels, by default those to rename.
         """
         compared = classes if reference is None else reference
         order = match_labels(self.one_hot(compared), self.y)
@@ -154,7 +168,7 @@ class Evidence:
         names[order] = np.arange(self.n_classes)
         before, after = compared[self.known], names[compared[self.known]]
         given = self.y[self.known]
-        # Names are not changed for nothing.
+        # Renaming must gain something.
         return names[classes] if (after == given).sum() > (before == given).sum() else classes
 
     def judge(self, classes: Classes, rule: Rule) -> tuple[Array, float]:
@@ -165,9 +179,9 @@ class Evidence:
         Returns
         -------
         costs : ndarray of shape (n, K)
-            What each node would pay in each class, all others staying where they are.
+            The cost of each node in each class, with all others fixed.
         value : float
-            The complete log-likelihood: links as Bernoulli whatever the rule.
+            The complete log-likelihood, with Bernoulli links whatever the rule.
         """
         W = self.one_hot(classes)
         sizes = W.sum(axis=0)
@@ -190,7 +204,7 @@ class Evidence:
         return costs, value
 
     def rates(self, mass: Array, pairs: Array) -> Array:
-        """Return links per pair, drawn lightly (by one link's worth) to the graph's density.
+        """Return links per pair, shrunk slightly (by one link's worth) to the graph's density.
 
         Parameters
         ----------
@@ -201,3 +215,111 @@ class Evidence:
             return np.full_like(pairs, _TINY)
         rates = (mass + 1.0) / (pairs + 1.0 / self.density)
         return np.asarray(np.clip(rates, min(_TINY, self.density), 1.0 - _TINY))
+
+
+def class_costs(X: Array, y: NDArray[np.int64], n_classes: int) -> Array:
+    """Return −log(prior × density) of every node in each class, by the labelled nodes alone.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, m)
+        Features.
+    y : ndarray of shape (n,)
+        Labels, −1 where unknown; at least one is known.
+    n_classes : int
+        Number of classes K.
+
+    Returns
+    -------
+    ndarray of shape (n, K)
+        Infinite for classes without a label.
+    """
+    known = np.flatnonzero(y >= 0)
+    given = y[known]
+    W = np.zeros((len(X), n_classes))
+    W[known, given] = 1.0
+    sizes = W.sum(axis=0)
+    prior = np.log((sizes + 1.0) / (len(known) + n_classes))
+    prior[sizes == 0] = -np.inf
+    best, least = np.empty(0), np.inf
+    for shrinkage in _SHRINKAGES:
+        term = Covariance(shrinkage=shrinkage).bind(NodeData(n_classes, X))
+        models = term.estimate(W)
+        costs = term.cost(models, 0, len(X)) - prior
+        fair = costs[known]
+        own = np.arange(len(known)), given
+        fair[own] += _left_out(fair[own] + prior[given], models[given], sizes[given] + shrinkage)
+        loss = -log_softmax(-fair, axis=1)[own].sum()
+        if loss < least:
+            best, least = costs, loss
+    return best
+
+
+def _left_out(costs: Array, models: Array, weights: Array) -> Array:
+    """Return what leaving nodes out of the fit of their class adds to their −log-likelihood.
+
+    Leaving x out of ``R = B/d`` turns it into ``(B − xxᵀ)/(d − 1)``; with ``q = xᵀB⁻¹x`` its
+    inverse form at x is ``(d − 1)·q/(1 − q)``, and its determinant is smaller by ``1 − q``.
+
+    Parameters
+    ----------
+    costs : ndarray of shape (l,)
+        −log-likelihoods in the nodes' own classes.
+    models : ndarray of shape (l, m, m)
+        Covariances R of these classes.
+    weights : ndarray of shape (l,)
+        How many nodes each covariance was made from (d), the pooled ones included.
+    """
+    m = models.shape[1]
+    offset = 0.5 * (np.linalg.slogdet(models)[1] + m * np.log(2.0 * np.pi))
+    form = 2.0 * (costs - offset)
+    q = np.clip(form / weights, 0.0, 1.0 - 1e-12)
+    rest = weights - 1.0
+    fair = rest * q / (1.0 - q) + np.log1p(-q) + m * np.log(weights / rest)
+    return np.asarray(0.5 * (fair - form))
+
+
+def check_links(graph: Any, n_nodes: int | None = None) -> sp.csr_array:
+    """Return the graph as a symmetric CSR array of float64 without self loops."""
+    return check_adjacency(graph, n_nodes).astype(np.float64)
+
+
+def check_points(X: Any) -> NDArray[np.float64]:
+    """Return the features as a finite array of shape (n, m)."""
+    if sp.issparse(X):
+        raise InputError("X must be a dense array, got a sparse matrix: use X.toarray()")
+    points = np.asarray(X)
+    if points.ndim != 2 or 0 in points.shape or points.dtype.kind not in "biuf":
+        raise InputError(
+            f"X must hold numbers, one row per node, got {points.dtype} of shape {points.shape}"
+        )
+    check_features(points)
+    return np.ascontiguousarray(points, dtype=np.float64)
+
+
+def check_classes(n_classes: Any, n_nodes: int) -> int:
+    """Return the number of classes, which must be positive and no more than the nodes."""
+    check_count("n_classes", n_classes)
+    if n_classes > n_nodes:
+        raise InputError(f"n_classes={n_classes} is more than the {n_nodes} nodes")
+    return int(n_classes)
+
+
+def check_given(y: Any, n_nodes: int, n_classes: int) -> NDArray[np.int64]:
+    """Return the labels: 0…K−1 or −1, one per node."""
+    given = np.asarray(y)
+    if given.shape != (n_nodes,):
+        raise InputError(
+            f"y needs one entry per node, -1 where unknown: got shape {given.shape} for {n_nodes} "
+            "nodes"
+        )
+    odd = np.ones(n_nodes, dtype=bool)
+    if given.dtype.kind in "iu":
+        odd = (given < -1) | (given >= n_classes)
+    if odd.any():
+        v = int(odd.argmax())
+        raise InputError(
+            f"y must hold the integers 0…{n_classes - 1}, or -1 where unknown: got {given[v]!r} "
+            f"at node {v}"
+        )
+    return given.astype(np.int64)

@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
 
 from nodeproof.paper.baselines.evidence import Evidence, Rule, bernoulli, least_squares
-from nodeproof.paper.baselines.spectral import informed_starts
+from nodeproof.paper.baselines.single_source import spectral_clustering
 from nodeproof.runtime import threads
 from nodeproof.solvers.base import check_count
+from nodeproof.terms import Covariance
 
-__all__ = ["bregman_clustering", "ir_ls", "ir_map"]
+__all__ = [
+    "bregman_clustering",
+    "ir_ls",
+    "ir_map",
+]
 
+Array = NDArray[np.float64]
 Classes = NDArray[np.int64]
 
 # Starts are compared after so many rounds: at once, one that is merely tidy can win.
 _TRIAL = 3
+
+# Mixtures without labels start from several random memberships; after a short run the best goes on.
+_TRIES = 4
+_SHORT, _LONG = 10, 100
+
+# Mean gain in log-likelihood per node below which a mixture has converged: the refinement finds
+# the rest.
+_START_TOLERANCE = 1e-3
+
+# How many pairs the rates inside and across all classes are worth beside those of two classes.
+_PAIRS = 20.0
 
 
 def ir_ls(
@@ -40,14 +59,14 @@ def ir_ls(
         ½ Σ_l (d_vl − n_l Π_kl)² / (n_l Π_kl (1 − Π_kl)) − log N(x_v; 0, R_k),
 
     the models are fitted again, and so on until nothing changes. Beyond the paper: features
-    have a covariance a class instead of a mean; the logarithms of the variances and of the
+    have one covariance per class instead of a mean; the logarithms of the variances and of the
     class proportions are added, which matters where classes differ in density or size; labels.
 
     Parameters
     ----------
     graph : object or None
-        Anything that :func:`nodeproof.inputs.adjacency.check_adjacency` reads; only which nodes are
-        linked counts, not the weights.
+        Anything that :func:`nodeproof.inputs.graph_objects.check_adjacency` reads; only which
+        nodes are linked counts, not the weights.
     X : array of shape (n, m), optional
         Features.
     y : array of shape (n,), optional
@@ -56,7 +75,7 @@ def ir_ls(
     n_classes : int
         Number of classes K.
     max_iter : int
-        The most rounds.
+        Maximum number of rounds.
     n_starts : int
         How many starts are refined to the end; the one with the best complete log-likelihood is
         kept. There is a start from each kind of evidence (labels; spectral clusters; a Gaussian
@@ -212,14 +231,88 @@ def refine(
 def _settle(
     evidence: Evidence, classes: Classes, rule: Rule, max_iter: int
 ) -> tuple[Classes, float]:
-    """Refine; if the labels would rather have the classes permuted, see whether it pays."""
+    """Refine; if permuted classes fit the labels better, try whether refining them pays."""
     classes, value = refine(evidence, classes, rule, max_iter)
     if len(evidence.known) == 0:
         return classes, value
-    # A few clamped nodes do not hold a class that all others have left: where would they go?
+    # A few clamped nodes do not hold a class that all others have left: where would they move?
     freed = evidence.judge(classes, rule)[0].argmin(axis=1)
     renamed = evidence.align(classes, freed)
     if renamed is classes:
         return classes, value
     again = refine(evidence, evidence.clamp(renamed), rule, max_iter)
     return max((classes, value), again, key=lambda each: each[1])
+
+
+def informed_starts(evidence: Evidence, rng: np.random.Generator) -> list[Classes]:
+    """Return one partition for each kind of evidence there is, labelled nodes at their label."""
+    starts: list[Callable[[Evidence, np.random.Generator], Classes]] = []
+    if len(evidence.known):
+        starts.append(from_labels)
+    if evidence.adjacency is not None and evidence.adjacency.nnz:
+        starts.append(from_links)
+    if evidence.features is not None:
+        starts.append(from_features)
+    return [evidence.clamp(start(evidence, rng)) for start in starts]
+
+
+def from_labels(evidence: Evidence, rng: np.random.Generator) -> Classes:
+    """Return the likeliest classes given models of the labelled nodes and links to them alone."""
+    K, known = evidence.n_classes, evidence.known
+    costs = np.zeros((len(evidence.y), K))
+    if evidence.features is not None:
+        costs += evidence.labelled_costs
+    if evidence.adjacency is not None:
+        W = np.zeros_like(costs)
+        W[known, evidence.y[known]] = 1.0
+        sizes = W.sum(axis=0)
+        links = evidence.adjacency @ W
+        mass, pairs = W.T @ links, np.outer(sizes, sizes) - np.diag(sizes)
+        # Two classes with a few labels each share hardly a pair: classes borrow from each other.
+        guess = np.empty((K, K))
+        for block in (np.eye(K, dtype=bool), ~np.eye(K, dtype=bool)):
+            guess[block] = evidence.rates(mass[block].sum(), pairs[block].sum())
+        rates = evidence.rates(mass + _PAIRS * guess, pairs + _PAIRS)
+        costs += bernoulli(links, sizes - W, rates)
+    return costs.argmin(axis=1)
+
+
+def from_links(evidence: Evidence, rng: np.random.Generator) -> Classes:
+    """Return spectral clusters, named by the labels."""
+    found = spectral_clustering(evidence.adjacency, evidence.n_classes, random_state=rng)
+    return evidence.align(found)
+
+
+def from_features(evidence: Evidence, rng: np.random.Generator) -> Classes:
+    """Return the likeliest parts of a Gaussian mixture, labelled nodes held at their label."""
+    term, K = evidence.features, evidence.n_classes
+    assert term is not None
+    if len(evidence.known):
+        rows = [softmax(-evidence.labelled_costs, axis=1)]
+    else:
+        rows = [rng.dirichlet(np.ones(K), size=len(evidence.y)) for _ in range(_TRIES)]
+    tries = [_fit_mixture(term, W, evidence, _SHORT) for W in rows]
+    W, _ = _fit_mixture(term, max(tries, key=lambda each: each[1])[0], evidence, _LONG)
+    return W.argmax(axis=1)
+
+
+def _fit_mixture(
+    term: Covariance, W: Array, evidence: Evidence, max_iter: int
+) -> tuple[Array, float]:
+    """Return the rows after some rounds of EM, and their log-likelihood."""
+    n, K = W.shape
+    known = evidence.known
+    fixed = np.zeros((len(known), K))
+    fixed[np.arange(len(known)), evidence.y[known]] = 1.0
+    value = -np.inf
+    for _ in range(max_iter):
+        W[known] = fixed
+        prior = np.log((W.sum(axis=0) + 1.0) / (n + K))
+        joint = prior - term.cost(term.estimate(W), 0, n)
+        evidences = logsumexp(joint, axis=1)
+        W = np.exp(joint - evidences[:, None])
+        evidences[known] = (joint[known] * fixed).sum(axis=1)
+        before, value = value, float(evidences.sum())
+        if value - before < _START_TOLERANCE * n:
+            break
+    return W, value

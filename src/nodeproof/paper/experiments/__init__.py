@@ -1,12 +1,16 @@
-"""Every experiment of the paper, and some beyond: a registry of panels, run cell by cell."""
+"""Every experiment of the paper, and some beyond: a registry of panels, run cell by cell.
+
+A `Panel` is what a figure shows; its `Cell`s are the fits behind it. `reproduce` runs the cells
+that are missing, and writes tables, figures, verdicts on the paper's claims, and a summary.
+"""
 
 from nodeproof.paper.experiments import registry
-from nodeproof.paper.experiments.cells import Cell, run_cell
+from nodeproof.paper.experiments.cells import Cell, run, run_cell
 from nodeproof.paper.experiments.methods import METHODS, SOURCES, Method, Outcome
 from nodeproof.paper.experiments.panels import PANELS, Axis, Curve, Panel, register, select
+from nodeproof.paper.experiments.plots import accuracy_curves, phase_diagram
 from nodeproof.paper.experiments.reproduction import Reproduction, reproduce
 from nodeproof.paper.experiments.results import Results, Series
-from nodeproof.paper.experiments.runner import run
 
 __all__ = [
     "METHODS",
@@ -21,6 +25,8 @@ __all__ = [
     "Reproduction",
     "Results",
     "Series",
+    "accuracy_curves",
+    "phase_diagram",
     "register",
     "registry",
     "reproduce",

@@ -1,13 +1,12 @@
-"""A cell: one method on one draw of planted data. The smallest unit that is run and kept."""
+"""Cells of the experiments: one method on one draw of planted data, and how they are run."""
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
@@ -20,10 +19,11 @@ from nodeproof import __version__
 from nodeproof.datasets import Planted, make_planted
 from nodeproof.metrics import matched_accuracy
 from nodeproof.paper.experiments.methods import METHODS
-from nodeproof.paper.experiments.promises import Outcome
+from nodeproof.paper.experiments.recovery import Outcome
 from nodeproof.runtime import threads
+from nodeproof.storage.journal import JOURNAL, Journal, Record, source_digest
 
-__all__ = ["Cell", "code_digest", "run_cell"]
+__all__ = ["Cell", "code_digest", "run", "run_cell"]
 
 _DEFAULTS = {
     name: parameter.default
@@ -31,26 +31,24 @@ _DEFAULTS = {
     if name != "random_state"
 }
 
-# What cells are computed with in this folder; the rest tells which to compute, and of them.
-_COMPUTING = ("cells.py", "methods.py", "outcomes.py", "promises.py")
-
-#: what is kept of a cell, ready for JSON
-Record = dict[str, Any]
+# Changes to these packages cannot change a cell; of this one, only some modules compute cells.
+_UNRELATED = ("app", "cli", "interop", "plot", "report", "saving", "tables")
+_COMPUTING = ("cells.py", "methods.py", "recovery.py")
 
 
 @dataclass(frozen=True)
 class Cell:
     """One method on one draw of planted data.
 
-    Cells are known by what they compute, not by the panel that asks for them: two panels that
-    share a point share its cells.
+    Cells are identified by what they compute, not by the panel that asks for them: two panels that
+    share a grid point share its cells.
 
     Parameters
     ----------
     method : str
         Name in `METHODS`.
     sources : str
-        What the method may look at: letters of "G", "F" and "L".
+        What the method may use: letters of "G", "F" and "L".
     seed : int
         Seed of the data and of the method.
     data : mapping
@@ -79,7 +77,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """What the cell computes, by which code, as one line of text."""
+        """What the cell computes, with which code, as one line of JSON."""
         described = {
             "version": __version__,
             "code": code_digest(),
@@ -93,7 +91,7 @@ class Cell:
 
     @property
     def data_key(self) -> str:
-        """What the data are drawn from."""
+        """The parameters of the data, as one line of JSON."""
         return json.dumps([self.settings, self.seed], sort_keys=True, default=list)
 
     @property
@@ -105,33 +103,31 @@ class Cell:
         n = float(sizes.sum())
         inside = float((sizes**2).sum())
         links = asked["p"] * inside + asked["q"] * (n * n - inside)
-        # Measured: several starts on small graphs and one on large ones bend the line.
+        # The exponent is measured: small graphs get several starts, large ones a single one.
         return 0.1 + float((10 * n + links) * K / 195_000) ** 0.65
 
 
 @cache
 def code_digest(root: Path = Path(nodeproof.__file__).parent) -> str:
-    """Return a digest of the source, below this folder, that cells are computed with.
+    """Return a digest of the source code, below this folder, that cells are computed with.
 
-    A cell that other code has computed, released or not, is not taken for finished.
+    It is part of a cell's key: a record of other code, released or not, is never reused.
     """
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        place = path.relative_to(root)
-        if place.parts[0] in ("bench", "cli", "engines", "io"):
-            continue
-        if place.parts[0] == "experiments" and place.name not in _COMPUTING:
-            continue
-        digest.update(place.as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:12]
+
+    def computes(place: Path) -> bool:
+        if place.parts[:2] == ("paper", "experiments"):
+            return place.name in _COMPUTING
+        return place.parts[0] not in _UNRELATED
+
+    return source_digest((p for p in root.rglob("*.py") if computes(p.relative_to(root))), root)
 
 
 def run_cell(cell: Cell) -> Record:
     """Run one cell and return its record, ready for JSON.
 
-    ``accuracy`` is taken over the nodes without a label; by the names of the classes where the
-    method was given labels, else up to renaming them. ``matched`` always is up to renaming. Both
-    are None of a method that labels no node; ``answers`` are there of one that gives any.
+    ``accuracy`` is that of the nodes without a label; by the names of the classes if the method was
+    given labels, else up to renaming them. ``matched`` is always up to renaming. Both are None for
+    a method that labels no node; ``answers`` are present if the method gives any.
     """
     data = _draw(cell.data_key)
     method = METHODS[cell.method]
@@ -171,6 +167,67 @@ def _accuracies(data: Planted, outcome: Outcome) -> tuple[float, float] | tuple[
 
 @lru_cache(maxsize=2)
 def _draw(key: str) -> Planted:
-    """Draw the data of a cell; the cells before and after it mostly share them."""
+    """Draw the data of a cell; neighbouring cells mostly share them."""
     settings, seed = json.loads(key)
     return make_planted(**settings, random_state=seed)
+
+
+def run(
+    cells: Iterable[Cell],
+    out: Path,
+    *,
+    jobs: int = -1,
+    fresh: bool = False,
+    begin: Callable[[list[Cell], int], None] | None = None,
+    finished: Callable[[Cell], None] | None = None,
+) -> dict[str, Record]:
+    """Run the cells that are not finished yet and return the records of all that are.
+
+    Parameters
+    ----------
+    cells : iterable of Cell
+        What is wanted; a cell that is asked for twice is run once.
+    out : path
+        Folder of the results; finished cells are kept there, one line of JSON each.
+    jobs : int
+        Processes; −1 for every core.
+    fresh : bool
+        Whether to discard what an earlier run has finished.
+    begin : callable, optional
+        Called before the work with the cells to be run and the number of finished ones.
+    finished : callable, optional
+        Called with each cell that was run.
+
+    Returns
+    -------
+    dict
+        Every record in the folder, by the key of its cell.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        On Ctrl-C; finished cells are kept.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from nodeproof.paper.experiments import Cell, run
+    >>> cells = [Cell("genie", "G", seed, {"cluster_size": 20}) for seed in range(3)]
+    >>> ran = []
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for wanted in (cells[:2], cells):
+    ...         records = run(wanted, Path(folder), jobs=1, finished=ran.append)
+    >>> [cell.seed for cell in ran], len(records)
+    ([0, 1, 2], 3)
+    """
+    wanted = {cell.key: cell for cell in cells}
+    with Journal(out / JOURNAL, fresh) as journal:
+        missing = journal.missing(wanted.values())
+        if begin:
+            begin(missing, len(wanted) - len(missing))
+        # Heavy cells first, so that no core is left alone with one at the end; cells of the
+        # same data together, so that these are drawn once.
+        missing.sort(key=lambda cell: (-cell.work, cell.data_key))
+        report = (lambda cell, _: finished(cell)) if finished else None
+        journal.run(missing, run_cell, jobs=jobs, finished=report)
+        return journal.records

@@ -15,8 +15,8 @@ from nodeproof.datasets import Planted
 from nodeproof.estimator import NodeClassifier
 from nodeproof.graph import Graph
 from nodeproof.paper import baselines
-from nodeproof.paper.experiments import promises
-from nodeproof.paper.experiments.promises import Outcome
+from nodeproof.paper.experiments import recovery
+from nodeproof.paper.experiments.recovery import Outcome
 from nodeproof.problem import PAPER_WEIGHTS, Problem
 from nodeproof.solvers import CADO, BlockCADO, Progress, Status
 from nodeproof.terms import Covariance, Labels, NodeData, Term
@@ -33,29 +33,29 @@ SOURCES = {
     "GFL": "Graph + Feature + Label",
 }
 
-# The paper's, and what planted graphs are drawn from.
+# As in the paper; planted graphs are drawn from it.
 _NULL_MODEL = "uniform"
 
-# The most sweeps of a solver with fixed weights. Without labels a few runs (one in two hundred)
-# never settle; the others need far fewer.
+# Maximum number of sweeps with fixed weights. Without labels a few runs (one in two hundred)
+# never converge; the others need far fewer.
 _SWEEPS = 100
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method: what it is called and how it is run.
+    """A method of the experiments.
 
     Attributes
     ----------
     title : str
-        For legends.
+        Name in legends.
     run : callable
         ``run(data, sources, seed, **options) -> Outcome``.
     needs_labels : bool
-        Whether it has no answer where no node has a label.
+        Whether it needs at least one labelled node.
     weighted : bool
-        Whether it takes the weights of the sources, as the paper's objective does, or whatever
-        else a panel varies beside the data.
+        Whether it takes what a panel varies beside the data, such as the weights of the paper's
+        objective.
     """
 
     title: str
@@ -65,7 +65,7 @@ class Method:
 
 
 def _classifier(data: Planted, sources: str, seed: int, **settings: Any) -> Outcome:
-    """Fit the paper's terms; a source that is left out, or of weight zero, is not looked at."""
+    """Fit the paper's terms; sources of weight zero are ignored."""
     weights = settings.get("weights")
     if weights is not None:
         settings["weights"] = tuple(weights)
@@ -100,7 +100,7 @@ def _trace(
     weights: Any = PAPER_WEIGHTS,
     **settings: Any,
 ) -> Outcome:
-    """Follow one run from the same random start: φ at fixed weights, else the free energy F."""
+    """Trace one run from a random start: φ at fixed weights, else the free energy F."""
     X, y, graph = _given(data, sources)
     K = data.params["n_clusters"]
     nodes = NodeData(K, X, y)
@@ -112,7 +112,7 @@ def _trace(
     times: list[float] = []
     measuring = 0.0
 
-    def follow(progress: Progress) -> None:
+    def trace(progress: Progress) -> None:
         nonlocal measuring
         now = time.perf_counter()
         times.append(round(now - began - measuring, 6))
@@ -125,10 +125,10 @@ def _trace(
     make = {"block": BlockCADO, "cado": CADO}[solver]
     began = time.perf_counter()
     result = make(n_jobs=1, random_state=seed, **settings).solve(
-        problem, start="random", callback=follow
+        problem, start="random", callback=trace
     )
     if result.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt  # a solver keeps what it has; here it would pass for finished
+        raise KeyboardInterrupt  # a solver returns what it has; here it would count as finished
     return Outcome(
         result.W.argmax(axis=1),
         y is not None,
@@ -173,7 +173,7 @@ def _refinement(
 
 
 def _given(data: Planted, sources: str) -> tuple[Any, Any, Any]:
-    """Return features, labels and graph, each None if it is left out or there are no labels."""
+    """Return features, labels and graph, each None if it is not used or does not exist."""
     return (
         data.X if "F" in sources else None,
         data.y if "L" in sources and (data.y >= 0).any() else None,
@@ -186,7 +186,7 @@ def _terms(X: Any, y: Any) -> list[Term]:
     return terms + ([Labels()] if y is not None else [])
 
 
-#: what a curve of a panel can be
+#: all methods, by name
 METHODS: dict[str, Method] = {
     "calibrated": Method("block CADO, calibrated", _classifier),
     "fixed": Method(
@@ -195,7 +195,7 @@ METHODS: dict[str, Method] = {
         weighted=True,
     ),
     "cado": Method("CADO as published", _cado, weighted=True),
-    "trace": Method("one run, followed", _trace),
+    "trace": Method("one run, traced", _trace),
     "genie": Method("genie bound", _genie),
     "spectral": Method("spectral clustering", _spectral),
     "label propagation": Method("label propagation", _label_propagation, needs_labels=True),
@@ -203,9 +203,9 @@ METHODS: dict[str, Method] = {
     "ir-ls": Method("IR-LS", partial(_refinement, baselines.ir_ls)),
     "ir-map": Method("IR-MAP, four starts", partial(_refinement, baselines.ir_map, n_starts=4)),
     "bregman": Method("Bregman", partial(_refinement, baselines.bregman_clustering)),
-    "theorem": Method("Theorem 1", promises.ask_theorem, weighted=True),
-    "program": Method("certificate of the convex program", promises.ask_program, weighted=True),
-    "proof": Method("certificate of the labelling", promises.ask_proof, weighted=True),
-    "recovery": Method("block CADO, the theorem's weights", promises.ask_solver, weighted=True),
-    "possible": Method("limits of exact recovery", promises.ask_theory, weighted=True),
+    "theorem": Method("Theorem 1", recovery.ask_theorem, weighted=True),
+    "program": Method("certificate of the convex program", recovery.ask_program, weighted=True),
+    "proof": Method("certificate of the labelling", recovery.ask_proof, weighted=True),
+    "recovery": Method("block CADO, the theorem's weights", recovery.ask_solver, weighted=True),
+    "possible": Method("limits of exact recovery", recovery.ask_theory, weighted=True),
 }

@@ -1,4 +1,4 @@
-"""What a panel of a figure is: what is varied, what is run, how it is drawn."""
+"""Panels of figures: what is varied, what is run, how it is drawn."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ __all__ = ["PANELS", "Axis", "Curve", "Panel", "Point", "register", "select"]
 
 @dataclass(frozen=True)
 class Axis:
-    """What is varied.
+    """A varied quantity.
 
     Attributes
     ----------
     label : str
-        For the axis of the picture.
+        Label of the axis.
     grid : tuple of float
-        Where it is measured; `quick` is a part of it.
+        Grid points; `quick` is a subset.
     quick : tuple of float
-        Where ``--quick`` measures.
+        Grid points of ``--quick``.
     scale : {"linear", "sqrt", "log"}
-        How the axis is drawn.
+        Scale of the axis.
     mark : (float, str), optional
-        A place on the axis, and what is special about it.
+        A special value on the axis, and its name.
     """
 
     label: str
@@ -40,7 +40,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Curve:
-    """A method on some of the sources: one line of a picture, or one map."""
+    """A method on some of the sources: one line of a figure, or one map."""
 
     method: str
     sources: str
@@ -49,13 +49,13 @@ class Curve:
 
     @property
     def name(self) -> str:
-        """For legends and tables."""
+        """Name in legends and tables."""
         return self.title or f"{METHODS[self.method].title}: {SOURCES[self.sources]}"
 
 
 @dataclass(frozen=True)
 class Point:
-    """A cell and its place in a panel."""
+    """A cell and its grid point in a panel."""
 
     panel: str
     x: float
@@ -79,14 +79,14 @@ class Panel:
     Attributes
     ----------
     name, figure, title : str
-        What it is called, where it is drawn, and what stands above it.
+        Its name, the figure it belongs to, and its title.
     x : Axis
-        What is varied.
+        The varied quantity.
     data : callable
-        Arguments of `make_planted` at x (at x and y, where there are two axes); those that are
-        not named have the paper's defaults.
+        Arguments of `make_planted` at x (at x and y if there are two axes); all others have the
+        paper's defaults.
     curves : tuple of Curve
-        What is run.
+        The methods.
     y : Axis, optional
         The second axis of a map.
     options : callable
@@ -96,7 +96,7 @@ class Panel:
     kind : {"curves", "map", "trace", "answers"}
         How it is drawn.
     line : (callable, str), optional
-        Of maps of answers: a curve x ↦ y to draw on each, and what it is.
+        For maps of answers: a curve x ↦ y to draw on each, and its name.
 
     Examples
     --------
@@ -130,7 +130,7 @@ class Panel:
                     data = self.data(x) if y is None else self.data(x, y)
                     if METHODS[curve.method].needs_labels and data.get("label_ratio") == 0:
                         continue
-                    # The graph alone has nothing that it is weighed against.
+                    # The graph alone has nothing to be weighted against.
                     weighted = METHODS[curve.method].weighted and curve.sources != "G"
                     varied = self.options(x) if weighted else {}
                     for seed in range(self.seeds(x, curve, seeds)):
@@ -145,7 +145,7 @@ PANELS: dict[str, Panel] = {}
 
 
 def register(panel: Panel) -> Panel:
-    """Add a panel to the registry; `nodeproof reproduce` knows it from then on."""
+    """Add a panel to the registry of `nodeproof reproduce`."""
     if panel.name in PANELS or panel.name in {known.figure for known in PANELS.values()}:
         raise InputError(f"there is a panel or figure called {panel.name!r} already")
     unknown = {c.method for c in panel.curves} - set(METHODS)

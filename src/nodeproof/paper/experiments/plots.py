@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nodeproof.errors import InputError
+from nodeproof.paper.experiments.panels import Curve
+from nodeproof.paper.experiments.results import Results, Series
 from nodeproof.runtime.axes import axes_or_new
-
-if TYPE_CHECKING:
-    from nodeproof.paper.experiments import Curve, Results, Series
 
 __all__ = ["accuracy_curves", "phase_diagram"]
 
-# A field is known by its places, a boundary line by so many.
+# Points of a boundary line.
 _FINE = 200
 
 
@@ -30,26 +29,26 @@ def accuracy_curves(
     xlabel: str = "",
     ax: Any = None,
 ) -> Any:
-    """Draw accuracy against what is varied: a line for each method, and what no method can beat.
+    """Draw accuracy against a varied quantity: one line per method, and the genie bound.
 
-    Lines are means over the seeds, bands so many standard errors of the mean to each side.
+    Lines are means over the seeds, bands some standard errors of the mean to each side.
 
     Parameters
     ----------
     curves : Results, or mapping from names to (x, values) or Series
         Values are accuracies of shape (g,), or (g, seeds).
     panel : str, optional
-        Of Results: which panel; not needed where there is but one.
+        For Results: the panel; not needed if there is only one.
     methods : list of str, optional
-        Of Results: which methods, by their names in `nodeproof.paper.experiments.METHODS`.
+        For Results: the methods, by their names in `nodeproof.paper.experiments.METHODS`.
     bound : (x, values) or Series, optional
-        The genie-aided bound. Results have their own.
+        The genie bound. Results have their own.
     errors : float
-        Half the width of the bands, in standard errors; 2 is an interval of about 95 %.
+        Half the width of the bands in standard errors; 2 is an interval of about 95 %.
     xlabel : str
-        What is varied. Results know.
+        Name of the varied quantity. Results have their own.
     ax : matplotlib Axes, optional
-        Where to draw; by default new ones.
+        Axes to draw on; by default new ones.
 
     Returns
     -------
@@ -59,14 +58,13 @@ def accuracy_curves(
     --------
     >>> import matplotlib
     >>> matplotlib.use("Agg")
-    >>> from nodeproof.plot import accuracy_curves
+    >>> from nodeproof.paper.experiments import accuracy_curves
     >>> found = {"ours": ([1, 2, 3], [[0.8, 0.82], [0.9, 0.91], [0.95, 0.97]])}
-    >>> ax = accuracy_curves(found, bound=([1, 2, 3], [0.85, 0.93, 0.98]), xlabel="links a node")
+    >>> ax = accuracy_curves(found, bound=([1, 2, 3], [0.85, 0.93, 0.98]), xlabel="links per node")
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['ours', 'best possible (genie)']
     """
     ax = axes_or_new(ax, (6.0, 4.0))
-    from nodeproof.paper.experiments import Results
     from nodeproof.paper.experiments.figures.axes import (
         bound_style,
         plot_series,
@@ -92,7 +90,7 @@ def accuracy_curves(
         plot_series(ax, series, style, errors, label=label)
     if bound is not None:
         series = _series("bound", bound)
-        # The bound stays visible where a curve reaches it, and on any ground.
+        # The bound stays visible where a curve reaches it, and on any background.
         how = {**bound_style("", "").keywords, "color": ax.yaxis.label.get_color()}
         ax.plot(series.x, series.mean, zorder=4, label="best possible (genie)", **how)
     if axis is not None and lines:
@@ -105,8 +103,6 @@ def accuracy_curves(
 
 
 def _series(name: str, given: Any) -> Series:
-    from nodeproof.paper.experiments import Series
-
     if isinstance(given, Series):
         return given
     try:
@@ -165,24 +161,24 @@ def phase_diagram(
     label: str = "accuracy",
     ax: Any = None,
 ) -> Any:
-    """Draw accuracy, or how often something holds, over two axes.
+    """Draw accuracy, or the frequency of an event, over two axes.
 
     Parameters
     ----------
     values : Results, or array of shape (len(y), len(x))
-        What was measured; NaN where nothing was.
-    x, y : array, rising
-        Where. The Axes are in these units: lines of your own can be added.
+        Measured values; NaN where there are none.
+    x, y : array, increasing
+        Grid points. The Axes are in these units, so that lines can be added.
     panel, method, sources : str, optional
-        Of Results: which map; by default the first.
+        For Results: the map; by default the first.
     boundary : callable x ↦ y, or (x, y), optional
-        A line to draw, such as the limit that theory gives.
+        A line to draw, such as a theoretical limit.
     level : float, optional
-        Where to draw a contour line of the values.
+        Value of a contour line.
     xlabel, ylabel, label : str
-        What is varied, and what the values are.
+        Labels of the axes and of the values.
     ax : matplotlib Axes, optional
-        Where to draw; by default new ones.
+        Axes to draw on; by default new ones.
 
     Returns
     -------
@@ -192,14 +188,12 @@ def phase_diagram(
     --------
     >>> import matplotlib
     >>> matplotlib.use("Agg")
-    >>> from nodeproof.plot import phase_diagram
+    >>> from nodeproof.paper.experiments import phase_diagram
     >>> ax = phase_diagram([[1.0, 0.9], [0.6, 0.5]], [1, 2], [0.1, 0.2], boundary=lambda x: 0.1 * x)
     >>> len(ax.collections), len(ax.lines)
     (1, 1)
     """
     ax = axes_or_new(ax, (5.4, 4.2))
-    from nodeproof.paper.experiments import Results
-
     scales = ["linear", "linear"]
     if isinstance(values, Results):
         name = _panel(values, panel, "map")
@@ -243,9 +237,9 @@ def _map_of(results: Results, panel: str, method: str | None, sources: str | Non
 
 
 def _edges(places: NDArray[np.float64], scale: str) -> NDArray[np.float64]:
-    """Return the edges of fields round their places: half-way, by ratios on a scale of logs."""
+    """Return the edges of the fields: half-way between grid points, by ratios on a log scale."""
     if (np.diff(places) <= 0).any():
-        raise InputError("x and y must rise")
+        raise InputError("x and y must be increasing")
     at = np.log(places) if scale == "log" else places
     half = np.diff(at) / 2 if len(at) > 1 else np.array([0.5])
     edges = np.concatenate([[at[0] - half[0]], at[:-1] + half[: len(at) - 1], [at[-1] + half[-1]]])
@@ -257,7 +251,7 @@ def _draw_boundary(
     boundary: Callable[[float], float] | tuple[ArrayLike, ArrayLike],
     columns: NDArray[np.float64],
 ) -> None:
-    """Draw a line over the fields without making room for what is beyond them."""
+    """Draw a line over the fields without changing the limits of the axes."""
     from matplotlib.patheffects import withStroke
 
     (left, right), height = ax.get_xlim(), ax.get_ylim()

@@ -1,4 +1,4 @@
-"""The registry of experiments: one entry a panel, and nothing else to edit for a new one."""
+"""The registry of experiments: one entry per panel, and nothing else to edit for a new one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BASELINES = (
     Curve("bregman", "GFL"),
 )
 EVERYTHING = (*GENIE, *CALIBRATED, *FIXED, *CADO, *BASELINES)
-# Beyond the paper, the other two solvers show the full model alone.
+# Beyond the paper, the other two solvers run the full model only.
 EXTENDED = (*GENIE, *CALIBRATED, FIXED[-1], CADO[-1], *BASELINES)
 
 # ω = 0 would make the covariances singular.
@@ -140,7 +140,7 @@ register(Panel(
     seeds=_many_clusters,
 ))  # fmt: skip
 
-# Beyond the paper: harder data, so that the curves have something to tell.
+# Beyond the paper: harder data, so that the methods differ.
 _HARD = {"omega": 0.3, "label_ratio": 0.05}
 
 register(Panel(
@@ -194,7 +194,7 @@ register(Panel(
 register(Panel(
     "dense", "beyond", "Where the published algorithm is at home",
     Axis(
-        "connectivity inside a class, $p$  ($q = 0.1$, 100 nodes a class)",
+        "connectivity inside a class, $p$  ($q = 0.1$, 100 nodes per class)",
         (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9), (0.3, 0.6, 0.9),
         mark=(0.5, "density 1/2"),
     ),
@@ -207,7 +207,7 @@ register(Panel(
 ))  # fmt: skip
 
 register(Panel(
-    "phase", "phase", "What graph and features tell, alone and together",
+    "phase", "phase", "Graph and features, alone and together",
     Axis(
         "connectivity inside a class, $p$  ($q = 0.05$)",
         (0.0, 0.015, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.12), (0.0, 0.05, 0.1),
@@ -225,7 +225,7 @@ register(Panel(
     kind="map",
 ))  # fmt: skip
 
-# What is asked of exact recovery, of graph and scores together and of each alone.
+# Questions about exact recovery, for graph and scores together and for each alone.
 ANSWERS = tuple(
     Curve(method, sources, title=f"{METHODS[method].title}: {title}")
     for sources, title in (("GL", "together"), ("G", "graph alone"), ("L", "nodes alone"))
@@ -236,12 +236,12 @@ ANSWERS = tuple(
 
 
 def _scored(n_clusters: int, **settings: Any) -> dict[str, Any]:
-    """Return planted data where every node is labelled and features are noise, one a class."""
+    """Return planted data where every node is labelled and features are noise, one per class."""
     noise = {"n_features": n_clusters, "n_noise": 0, "label_ratio": 1.0}
     return {"n_clusters": n_clusters, **noise, **settings}
 
 
-# Proofs take n³ a class: up to so many nodes they are asked for.
+# Proofs take O(n³) per class: the largest n for which they are asked.
 _PROVABLE = {"proof": 288, "program": 648}
 
 

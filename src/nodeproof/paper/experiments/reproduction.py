@@ -1,4 +1,4 @@
-"""From the names of figures to everything that is written about them."""
+"""Run figures by name, and write their tables, pictures and the summary."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nodeproof.errors import MissingExtraError
-from nodeproof.paper.experiments.cells import Cell
+from nodeproof.paper.experiments.cells import Cell, run
 from nodeproof.paper.experiments.claims import Verdict, check
 from nodeproof.paper.experiments.figures import draw
 from nodeproof.paper.experiments.panels import PANELS, select
 from nodeproof.paper.experiments.results import Results
-from nodeproof.paper.experiments.runner import run
 from nodeproof.paper.experiments.summary import write_summary
 
 __all__ = ["Reproduction", "reproduce"]
@@ -20,18 +19,18 @@ __all__ = ["Reproduction", "reproduce"]
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What `reproduce` has found and written.
+    """What `reproduce` found and wrote.
 
     Attributes
     ----------
     results : Results
-        Every panel that is finished in the folder, also by earlier runs.
+        Every panel that is finished in the folder, including those of earlier runs.
     verdicts : list of Verdict
-        Each claim of the paper: does it hold.
+        For each claim of the paper, whether it holds.
     figures : list of Path
         The pictures.
     notes : list of str
-        What could not be done, and why.
+        What could not be written, and why.
     """
 
     results: Results
@@ -58,13 +57,12 @@ def reproduce(
     names : list of str
         Figures or panels of the registry; "all" is every one.
     out : path
-        Folder, made if it is not there. Cells that are finished there are not run again; the
-        tables, the pictures and the summary tell of every panel that is finished there at these
-        seeds.
+        Folder, created if it does not exist. Finished cells in it are not run again; tables,
+        pictures and the summary cover every panel that is finished in it at these seeds.
     seeds : int
         Seeds 0, 1, … of the data and of the methods.
     quick : bool
-        Whether to measure at a few places only.
+        Whether to measure at a few grid points only.
     jobs, fresh, begin, finished
         As in `run`.
     """
@@ -87,5 +85,8 @@ def reproduce(
         figures = draw(results, out)
     except MissingExtraError as missing:
         notes.append(f"no pictures: {missing}")
-    write_summary(results, verdicts, figures, out)
+    try:
+        write_summary(results, verdicts, figures, out)
+    except MissingExtraError as missing:
+        notes.append(f"no summary: {missing}")
     return Reproduction(results, verdicts, figures, notes)

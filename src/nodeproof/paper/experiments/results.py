@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from nodeproof.paper.experiments.cells import code_digest
 from nodeproof.paper.experiments.panels import Curve, Panel, Point
 from nodeproof.runtime.caching import cached_property
 from nodeproof.storage.atomic import atomic_path
+from nodeproof.storage.journal import Record
 
 __all__ = ["Results", "Series"]
 
@@ -34,7 +35,7 @@ class Series:
     x : ndarray of shape (g,)
         Where it was measured.
     values : list of g ndarrays
-        For each x the values of seeds 0, 1, … (some places have fewer).
+        For each x the values of seeds 0, 1, … (some grid points have fewer).
     """
 
     x: NDArray[np.float64]
@@ -53,7 +54,7 @@ class Series:
         )
 
     def at(self, x: float) -> NDArray[np.float64]:
-        """Return the values of all seeds at one place."""
+        """Return the values of all seeds at one grid point."""
         return self.values[int(np.flatnonzero(self.x == x)[0])]
 
     def minus(self, other: Series) -> Series:
@@ -67,12 +68,12 @@ class Series:
 
 
 class Results:
-    """What was found, by panel and curve.
+    """The results, by panel and curve.
 
     Parameters
     ----------
     panels : iterable of Panel
-        Panels of which every cell is finished.
+        Panels whose cells are all finished.
     records : mapping
         The records, by the key of the cell.
     seeds : int
@@ -84,13 +85,13 @@ class Results:
     def __init__(
         self,
         panels: Iterable[Panel],
-        records: Mapping[str, dict[str, Any]],
+        records: Mapping[str, Record],
         seeds: int,
         quick: bool = False,
     ) -> None:
         self.panels = {panel.name: panel for panel in panels}
         self.seeds, self.quick = seeds, quick
-        self.points: list[tuple[Point, dict[str, Any]]] = [
+        self.points: list[tuple[Point, Record]] = [
             (point, records[point.cell.key])
             for panel in self.panels.values()
             for point in panel.points(seeds, quick)
@@ -98,15 +99,10 @@ class Results:
 
     def series(self, panel: str, curve: Curve, y: float | None = None) -> Series:
         """Return the accuracy along one curve of a panel; of a map, the curve at y."""
-        found = self._by_curve[panel, curve.name, y]
-        xs = list(dict.fromkeys(point.x for point, _ in found))
-        return Series(
-            np.array(xs, dtype=float),
-            [np.array([float(r["accuracy"]) for p, r in found if p.x == x]) for x in xs],
-        )
+        return self._series(panel, curve, y, lambda record: record["accuracy"])
 
     def grid(self, panel: str, curve: Curve) -> tuple[Array, Array, Array]:
-        """Return the mean accuracy over a map, of shape (places on y, places on x), and places."""
+        """Return the mean accuracy over a map, shape (len(y), len(x)), and its x and y."""
         y = self.panels[panel].y
         if y is None:
             raise InputError(f"panel {panel!r} is not a map: it has one axis")
@@ -115,23 +111,18 @@ class Results:
         return np.array([one.mean for one in series]), series[0].x, np.array(rows, dtype=float)
 
     def traces(self, panel: str, curve: Curve) -> list[dict[str, Any]]:
-        """Return the records of all seeds of one followed run, with "trace" and "times"."""
+        """Return the records of all seeds of one traced run, with "trace" and "times"."""
         return [record for _, record in self._by_curve[panel, curve.name, None]]
 
     def answers(self, panel: str, curve: Curve, name: str, y: float) -> Series:
-        """Return what one curve of a panel of answers says along x at y: 1 for yes, 0 for no."""
-        found = self._by_curve[panel, curve.name, y]
-        xs = list(dict.fromkeys(point.x for point, _ in found))
-        return Series(
-            np.array(xs, dtype=float),
-            [np.array([float(r["answers"][name]) for p, r in found if p.x == x]) for x in xs],
-        )
+        """Return the answers along one curve of a panel at y: 1 for yes, 0 for no."""
+        return self._series(panel, curve, y, lambda record: record["answers"][name])
 
     def write(self, out: Path) -> None:
         """Write the tables, each as Parquet and CSV.
 
         ``results``, ``traces`` and ``answers`` are the same, bit for bit, however often a run was
-        cut off; what depends on the clock is in ``timings`` and ``trace_timings``.
+        interrupted; what depends on the clock is in ``timings`` and ``trace_timings``.
         """
         followed = [(p, r) for p, r in self.points if "trace" in r]
         tables = {
@@ -157,11 +148,19 @@ class Results:
             if rows:
                 _write(pa.Table.from_pylist(rows), out / name)
 
+    def _series(
+        self, panel: str, curve: Curve, y: float | None, value: Callable[[Record], Any]
+    ) -> Series:
+        found = self._by_curve[panel, curve.name, y]
+        xs = list(dict.fromkeys(point.x for point, _ in found))
+        return Series(
+            np.array(xs, dtype=float),
+            [np.array([float(value(r)) for p, r in found if p.x == x]) for x in xs],
+        )
+
     @cached_property
-    def _by_curve(
-        self,
-    ) -> dict[tuple[str, str, float | None], list[tuple[Point, dict[str, Any]]]]:
-        sorted_by: dict[Any, list[tuple[Point, dict[str, Any]]]] = {}
+    def _by_curve(self) -> dict[tuple[str, str, float | None], list[tuple[Point, Record]]]:
+        sorted_by: dict[Any, list[tuple[Point, Record]]] = {}
         for point, record in self.points:
             place = (point.panel, point.curve.name, point.y)
             sorted_by.setdefault(place, []).append((point, record))
@@ -180,7 +179,7 @@ def _place(point: Point) -> dict[str, Any]:
     }
 
 
-def _found(record: dict[str, Any]) -> dict[str, Any]:
+def _found(record: Record) -> dict[str, Any]:
     names = ("accuracy", "matched", "n_iter", "status", "objective")
     return {name: record[name] for name in names}
 

@@ -1,12 +1,15 @@
 """The paper's recovery theory as a tool: its assumptions measured, its theorem checked.
 
-`measure` finds every quantity of Assumptions 1 to 5 on a problem and a labelling, `theorem` tells
-which part of Theorem 1 holds there, as printed and as corrected, `exact_recovery` what no method
-can beat, and `counterexample` is where the theorem's first part fails.
+`measure` computes every quantity of Assumptions 1 to 5 on a problem and a labelling, `theorem` says
+which part of Theorem 1 holds there, as printed and as corrected, `exact_recovery` gives limits that
+no method can beat, and `counterexample` is an instance where the theorem's first part fails.
 
->>> from nodeproof import Problem, theory
+All that is listed here is public. May import `convex`, `problem` and what is below them.
+
+>>> from nodeproof import Problem
 >>> from nodeproof.datasets import make_planted
 >>> from nodeproof.graph import Graph
+>>> from nodeproof.paper import theory
 >>> data = make_planted(3, cluster_size=60, p=0.95, q=0.05, random_state=0)
 >>> problem = Problem(Graph(data.graph), [], 3, weights=(1.0, 0.0, 0.0))
 >>> theory.theorem(theory.measure(problem, data.y_true)).graph.promised
@@ -22,13 +25,13 @@ from nodeproof.paper.theory.lemmas import (
     lemma_atoms,
     lemma_blocks,
 )
-from nodeproof.paper.theory.models import ModelAssumptions
-from nodeproof.paper.theory.recovery import (
+from nodeproof.paper.theory.limits import (
     Recovery,
     chernoff_hellinger,
     exact_recovery,
     genie_errors,
 )
+from nodeproof.paper.theory.models import ModelAssumptions
 from nodeproof.paper.theory.verdicts import Theorem, Verdict, theorem
 
 __all__ = [

@@ -1,7 +1,8 @@
-"""What Assumptions 1 to 3 say of a graph and a labelling, in numbers.
+"""Assumptions 1 to 5 of the paper, measured on a problem and a labelling.
 
-With ``m_ij`` the share of the pairs between classes i and j that are linked and ``d_vj`` the links
-of node v to class j, let
+Assumptions 4 and 5, on the models, are measured in `models`; 1 to 3, on the links, here. With
+``m_ij`` the share of the pairs between classes i and j that are linked and ``d_vj`` the links of
+node v to class j, let
 
     x_uv = d_uj/n_j + d_vi/n_i − m_ij,    u ∈ C_i, v ∈ C_j.
 
@@ -216,13 +217,9 @@ def _two_largest(values: Array) -> float:
     return float(np.prod(np.sort(values)[-2:])) if len(values) > 1 else 0.0
 
 
-# ------------------------------------------------------------------------------
-# Assumptions 1 to 5 of the paper, measured on a problem and a labelling.
-
-
 @dataclass(frozen=True)
 class Assumptions:
-    """What the paper's recovery theorem assumes, in numbers.
+    """The assumptions of the paper's recovery theorem, in numbers.
 
     Attributes
     ----------
@@ -245,7 +242,7 @@ class Assumptions:
     models: ModelAssumptions | None
 
     def table(self) -> str:
-        """Return all of it in lines: what it is, the number, what it means."""
+        """Return a table with one line per quantity: its name, its value, what it means."""
         lines = [("nodes", f"{self.n_nodes:,}", f"in {len(self.sizes)} classes")]
         lines.append(("n_i", _span(self.sizes), f"√n = {np.sqrt(self.n_nodes):.4g}"))
         if self.links is not None:
@@ -277,9 +274,10 @@ def measure(problem: Problem, labels: ArrayLike, threshold: float | None = None)
 
     Examples
     --------
-    >>> from nodeproof import Problem, theory
+    >>> from nodeproof import Problem
     >>> from nodeproof.datasets import make_planted
     >>> from nodeproof.graph import Graph
+    >>> from nodeproof.paper import theory
     >>> data = make_planted(2, cluster_size=50, p=0.9, q=0.1, random_state=0)
     >>> problem = Problem(Graph(data.graph), [], 2, weights=(1.0, 0.0, 0.0))
     >>> print(theory.measure(problem, data.y_true))
@@ -299,13 +297,13 @@ def measure(problem: Problem, labels: ArrayLike, threshold: float | None = None)
     """
     if isinstance(problem.weights, str):
         raise InputError(
-            "the theory speaks of fixed weights: build the problem with "
+            "the theory is about fixed weights: build the problem with "
             f"weights=(β_g, β_f, β_l), for example the paper's {PAPER_WEIGHTS}"
         )
     given = np.asarray(labels)
     if given.shape != (problem.n_nodes,) or not np.issubdtype(given.dtype, np.integer):
         raise InputError(
-            f"labels must be {problem.n_nodes} integers, one a node; got shape {given.shape} of "
+            f"labels must be {problem.n_nodes} integers, one per node; got shape {given.shape} of "
             f"{given.dtype}"
         )
     if (given < 0).any():
@@ -326,7 +324,7 @@ def measure(problem: Problem, labels: ArrayLike, threshold: float | None = None)
 
 
 def _span(values: NDArray[np.generic]) -> str:
-    """Return the least and the largest of some numbers, or the one that they all are."""
+    """Return the smallest and the largest of some numbers, or their common value."""
     form = ",d" if np.issubdtype(values.dtype, np.integer) else ".4g"
     lo, hi = (f"{value:{form}}" for value in (values.min(), values.max()))
     return lo if lo == hi else f"{lo}…{hi}"
@@ -363,6 +361,6 @@ def _model_lines(a: ModelAssumptions) -> list[tuple[str, str, str]]:
         ("γ = nμ1/μ", f"{a.gamma:.4g}", ""),
         ("R (separability)", f"{a.R:.4g}", equal),
         ("ρ (variability)", f"{a.rho:.4g}", exact),
-        ("γ n_i/n − ρ_i", f"{a.spread:.4g}", "what nodes alone need, ≥ 0"),
+        ("γ n_i/n − ρ_i", f"{a.spread:.4g}", "needed by nodes alone, ≥ 0"),
         ("gap of the centroids", f"{a.gaps.max():.2g}", ""),
     ]

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh, svds
 
-from nodeproof.convex.program import least_eigenvalue
+from nodeproof.solvers.semidefinite import least_eigenvalue
 
 __all__ = ["CentredBlock", "block_norms", "noise", "operator_norm"]
 

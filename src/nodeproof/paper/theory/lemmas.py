@@ -1,4 +1,12 @@
-"""The two lemmas of the paper's appendix, as functions that check their premises."""
+"""The two lemmas of the paper's appendix, which check their premises, and a counterexample.
+
+The counterexample is an instance that Theorem 1(1) of the paper, as printed, claims is recovered,
+and that is not. Two clusters share a dense regular graph. There are four labels; half of each
+cluster leans to one label, half to another, so that its biased centroid lies inside an edge of Θ.
+Moving each node's model by s to the label it leans to costs O(s²) in the similarities but gains
+O(s) in the loss, and the sum of norms pays for that only up to ``ρ = γ n_i/n``. No graph, whatever
+its weight, allows a factor c > 1 above that limit.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +16,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nodeproof.convex.program import Decomposition, Program
+from nodeproof.atoms import Decomposition
+from nodeproof.convex.program import Program
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.problem import Problem
@@ -31,10 +40,13 @@ Array = NDArray[np.float64]
 _TOL = 1e-9
 _ROWS = 1024
 
+# Mean loss of the two labels that a cluster of the counterexample leans to, with the sign changed.
+_MEAN = 5.0
+
 
 @dataclass(frozen=True)
 class AtomsLemma:
-    """What Lemma 1 concludes of some atoms.
+    """The conclusion of Lemma 1 for some atoms.
 
     Attributes
     ----------
@@ -57,7 +69,7 @@ class AtomsLemma:
 
     @property
     def slack(self) -> float:
-        """What is left between the largest similarity and 1."""
+        """The distance of the largest similarity from 1."""
         return 1.0 - self.largest
 
 
@@ -73,16 +85,16 @@ def lemma_atoms(
     lambdas : array of shape (r,)
         Weights, not negative.
     E : array of shape (n, r)
-        The embeddings ``e_a``, one a column, each of length one.
+        The embeddings ``e_a``, one per column, each of length one.
     thetas : array of shape (r, ...)
-        A model an atom, in Θ.
+        One model per atom, in Θ.
     models_set : ConvexSet
         Θ.
 
     Raises
     ------
     InputError
-        Where a premise fails; it says which, and by how much.
+        If a premise fails; the message says which, and by how much.
 
     Examples
     --------
@@ -146,7 +158,7 @@ def _largest_similarity(rows: Array) -> float:
 
 @dataclass(frozen=True)
 class BlocksLemma:
-    """What Lemma 2 says of a symmetric matrix ``[[A, B], [Bᵀ, C]]``.
+    """The conclusion of Lemma 2 for a symmetric matrix ``[[A, B], [Bᵀ, C]]``.
 
     Attributes
     ----------
@@ -169,7 +181,7 @@ class BlocksLemma:
 
     @property
     def implies_psd(self) -> bool:
-        """Whether the lemma proves the matrix positive semidefinite; if not, it may be so still."""
+        """Whether the lemma proves the matrix positive semidefinite; if not, it may still be."""
         return self.slack >= 0
 
     @property
@@ -209,18 +221,6 @@ def lemma_blocks(D: ArrayLike, split: int) -> BlocksLemma:
         float(np.linalg.eigvalsh(matrix[split:, split:])[0]),
         float(np.linalg.norm(matrix[:split, split:], 2)),
     )
-
-
-# ------------------------------------------------------------------------------
-# An instance that Theorem 1(1) of the paper, as printed, says is recovered, and that is not.
-#
-# Two clusters share a dense regular graph. There are four labels; half of each cluster leans to one
-# label, half to another, so that its biased centroid lies inside an edge of Θ. Moving each node's
-# model by s to the label it leans to costs the similarities O(s²) but gains O(s) in the loss, and
-# the sum of norms pays for that only up to ``ρ = γ n_i/n``. A factor c > 1 above that limit no
-# graph can give, whatever its weight.
-
-_MEAN = 5.0
 
 
 class Prices(Labels):
@@ -311,7 +311,7 @@ def counterexample(
 
     Examples
     --------
-    >>> from nodeproof import theory
+    >>> from nodeproof.paper import theory
     >>> theory.counterexample().gain > 0.1
     True
     >>> theory.counterexample(c=0.95).gain > 0

@@ -1,4 +1,13 @@
-"""Many concave functions on an interval, maximised at once."""
+"""Assumptions 4 and 5 on the models of some classes, in numbers.
+
+With the flows ``g_vu = τ_i (μ/μ1)(∇f_u − ∇f_v)/n_i`` inside class i, none longer than 1 for
+``τ_i = min(1, γ n_i/(n ρ_i))``, the diagonal of the paper's certificate is
+
+    d_v(θ) − d_v(θ̂_i) = μ⟨n_i + (1 − τ_i)(∇f_v − ∇F_i), θ − θ̂_i⟩,    v ∈ C_i.
+
+At τ_i = 1 it is ``μ⟨n_i, θ − θ̂_i⟩ ≥ 0``. For τ_i < 1 it is non-negative only if n_i is large
+enough in every direction that Θ allows: at a vertex it may be, inside a face it is not.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +31,14 @@ _STEPS = 60
 
 
 def maximise(function: Callable[[Array], Array], shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """Return where each of some concave functions on [0, 1] is largest, and how large.
+    """Maximise several concave functions on [0, 1] at once, by golden sections.
 
-    By golden sections, ends included. What comes back are values that the functions take, so none
-    is too large.
+    The ends are included. The values returned are attained, so none is too large.
 
     Parameters
     ----------
     function : callable
-        Takes one point for each function, shape ``shape``, and returns their values there.
+        From one point per function, shape ``shape``, to their values there.
 
     Returns
     -------
@@ -70,25 +78,13 @@ def maximise(function: Callable[[Array], Array], shape: tuple[int, ...]) -> tupl
     return best, top
 
 
-# ------------------------------------------------------------------------------
-# What Assumptions 4 and 5 say of the models of some classes, in numbers.
-#
-# With the flows ``g_vu = τ_i (μ/μ1)(∇f_u − ∇f_v)/n_i`` inside class i, none longer than 1 for
-# ``τ_i = min(1, γ n_i/(n ρ_i))``, the diagonal of the paper's certificate is
-#
-#     d_v(θ) − d_v(θ̂_i) = μ⟨n_i + (1 − τ_i)(∇f_v − ∇F_i), θ − θ̂_i⟩,    v ∈ C_i.
-#
-# At τ_i = 1 it is ``μ⟨n_i, θ − θ̂_i⟩ ≥ 0``. Below that, it is never negative only where n_i is large
-# enough in every direction that Θ leaves: at a vertex it may be, inside a face it is not.
-
-
-# Up to so many different gradients a class all pairs are compared.
+# Up to this many different gradients per class all pairs are compared.
 _EXACT_PAIRS = 2000
 
-# Centroids whose gap is below this share of their gradients pass for optimal.
+# Centroids whose gap is below this share of their gradients count as optimal.
 _STATIONARY = 1e-4
 
-# A model this close to a vertex is the vertex.
+# A model this close to a vertex counts as the vertex.
 _SAME = 1e-12
 
 
@@ -230,9 +226,9 @@ def measure_models(problem: Problem, z: NDArray[np.int64]) -> ModelAssumptions |
 def spread(points: Array) -> tuple[float, float]:
     """Return a lower and an upper bound of the largest distance of two points, shape (n, d).
 
-    Both are that distance up to some thousand different points. For more the upper one is twice the
-    radius around the mean, and the lower one the distance of the two ends that a walk to the
-    farthest point finds.
+    Both are exact up to 2000 different points. For more, the upper bound is twice the radius
+    around the mean, and the lower one the distance between two ends found by walking to the
+    farthest point.
 
     Examples
     --------
@@ -262,7 +258,7 @@ def separation(normals: Array, theta: Array, models_set: ConvexSet) -> float:
             = max_{0≤w≤1} min_θ ⟨w n_i + (1 − w) n_j, θ⟩ − w⟨n_i, θ̂_i⟩ − (1 − w)⟨n_j, θ̂_j⟩:
 
     Θ is compact and all is linear in θ and in w. The inner minimum is the set's own oracle, for
-    any convex set; any w gives a lower bound, so what comes back is never too large.
+    any convex set; any w gives a lower bound, so the result is never too large.
 
     Parameters
     ----------

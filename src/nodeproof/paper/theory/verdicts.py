@@ -3,7 +3,7 @@
 The theorem speaks of sequences of problems, with ~ and O(). What is *printed* is judged here with
 all constants that the paper leaves open set to 1, and with the factor c of its appendix. What is
 *corrected* are the conditions that its proof needs at this n, none left open: where all of them
-hold, the ideal solution (one atom a class, ``λ_i = n_i, θ = θ̂_i``) is optimal, and with room
+hold, the ideal solution (one atom per class, ``λ_i = n_i, θ = θ̂_i``) is optimal, and with room
 left in the signs it is the only one.
 """
 
@@ -22,19 +22,19 @@ __all__ = ["Theorem", "Verdict", "theorem"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one part of the theorem says.
+    """The verdict of one part of the theorem.
 
     Attributes
     ----------
     part : str
-        Which.
+        Name of the part.
     printed, corrected : dict of str to float
         The conditions with their margins: a number ≥ 0 means that it holds.
     slack : float
         Where `promised`, the ideal solution's objective is this close to the optimum: 0 but for
         the tolerance to which the centroids were computed.
     words : str
-        What the margins do not say.
+        Remarks beyond the margins.
     """
 
     part: str
@@ -55,12 +55,12 @@ class Verdict:
 
     @property
     def claimed(self) -> bool:
-        """Whether the theorem as printed, constants set to 1, says that it is recovered."""
+        """Whether the theorem as printed, constants set to 1, claims recovery."""
         return bool(self.margin_printed >= 0)
 
     @property
     def promised(self) -> bool:
-        """Whether the corrected conditions prove it."""
+        """Whether the corrected conditions prove recovery."""
         return bool(self.margin >= 0)
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ class Theorem:
 
 
 def theorem(assumptions: Assumptions) -> Theorem:
-    """Judge each part of the recovery theorem on what was measured.
+    """Judge each part of the recovery theorem on measured assumptions.
 
     Parameters
     ----------
@@ -103,11 +103,11 @@ def theorem(assumptions: Assumptions) -> Theorem:
     Returns
     -------
     Theorem
-        Every part speaks of the paper's convex program with just its own terms in it.
+        Every part is about the paper's convex program with only its own terms.
 
     Examples
     --------
-    >>> from nodeproof import theory
+    >>> from nodeproof.paper import theory
     >>> example = theory.counterexample()
     >>> found = theory.theorem(theory.measure(example.problem, example.labels))
     >>> found.combined.claimed, found.combined.promised
@@ -133,7 +133,7 @@ def _graph(a: LinkAssumptions) -> Verdict:
     }
     words = "O() is printed without a constant: 1 is taken."
     if not a.exact:
-        words += " κ is from Lanczos iterations: believed, not proven."
+        words += " κ is from Lanczos iterations: not proven."
     return Verdict("(3) graph", printed, corrected, 0.0, words)
 
 
@@ -178,7 +178,7 @@ def _combined(links: LinkAssumptions, models: ModelAssumptions) -> Verdict:
         "more than γ n_i/n."
     )
     if not links.exact:
-        words += " Norms are from Lanczos iterations: believed, not proven."
+        words += " Norms are from Lanczos iterations: not proven."
     return Verdict(f"(1) combined, {regime}", printed, corrected, models.slack, words)
 
 

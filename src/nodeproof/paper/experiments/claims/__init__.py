@@ -1,4 +1,4 @@
-"""Each claim of the paper, and each bar of our own, as one named check over the results.
+"""Each claim of the paper, and each target of our own, as one named check over the results.
 
 A new claim is one function with the decorator `claim`, in `paper` (Sections 4 and 5),
 `appendix` (Appendix E), `theorem` (Theorem 1) or `own`.
@@ -37,16 +37,16 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one claim for one solver.
+    """The verdict on one claim for one solver.
 
     Attributes
     ----------
     name, claim, where, criterion : str
         As in `Claim`; ``claim`` is its text.
     solver : str
-        What it was checked on, as in legends.
+        The solver, as in legends.
     holds : bool or None
-        None where what the check needs was not run.
+        None if what the check needs was not run.
     by : str
         The figures behind it, or what was not run.
     exceptions : tuple of str
@@ -69,7 +69,7 @@ def check(results: Results) -> list[Verdict]:
     Parameters
     ----------
     results : Results
-        Of any panels, on any grid; a claim about what was not run is neither true nor false.
+        Any panels, on any grid; a claim about what was not run is left open.
 
     Returns
     -------

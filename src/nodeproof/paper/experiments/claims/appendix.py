@@ -26,11 +26,11 @@ from nodeproof.problem import PAPER_WEIGHTS
 
 __all__: list[str] = []
 
-#: a configuration fails without a source if that costs it so much
+#: loss of accuracy with which a configuration counts as failing without a source
 FAILS = 0.2
 #: an accuracy that counts as high
 HIGH = 0.9
-#: so high that there is nothing left to gain
+#: so high that there is nothing to gain
 FULL = 0.99
 #: a change that counts as significant
 SIGNIFICANT = 0.05
@@ -53,11 +53,11 @@ def _fails_without(look: Look, panel: str, sources: str) -> Finding:
     if drop >= FAILS - SLACK:
         why = ""
     elif with_it < HIGH:
-        why = " There is little to fall from."
+        why = " It has little to lose."
     elif panel == "beta_g":
         why = ""
     else:
-        why = " What is left, the graph alone, still finds the classes (up to their names)."
+        why = " The graph alone still finds the classes (up to their names)."
     return Finding(
         drop >= FAILS - SLACK and full >= HIGH - SLACK,
         f"{SOURCES[sources]}: {percent(without)} at {look.place(panel, 0)}, {percent(with_it)} at "

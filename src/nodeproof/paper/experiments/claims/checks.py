@@ -1,4 +1,4 @@
-"""How numbers and places are written wherever results are put into words."""
+"""Claims, what their checks may use, and how numbers and grid points are written."""
 
 from __future__ import annotations
 
@@ -69,19 +69,19 @@ def signed(difference: float) -> str:
     return shown[1:] if float(shown) == 0 else shown.replace("-", "−")
 
 
-def share(bar: float) -> str:
-    """Write the bar that an accuracy is held to: 0.99 is "99 %"."""
-    return f"{100 * bar:g} %"
+def share(threshold: float) -> str:
+    """Write a threshold for accuracies: 0.99 is "99 %"."""
+    return f"{100 * threshold:g} %"
 
 
 def limit(difference: float) -> str:
-    """Write the bar that a difference is held to: 0.01 is "1 point", 0.005 "0.5 points"."""
+    """Write a threshold for differences: 0.01 is "1 point", 0.005 "0.5 points"."""
     value = f"{100 * difference:g}"
     return f"{value} point{'' if value == '1' else 's'}"
 
 
 def plain(label: str) -> str:
-    r"""Write the label of an axis without the marks of LaTeX.
+    r"""Write the label of an axis without LaTeX markup.
 
     Examples
     --------
@@ -95,38 +95,34 @@ def plain(label: str) -> str:
 
 
 def symbol(panel: Panel) -> str:
-    """Return what a panel varies: the first formula of its axis, else the name of the panel."""
+    """Return the symbol of the varied quantity: the first formula of the axis, else the name."""
     found = re.search(r"\$(.+?)\$", panel.x.label)
     return plain(found[1]) if found else panel.name
 
 
 def place(panel: Panel, x: float) -> str:
-    """Write a place on the axis of a panel, such as "p = 0.05"."""
+    """Write a grid point of a panel, such as "p = 0.05"."""
     return f"{symbol(panel)} = {x:g}"
 
 
-# ------------------------------------------------------------------------------
-# What a claim is, and what its check may look at.
-
-
-#: what the claims are checked on
+#: the solvers that claims are checked on
 SOLVERS = ("calibrated", "fixed", "cado")
 _BASELINES = frozenset(METHODS) - {*SOLVERS, "genie", "trace"}
 
-#: for messages
+#: name of the bound in messages
 BOUND = "the genie bound"
 
-#: a mean that misses a bar by rounding alone has not missed it
+#: tolerance for rounding in comparisons with thresholds
 SLACK = 1e-9
 
 
 class NotRunError(LookupError):
-    """What a check needs was not run; the message is what."""
+    """What a check needs was not run; the message names it."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found for one solver.
+    """The finding of a check for one solver.
 
     Attributes
     ----------
@@ -145,7 +141,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Gap:
-    """How far one curve is above the best of some others at one place, mean over the seeds."""
+    """How far one curve is above the best of some others at one grid point, mean over seeds."""
 
     place: str
     other: str
@@ -168,7 +164,7 @@ class Look:
     Parameters
     ----------
     results : Results
-        What was found.
+        The results.
     solver : str
         Name in `METHODS`.
     """
@@ -185,7 +181,7 @@ class Look:
         return self._series(panel, Curve(method or self.solver, sources))
 
     def at(self, panel: str, x: float, sources: str, method: str = "") -> float:
-        """Return the mean accuracy at one place."""
+        """Return the mean accuracy at one grid point."""
         series = self.curve(panel, sources, method)
         if x not in series.x:
             raise NotRunError(self.place(panel, x))
@@ -196,7 +192,7 @@ class Look:
         return self.curve(panel, "GF", "genie")
 
     def others(self, panel: str) -> dict[str, Series]:
-        """Return the configurations but the full model; the graph by spectral clustering too."""
+        """Return all configurations except the full model, and spectral clustering of the graph."""
         found = {name: self.curve(panel, s) for s, name in SOURCES.items() if s != "GFL"}
         return {**found, "Graph (spectral clustering)": self.curve(panel, "G", "spectral")}
 
@@ -209,7 +205,7 @@ class Look:
         }
 
     def place(self, panel: str, x: float) -> str:
-        """Write a place on the axis of a panel."""
+        """Write a grid point of a panel."""
         return place(self.results.panels[panel], x)
 
     def _series(self, panel: str, curve: Curve) -> Series:
@@ -231,17 +227,17 @@ class Claim:
     name : str
         One word, or several joined by hyphens.
     text : str
-        What is claimed, in the words of who claims it.
+        The claim, as quoted.
     where : str
         Where it is claimed.
     criterion : str
-        What counts as holding.
+        When the claim counts as holding.
     panels : tuple of str
-        What the check looks at. Without any of them the claim is not checked.
+        Panels that the check uses. Without any of them the claim is not checked.
     check : callable
         ``check(look) -> Finding``, for one solver.
     solvers : tuple of str
-        What it is checked on.
+        Solvers that it is checked on.
     """
 
     name: str
@@ -265,7 +261,7 @@ def claim(
     panels: tuple[str, ...],
     solvers: tuple[str, ...] = SOLVERS,
 ) -> Callable[[Check], Check]:
-    """Make the function below a claim; see `Claim` for the parameters."""
+    """Register the decorated function as a claim; see `Claim` for the parameters."""
     if name in CLAIMS:
         raise InputError(f"there is a claim called {name!r} already")
 
@@ -277,7 +273,7 @@ def claim(
 
 
 def gaps(look: Look, panel: str, ours: Series, others: Mapping[str, Series]) -> list[Gap]:
-    """Return, for each place where there are others, the gap to the best of them there."""
+    """Return, for each grid point where there are others, the gap to the best of them."""
     at: dict[float, list[Gap]] = {}
     for name, other in others.items():
         lead = ours.minus(other)

@@ -1,4 +1,4 @@
-"""Beyond the paper: the bars that calibrated block CADO sets itself."""
+"""Beyond the paper: targets that calibrated block CADO has to meet."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from nodeproof.paper.experiments.claims.paper import BEST, FIG1, best_configurat
 
 __all__ = ["OWN"]
 
-#: where a bar of our own is claimed
-OWN = "our own bar"
+#: where a target of our own is claimed
+OWN = "our own target"
 
 _OURS = ("calibrated",)
 _CLOSE = 0.02

@@ -26,13 +26,13 @@ from nodeproof.paper.experiments.methods import SOURCES
 
 __all__ = ["BEST", "TIE", "best_configuration"]
 
-#: two accuracies that are no further apart are level
+#: accuracies at most this far apart count as equal
 TIE = 0.01
-#: robust: no further below the genie bound
+#: robust: at most this far below the genie bound
 ROBUST = 0.05
-#: one configuration is clearly ahead of another
+#: one configuration is clearly ahead of another by at least this much
 CLEAR = 0.1
-#: the true structure is recovered
+#: accuracy at which the true structure counts as recovered
 RECOVERED = 0.99
 #: a small share of labels
 FEW = 0.05
@@ -48,7 +48,7 @@ BEST = (
 
 
 def best_configuration(look: Look, panels: tuple[str, ...]) -> Finding:
-    """Judge whether the full model is level with the best configuration wherever it was run."""
+    """Judge whether the full model is as good as the best configuration at every grid point."""
     found: list[Gap] = []
     for panel in look.there(panels):
         found += gaps(look, panel, look.curve(panel, "GFL"), look.others(panel))
@@ -226,7 +226,7 @@ def _(look: Look) -> Finding:
 
 
 def _followed(look: Look) -> dict[str, list[dict[str, Any]]]:
-    """Return the followed runs of a solver: the one it runs by default first, then variants."""
+    """Return the traced runs of a solver: its default first, then variants."""
     asked = {"calibrated": ("block", True), "fixed": ("block", False), "cado": ("cado", False)}
     curves = [
         c

@@ -12,14 +12,14 @@ from nodeproof.paper.experiments.claims.checks import Finding, Look, NotRunError
 
 __all__ = ["THEOREM"]
 
-#: where the claims of the theorem begin
+#: beginning of `Claim.where` for claims of the theorem
 THEOREM = "Theorem 1"
 _CORRECTED = f"{THEOREM}, as corrected"
 
 _PANELS = ("regimes", "variability")
 _PARTS = {"GL": "graph and nodes", "G": "graph alone"}
 
-# Which answer of each method counts.
+# The answer of each method that counts.
 _YES = {
     "theorem": "promised",
     "program": "certified",
@@ -31,7 +31,7 @@ _YES = {
 
 @dataclass(frozen=True)
 class _Draw:
-    """One draw of the data: its place, how many nodes it has, and how many in each class."""
+    """One draw of the data: its grid point, its number of nodes, and of nodes per class."""
 
     place: str
     seed: int
@@ -42,7 +42,7 @@ class _Draw:
 def _answers(
     look: Look, panels: tuple[str, ...], method: str, sources: str, answer: str = ""
 ) -> dict[_Draw, bool]:
-    """Return what a method answers on each draw that it was asked of."""
+    """Return the answers of a method on each draw."""
     found = {}
     for point, record in look.results.points:
         cell = point.cell
@@ -63,7 +63,7 @@ def _symbol(label: str) -> str:
 
 
 def _kept(look: Look, answer: str) -> Finding:
-    """Judge whether what the theorem says is borne out on every draw where it says it."""
+    """Judge whether the theorem is right on every draw that it covers."""
     told, exceptions = [], []
     for sources, name in _PARTS.items():
         said = _answers(look, _PANELS, "theorem", sources, answer)
@@ -77,7 +77,7 @@ def _kept(look: Look, answer: str) -> Finding:
             f"{draw.place}, seed {draw.seed} ({name})" for draw in asked if not borne[draw]
         ]
     if not told:
-        raise NotRunError("a draw of which the theorem says it")
+        raise NotRunError("a draw that the theorem covers")
     return Finding(not exceptions, f"{'; '.join(told)}.".capitalize(), tuple(exceptions))
 
 
@@ -186,7 +186,7 @@ claim(
 )
 def _(look: Look) -> Finding:
     panels = ("variability",)
-    # Without links the best scores are optimal: what proofs of them would say is what is found.
+    # Without links the best scores are optimal: a proof would confirm what is found.
     alone = "theorem" if look.solver == "theorem" else "recovery"
     together = _by_place(_answers(look, panels, look.solver, "GL"))
     graph = _by_place(_answers(look, panels, look.solver, "G"))
@@ -199,14 +199,14 @@ def _(look: Look) -> Finding:
     either = [place for place in together if max(graph[place], nodes[place]) > 0.5]
     by = (
         f"Together on every draw at {sum(s == 1.0 for s in together.values())} of {len(together)} "
-        f"places; one of them alone on most draws at {len(either)}; together only at "
+        f"grid points; one alone on most draws at {len(either)}; only together at "
         f"{len(gained)}{': ' if gained else ''}{'; '.join(gained)}."
     )
     return Finding(bool(gained), by)
 
 
 def _by_place(answers: dict[_Draw, bool]) -> dict[str, float]:
-    """Return the share of yes at each place with n_i < √n."""
+    """Return the share of yes at each grid point with n_i < √n."""
     found: dict[str, list[bool]] = {}
     for draw, yes in answers.items():
         if draw.size**2 < draw.n:

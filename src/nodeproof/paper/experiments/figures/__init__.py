@@ -34,7 +34,7 @@ _SETTINGS: Any = {
     "ytick.major.size": 2.5,
     "legend.fontsize": 6.8,
     "pdf.fonttype": 42,
-    # Names inside the SVG are hashed with a salt that is drawn anew each time if none is given.
+    # Without a salt, names inside the SVG would differ from run to run.
     "svg.hashsalt": "nodeproof",
 }
 
@@ -52,9 +52,9 @@ def draw(results: Results, out: Path) -> list[Path]:
     Parameters
     ----------
     results : Results
-        What was found.
+        The results.
     out : path
-        A folder that exists; the files are called by the figure: ``fig1.png`` and so on.
+        A folder that exists; the files are named after the figure: ``fig1.png`` and so on.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def draw(results: Results, out: Path) -> list[Path]:
     Raises
     ------
     MissingExtraError
-        Where matplotlib is not installed.
+        If matplotlib is not installed.
     """
     written = []
     with settings():
@@ -79,15 +79,14 @@ def draw(results: Results, out: Path) -> list[Path]:
 
 
 def compose(results: Results, name: str) -> Figure:
-    """Return one figure: its panels of curves, then its maps and its followed runs.
+    """Return one figure: its panels of curves, then its maps and its traced runs.
 
-    Only with `settings` does it look as it should.
+    It looks as intended only within `settings`.
     """
     from matplotlib.figure import Figure
 
-    from nodeproof.paper.experiments.figures.answers import draw_answers
     from nodeproof.paper.experiments.figures.curves import draw_curves
-    from nodeproof.paper.experiments.figures.maps import draw_map
+    from nodeproof.paper.experiments.figures.maps import draw_answers, draw_map
     from nodeproof.paper.experiments.figures.page import Page
     from nodeproof.paper.experiments.figures.traces import draw_traces
 
@@ -108,7 +107,7 @@ def compose(results: Results, name: str) -> Figure:
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """Set what the figures need, whatever the user's own settings are; leave these as found."""
+    """Apply the settings of the figures, and restore the user's own afterwards."""
     try:
         import matplotlib as mpl
     except ImportError:

@@ -1,4 +1,4 @@
-"""How lines look: known apart in colour, in grey, and by their markers alone."""
+"""Styles of lines, distinct in colour, in grey and by their markers; axes of accuracy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Style:
-    """How a line is drawn: colour, marker and dashes each tell it from the others."""
+    """The style of a line: colour, marker and dashes each distinguish it."""
 
     colour: str
     marker: str = ""
@@ -62,11 +62,11 @@ STYLES = {
     "GF": Style("#259a6c", "D", _DASH, open=True),
     "GL": Style("#bb4a17", "v", _DASH_DOT_DOT),
     "FL": Style("#cc83b3", "P", _DASH),
-    # Drawn first: where others lie on it, both are seen.
+    # Drawn first: where others lie on it, both are visible.
     "GFL": Style("#1d4390", "o", "-", width=1.8, size=4.2),
 }
 
-# The genie with all it may look at, and with less.
+# The genie with all sources, and with fewer.
 _BOUND = Style("black", dashes=(0, (5, 2)), width=1.0)
 _LESS = {"G": Style("0.55", dashes=(0, (5, 2)), width=0.8)}
 _LEAST = Style("0.55", dashes=(0, (1, 1.5)), width=0.9)
@@ -88,23 +88,19 @@ _OTHERS = (
 
 
 def style_of(method: str, before: int = 0) -> Style:
-    """Return the style of a method, or the one so many places before it."""
+    """Return the style of a method, or of another one before it in the list."""
     order = [name for name in METHODS if name not in ("genie", "trace")]
     return _OTHERS[(order.index(method) - before) % len(_OTHERS)]
 
 
 def style_in_turn(place: int) -> Style:
-    """Return a style for the curve at some place among curves that have none of their own."""
+    """Return a style for a curve without one of its own, by its number."""
     return _OTHERS[(place + 1) % len(_OTHERS)]
 
 
 def bound_style(sources: str, full: str) -> Style:
-    """Return the style of the genie with some sources, where it may have as many as full."""
+    """Return the style of the genie with some sources, where ``full`` is the most it has."""
     return _BOUND if sources == full else _LESS.get(sources, _LEAST)
-
-
-# ------------------------------------------------------------------------------
-# Axes of curves: accuracy upwards, what is varied to the right.
 
 
 #: numbers without trailing zeros
@@ -113,7 +109,7 @@ _TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.96, 0.99, 1.0)
 
 
 def plot_series(ax: Axes, series: Series, style: Style, errors: float = 1.0, **how: Any) -> None:
-    """Draw the mean over the seeds, in a band of so many standard errors to each side."""
+    """Draw the mean over the seeds, in a band of some standard errors to each side."""
     margin = errors * series.error
     low, high = (np.clip(series.mean + side * margin, 0, 1) for side in (-1, 1))
     ax.plot(series.x, series.mean, **{**style.keywords, **how})
@@ -121,7 +117,7 @@ def plot_series(ax: Axes, series: Series, style: Style, errors: float = 1.0, **h
 
 
 def set_accuracy(ax: Axes, lowest: float) -> None:
-    """Set the y axis to accuracy; most is told close to 1: the scale is the root of the error."""
+    """Set the y axis to accuracy, on the scale of the root of the error: wide close to 1."""
     ax.set_yscale("function", functions=(_rise, _fall))
     ax.set_ylim(lowest, 1.0008)
     ax.set_yticks([tick for tick in _TICKS if tick >= lowest])
@@ -129,18 +125,18 @@ def set_accuracy(ax: Axes, lowest: float) -> None:
 
 
 def set_varied(ax: Axes, axis: Axis, x: NDArray[np.float64], named: bool) -> None:
-    """Set scale, range and ticks of the x axis for the places measured, and mark what is special.
+    """Set scale, range and ticks of the x axis for the grid points, and draw its mark.
 
     Parameters
     ----------
     ax : Axes
         The axes.
     axis : Axis
-        What is varied.
+        The varied quantity.
     x : ndarray of shape (g,)
-        Where it was measured, rising.
+        Grid points, increasing.
     named : bool
-        Whether to say what is special about the place that is marked.
+        Whether to write the name of the mark.
     """
     forth, back = _SCALES[axis.scale]
     if axis.scale == "log":
@@ -188,7 +184,7 @@ _SCALES: dict[str, Any] = {
 
 
 def _spaced(x: NDArray[np.float64], places: NDArray[np.float64]) -> list[float]:
-    """Return those of x that leave room for their labels, both ends among them."""
+    """Return those of x that leave room for their labels, including both ends."""
     room = 0.125 * np.ptp(places)
     kept = [0]
     for k in range(1, len(x) - 1):

@@ -1,4 +1,4 @@
-"""Panels of curves: accuracy against what is varied, a column a panel, a row a method."""
+"""Panels of curves: accuracy against a varied quantity, a column per panel, a row per method."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from nodeproof.paper.experiments.results import Results
 
 __all__ = ["draw_curves"]
 
-# What the other methods are held against.
+# The curve that other methods are compared with.
 _OURS = ("calibrated", "GFL")
 
 # Axes where many curves meet are higher; in inches.
 _HEIGHT, _COMPARED_HEIGHT = 1.3, 1.65
 
-# What all axes of a page may measure together; else they are made lower.
+# Maximum total height of the axes of a page; beyond it they are made lower.
 _MOST = 5.7
 
 
 @dataclass(frozen=True)
 class Line:
-    """A curve, what the legend calls it, and how it is drawn."""
+    """A curve, its name in the legend, and its style."""
 
     name: str
     curve: Curve
@@ -61,7 +61,7 @@ class Row:
 
 
 def draw_curves(page: Page, results: Results, panels: list[Panel]) -> None:
-    """Draw panels of one figure; those with the same rows stand side by side."""
+    """Draw the panels of one figure; those with the same rows side by side."""
     drawing = _Drawing(page, results, panels)
     page.legend(drawing.new(line for panel in panels for line in drawing.bounds[panel.name]))
     drawing.all(panels)
@@ -75,7 +75,7 @@ def draw_curves(page: Page, results: Results, panels: list[Panel]) -> None:
 def rows_of(curves: list[Curve]) -> list[Row]:
     """Return a row for each method with several curves, and one for all the others.
 
-    Where there is but one other curve, it is drawn in every row instead.
+    If there is only one other curve, it is drawn in every row instead.
     """
     times = Counter(curve.method for curve in curves)
     alone = [curve for curve in curves if times[curve.method] == 1]
@@ -100,7 +100,7 @@ def rows_of(curves: list[Curve]) -> list[Row]:
 
 
 def _configurations(curves: list[Curve]) -> tuple[Line, ...]:
-    """Name the curves of one method by what they look at, or by their own title."""
+    """Name the curves of one method by their sources, or by their own title."""
     titled = [curve.title for curve in curves if curve.title]
     return tuple(
         Line(curve.title, curve, style_of(curve.method, titled.index(curve.title)))
@@ -115,7 +115,7 @@ def _name(curve: Curve) -> str:
 
 
 class _Drawing:
-    """What the panels of one figure share: the range of y, and what its legends have said."""
+    """What the panels of one figure share: the range of y, and the names in legends so far."""
 
     def __init__(self, page: Page, results: Results, panels: list[Panel]) -> None:
         self.page, self.results = page, results
@@ -138,12 +138,12 @@ class _Drawing:
             for line in self._lines(panel)
         ]
         lowest = min(float((series.mean - series.error).min()) for series in every)
-        # Some room below the curves, for what is marked on the axis.
+        # Some room below the curves, for marks on the axis.
         self.lowest = max(0.0, np.floor(10 * lowest - 0.7) / 10)
-        self.said: set[str] = set()
+        self.named: set[str] = set()
 
     def all(self, panels: list[Panel]) -> None:
-        """Draw the panels, by what rows they have."""
+        """Draw the panels, grouped by their rows."""
         kinds: dict[tuple[str, ...], list[Panel]] = {}
         for panel in panels:
             titles = tuple(row.title for row in self.rows[panel.name])
@@ -184,7 +184,7 @@ class _Drawing:
             self.page.below(axes)
 
     def one(self, panel: Panel) -> None:
-        """Draw a panel that has rows of its own: these stand side by side."""
+        """Draw a panel that has rows of its own, these side by side."""
         rows = self.rows[panel.name]
         columns = columns_for(len(rows))
         how: dict[str, Any] = {"size": 7, "weight": "bold"}
@@ -204,10 +204,10 @@ class _Drawing:
         self.page.top += 0.04
 
     def new(self, lines: Iterable[Line]) -> dict[str, Style]:
-        """Return what a legend has to say that none above it has said."""
-        unsaid = {line.name: line.style for line in lines if line.name not in self.said}
-        self.said |= set(unsaid)
-        return unsaid
+        """Return what is in no legend yet."""
+        new = {line.name: line.style for line in lines if line.name not in self.named}
+        self.named |= set(new)
+        return new
 
     def _lines(self, panel: Panel) -> list[Line]:
         return [
@@ -216,7 +216,7 @@ class _Drawing:
         ]
 
     def _draw(self, ax: Axes, panel: Panel, row: Row, first: bool) -> None:
-        """Draw one row of a panel; what the genie makes of less, in the first row only."""
+        """Draw one row of a panel; the genie with fewer sources in the first row only."""
         bounds = self.bounds[panel.name]
         for line in bounds if first else bounds[:1]:
             series = self.results.series(panel.name, line.curve)

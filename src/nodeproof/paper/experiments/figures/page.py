@@ -23,12 +23,12 @@ _LEFT, _RIGHT, _GAP = 0.63, 0.1, 0.16
 
 
 def lines_for(count: int) -> int:
-    """Return in how many lines so many axes are set, at most three side by side."""
+    """Return the number of lines for some axes, at most three side by side."""
     return -(-count // 3)
 
 
 def columns_for(count: int) -> int:
-    """Return in how many columns so many axes are set most evenly."""
+    """Return the number of columns that fills these lines most evenly."""
     return -(-count // lines_for(count))
 
 
@@ -39,20 +39,20 @@ def column_width(columns: int, gap: float = _GAP, right: float = _RIGHT) -> floa
 
 
 def seeds_of(results: Results, panels: list[Panel]) -> str:
-    """Return how many seeds the panels show, in words."""
+    """Return the number of seeds of the panels, in words."""
     names = {panel.name for panel in panels}
     counts = Counter(
         (p.panel, p.curve.name, p.x, p.y) for p, _ in results.points if p.panel in names
     ).values()
     most, least = max(counts), min(counts)
-    return f"{most} seed{'s' * (most > 1)}" + (f" (in places {least})" if least < most else "")
+    return f"{most} seed{'s' * (most > 1)}" + (f" (in some places {least})" if least < most else "")
 
 
 class Page:
     """A figure of fixed width that grows downwards.
 
-    Everything is placed in inches from the left and from the top. How high the figure is, is
-    known when all is placed; only then are the places set.
+    Everything is placed in inches from the left and from the top. The height of the figure is
+    known only when everything is placed, and positions are set then.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Page:
     Attributes
     ----------
     top : float
-        Where the next thing is placed, in inches from the top.
+        Position of the next item, in inches from the top.
     """
 
     def __init__(self, figure: Figure) -> None:
@@ -73,18 +73,18 @@ class Page:
         self._pending: list[Callable[[float], object]] = []
 
     def text(self, text: str, **how: Any) -> None:
-        """Place a text below what is there."""
+        """Place a text below the last item."""
         placed = self.figure.text(0.5, 1, text, ha="center", va="top", **how)
         top = self.top
         self._pending.append(lambda height: placed.set_y(1 - top / height))
         self.top += self._size(placed)[1] + 0.05
 
     def note(self, text: str) -> None:
-        """Place a remark on the figure below what is there."""
+        """Place a remark on the figure below the last item."""
         self.text(text, color="0.3", size=6.5)
 
     def legend(self, styles: dict[str, Style]) -> None:
-        """Place a legend below what is there, in as many columns as fit; none if it is empty."""
+        """Place a legend below the last item, in as many columns as fit; none if it is empty."""
         if not styles:
             return
         handles = [Line2D([], [], label=name, **style.keywords) for name, style in styles.items()]
@@ -119,7 +119,7 @@ class Page:
         gap: float = _GAP,
         right: float = _RIGHT,
     ) -> list[Axes]:
-        """Place axes side by side below what is there; of fewer than the columns, the left ones.
+        """Place axes side by side below the last item, from the left column on.
 
         A single column stands in the middle of the page.
         """
@@ -129,7 +129,7 @@ class Page:
         return [self.place(left + k * (width + gap), self.top, width, height) for k in range(count)]
 
     def place(self, left: float, top: float, width: float, height: float) -> Axes:
-        """Return new axes at a place of the page."""
+        """Return new axes at a position of the page."""
         axes = self.figure.add_axes((left / WIDTH, 0, width / WIDTH, height / WIDTH))
 
         def put(page: float) -> None:
@@ -141,7 +141,7 @@ class Page:
         return axes
 
     def fit(self, text: str, width: float, mark: str, **how: Any) -> str:
-        """Return the text, broken at the first such mark where it is wider than so many inches."""
+        """Return the text, broken at the first mark if it is wider than the width in inches."""
         tried = self.figure.text(0, 0, text, **how)
         wide = self._size(tried)[0] > width
         tried.remove()

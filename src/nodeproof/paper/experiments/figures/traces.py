@@ -1,4 +1,4 @@
-"""Followed runs: how far the objective is above the best found, and how good the classes are."""
+"""Traced runs: how far the objective is above the best found, and the accuracy of the classes."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ __all__ = ["draw_traces"]
 
 _HEIGHT = 1.5
 
-# Below so many percent the scale is linear, so that zero has a place on it.
+# Below this percentage the scale is linear, so that it includes zero.
 _LINEAR = 0.01
 
 _PHI = "$\\phi$ above the best found, %"
 _FREE_ENERGY = "free energy above the best, %"
 _ACCURACY = "accuracy on all nodes"
 
-# For each seed, what is drawn: one value an iteration.
+# For each seed, one value per iteration.
 Courses = list[NDArray[np.floating]]
 
 
 def draw_traces(page: Page, results: Results, panel: Panel) -> None:
-    """Draw the runs against iteration and time: φ, free energy and accuracy, a column each."""
+    """Draw the runs against iteration and time: φ, free energy and accuracy, one column each."""
     runs = [results.traces(panel.name, curve) for curve in panel.curves]
     styles = [replace(style_in_turn(k), open=True) for k in range(len(runs))]
     longest = max(len(run["times"]) for seeds in runs for run in seeds)
@@ -56,7 +56,7 @@ def draw_traces(page: Page, results: Results, panel: Panel) -> None:
             if against == "seconds":
                 ax.set_xscale("log")
             for k, values in courses.items():
-                # What lies on one place is seen all the same: the later, the smaller.
+                # Later markers are smaller, so that equal values are all visible.
                 size = 8 - 5 * k / max(len(runs) - 1, 1)
                 _draw(ax, x[k], values, styles[k], size)
         _scale(axes, columns, against)
@@ -69,12 +69,12 @@ def draw_traces(page: Page, results: Results, panel: Panel) -> None:
 
 
 def _objective(curve: Curve) -> str:
-    """Return what the run of a curve makes small; only calibrated weights have a free energy."""
+    """Return the objective of a run; only calibrated weights have a free energy."""
     return _FREE_ENERGY if curve.options.get("weights") == "calibrated" else _PHI
 
 
 def _excess(runs: list[list[dict[str, Any]]]) -> list[Courses]:
-    """Return for each curve how far it is above the best that any has found on a seed, in %."""
+    """Return for each curve how far it is above the best of any curve on the same seed, in %."""
     best = [min(min(run["trace"]["value"]) for run in same) for same in zip(*runs, strict=True)]
     return [
         [

@@ -3,74 +3,28 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from dataclasses import dataclass
 
 import numpy as np
 
 from nodeproof.paper.experiments.methods import METHODS
 from nodeproof.paper.experiments.panels import Axis, Curve, Panel
-from nodeproof.paper.experiments.promises import QUESTIONS, Question
+from nodeproof.paper.experiments.recovery import QUESTIONS, Question
 from nodeproof.paper.experiments.results import Results, Series
+from nodeproof.paper.experiments.summary.templates import render_tables, tex
 
-__all__ = ["tables", "tex"]
+__all__ = ["tables"]
 
 # As many columns of "98.7 ± 0.3" as fit on the width of a page.
 _WIDE = 8
 
-_SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    **{c: f"\\{c}" for c in "&%$#_{}"},
-    **{c: f"${c}$" for c in "<>|"},
-    "−": "$-$",
-    "±": r"$\pm$",
-    "·": r"$\cdot$",
-    "×": r"$\times$",
-    "≈": r"$\approx$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "…": r"\dots{}",
-    "ē": r"\={e}",
-    **{
-        letter: f"$\\{name}$"
-        for letter, name in {
-            "β": "beta",
-            "γ": "gamma",
-            "θ": "theta",
-            "μ": "mu",
-            "π": "pi",
-            "σ": "sigma",
-            "φ": "phi",
-            "ρ": "rho",
-            "ω": "omega",
-        }.items()
-    },
-}
-
 _NOTE = r"Test accuracy in percent, mean $\pm$ standard error over the seeds."
-_YES = "Draws of which the answer is yes, in percent."
-
-
-def tex(text: str) -> str:
-    r"""Escape what has a meaning in LaTeX; formulas between dollars stay as they are.
-
-    Examples
-    --------
-    >>> from nodeproof.paper.experiments.summary.latex import tex
-    >>> print(tex(r"noise_level & 50 % of $\omega$"))
-    noise\_level \& 50 \% of $\omega$
-    """
-    parts = re.split(r"(\$[^$]+\$)", text)
-    return "".join(
-        part if i % 2 else "".join(_SPECIAL.get(c, c) for c in part) for i, part in enumerate(parts)
-    )
+_YES = "Draws for which the answer is yes, in percent."
 
 
 @dataclass(frozen=True)
 class _Table:
-    """What stands in a table: above the rows, a line of names (if any) and one of sources."""
+    """The content of a table: above the rows, a line of names (if any) and one of sources."""
 
     about: str
     corner: str
@@ -79,34 +33,14 @@ class _Table:
     rows: list[list[str]]
     note: str = _NOTE
 
-    def write(self, label: str) -> str:
-        lines = [" & ".join([self.corner, *map(tex, self.sources)])]
-        if any(self.names):
-            lines.insert(0, " & ".join(["", *map(_stacked, self.names)]))
-        columns = "l" + "r" * len(self.sources)
-        return "\n".join([
-            r"\begin{table}[htbp]",
-            r"  \centering\footnotesize\setlength{\tabcolsep}{4pt}",
-            rf"  \caption{{{tex(self.about)}. {self.note}}}",
-            rf"  \label{{{label}}}",
-            rf"  \begin{{tabular}}{{{columns}}}",
-            r"    \toprule",
-            *(rf"    {line} \\" for line in lines),
-            r"    \midrule",
-            *(rf"    {' & '.join(row)} \\" for row in self.rows),
-            r"    \bottomrule",
-            r"  \end{tabular}",
-            r"\end{table}",
-        ])  # fmt: skip
-
 
 def tables(results: Results, panel: Panel) -> str:
     """Return the tables of a panel.
 
-    Rows are grid points; columns are what a method finds from each of its sources, the best in
-    bold. There is one table a method, and one for all methods with a single curve. A map has one
-    table a curve, with rows and columns for its axes, and one a question where it shows answers;
-    followed runs have one for how they ended.
+    Rows are grid points; columns are the accuracies of a method from each of its sources, the best
+    in bold. There is one table per method, and one for all methods with a single curve. A map has
+    one table per curve, with rows and columns for its axes, or one per question if it shows
+    answers; traced runs have one table of their last values.
     """
     run = {point.curve.name for point, _ in results.points if point.panel == panel.name}
     curves = [curve for curve in panel.curves if curve.name in run]
@@ -121,8 +55,7 @@ def tables(results: Results, panel: Panel) -> str:
     else:
         made = [_group(results, panel, *group) for group in _groups(curves)]
     label = f"tab:{re.sub('[^A-Za-z0-9]+', '-', panel.name)}"
-    written = [table.write(f"{label}-{k}") for k, table in enumerate(made, start=1)]
-    return "\n\n".join(["% Needs the package booktabs.", *written]) + "\n"
+    return render_tables(made, label)
 
 
 def _groups(curves: list[Curve]) -> list[tuple[str, list[Curve]]]:
@@ -223,8 +156,3 @@ def _row(cells: list[tuple[float, float] | None], bold: bool) -> list[str]:
 def _pair(mean: float, error: float, bold: bool = False) -> str:
     shown = rf"\mathbf{{{mean:.1f}}}" if bold else f"{mean:.1f}"
     return rf"${shown} \pm {error:.1f}$"
-
-
-def _stacked(name: str) -> str:
-    lines = r"\\".join(tex(line) for line in textwrap.wrap(name, 14, break_long_words=False))
-    return rf"\shortstack{{{lines}}}" if lines else ""

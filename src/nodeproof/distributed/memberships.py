@@ -1,0 +1,293 @@
+"""Memberships on the workers of a Dask cluster, and how they survive the loss of a worker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof import kernels
+from nodeproof.affinity import Affinity
+from nodeproof.distributed.layout import can_cut
+from nodeproof.distributed.worker import act, place
+from nodeproof.errors import InputError
+from nodeproof.graph import RowSums
+from nodeproof.problem import Models, Problem
+from nodeproof.runtime import threads
+from nodeproof.solvers.align import agreement
+
+if TYPE_CHECKING:
+    from nodeproof.distributed.engine import DaskWorkspace
+
+__all__ = ["DaskMemberships", "WorkerLostError"]
+
+Array = NDArray[np.float64]
+T = TypeVar("T")
+
+
+# Seconds between two backups of the memberships; a loss costs the work since the last one.
+_BACKUP_EVERY = 30.0
+
+# Losses of workers that a fit survives.
+_ATTEMPTS = 20
+
+# Seconds after an error within which a lost worker is noticed.
+_CERTAINTY = 5.0
+
+
+class WorkerLostError(Exception):
+    """A worker that held a part is gone."""
+
+
+class DaskMemberships:
+    """The memberships of one start on the workers; as `LocalMemberships`, with the same results."""
+
+    def __init__(self, workspace: DaskWorkspace, W: NDArray[np.float32]) -> None:
+        self.workspace, self.problem = workspace, workspace.problem
+        # The memberships fetched last, and what was done since.
+        self._backup, self._since = W, []  # type: tuple[NDArray[np.float32], list[Any]]
+        self._backed_up = time.monotonic()
+        self._states: list[Any] = []
+        self._news: list[list[Any]] = []
+        self._charged: dict[int, Array] = {}
+
+    # What a solver needs. ------------------------------------------------------------
+
+    @property
+    def W(self) -> DaskMemberships:
+        """The memberships, for callbacks: ``np.asarray`` fetches them."""
+        return self
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self.fetch(), dtype=dtype)
+
+    def fit_terms(self, kept: tuple[Array, ...] | None, tol: float) -> tuple[Array, ...]:
+        """Return the class models; terms that cannot be distributed are fitted on this machine."""
+        problem = self.problem
+        waits = kept is not None and problem.calibrated
+        fitted = []
+        for k, term in enumerate(problem.terms):
+            if kept is not None and waits and term.rounds is not None:
+                fitted.append(kept[k])
+            elif can_cut(term, problem):
+                fitted.append(term.estimate_from(self._add("term_sums", k)))
+            else:
+                return problem.fit_terms(self.fetch(), kept, tol)
+        return tuple(fitted)
+
+    def sums(self, matrix: bool = False) -> RowSums:
+        """Return sums over the memberships."""
+        return RowSums.split(self._add("sums", matrix), self.problem.n_classes)
+
+    def link_mass(self, matrix: bool = False) -> Array:
+        """Return the link mass inside classes, or between each two."""
+        return self._add("link_mass", matrix)
+
+    def sweep(
+        self, models: Models, temperature: float, totals: Array | None = None
+    ) -> tuple[float, Array]:
+        """Update the memberships of every node once, batch by batch."""
+        if self.problem.son:
+            raise InputError("a cluster does not support a sum of norms: leave engine at None")
+        if totals is None:
+            totals = self.sums().totals
+        return self._change(DaskMemberships._sweep, models, temperature, totals)
+
+    def agreement(self, labels: NDArray[np.int64]) -> Array:
+        """Return how much of each label each class holds, shape (K, K)."""
+        for k, term in enumerate(self.problem.terms):
+            if term.counts_labels and can_cut(term, self.problem):
+                return self._add("term_sums", k)
+        return agreement(self.fetch(), labels)
+
+    def reorder(self, order: NDArray[np.int64]) -> None:
+        """Let column i be what was column order[i]."""
+        self._change(DaskMemberships._all, "reorder", order)
+
+    def energy(self, models: Models, temperature: float) -> float:
+        """Return the free energy without the links."""
+        problem = self.problem
+        if not all(can_cut(term, problem) for term in problem.terms):
+            return problem.row_energy(self.fetch(), models, temperature)
+        return float(self._add("energy", models, temperature)[0]) + self.problem.penalty(models)
+
+    def fetch(self) -> NDArray[np.float32]:
+        """Return the memberships, shape (n, K)."""
+        parts = self._surely(lambda: self._all("fetch"))
+        W = np.empty((self.problem.n_nodes, self.problem.n_classes), dtype=np.float32)
+        layout = self.workspace.layout
+        for p, rows in enumerate(parts):
+            for lo, hi, at in layout.held(p, 0, layout.n_nodes):
+                W[lo:hi] = rows[at : at + hi - lo]
+        self._backup, self._since, self._backed_up = W, [], time.monotonic()
+        return W
+
+    def assumed(self, labels: NDArray[np.int64] | None, look: bool) -> Affinity:
+        """Return the affinity to begin with; see :meth:`nodeproof.affinity.Affinity.assumed`."""
+        graph = self.problem.graph
+        assert graph is not None
+        masses = (self.link_mass(), self.sums().pairs) if look else None
+        return Affinity.assumed(graph, labels, masses)
+
+    # How the parts do it. ---------------------------------------------------------------
+
+    def _surely(self, work: Callable[[], T]) -> T:
+        """Do some work; after a loss, restore the memberships on other workers, and retry."""
+        ready = bool(self._states)
+        for _ in range(_ATTEMPTS):
+            try:
+                if not ready:
+                    self._begin()
+                    ready = True
+                return work()
+            except InputError:
+                raise
+            except Exception as error:
+                # An error on a healthy cluster would only occur again: the caller must know.
+                if not self._is_loss(error):
+                    raise
+                ready, self._states, self._news = False, [], []
+                self.workspace.close()
+        raise InputError(
+            f"workers of the Dask cluster were lost {_ATTEMPTS} times; the fit was abandoned"
+        )
+
+    def _is_loss(self, error: Exception) -> bool:
+        """Tell whether an error is due to a lost worker."""
+        if isinstance(error, _losses()) or self.workspace.lost:
+            return True
+        # The scheduler may notice a loss later than we do.
+        deadline = time.monotonic() + _CERTAINTY
+        while isinstance(error, OSError) and time.monotonic() < deadline:
+            time.sleep(0.1)
+            if self.workspace.lost:
+                return True
+        return False
+
+    def _begin(self) -> None:
+        """Bring the parts to the current state: the last backup, and what was done since."""
+        workspace = self.workspace
+        if not workspace.parts:
+            workspace.spread()
+        layout = workspace.layout
+        self._charged = {}
+        self._states, self._news = [], [[] for _ in workspace.homes]
+        told = []
+        for p, home in enumerate(workspace.homes):
+            rows = [self._backup[lo:hi] for lo, hi in layout.ranges(p)]
+            sent = workspace.client.scatter(
+                np.concatenate([self._backup[:0], *rows]), workers=[home], hash=False
+            )
+            done = workspace._submit(home, place, workspace.parts[p], sent)
+            self._states.append(done)
+            told.append(workspace._submit(home, attrgetter("piece"), done))
+        self._tell(dict(enumerate(told)))
+        for work, arguments in self._since:
+            work(self, *arguments)
+
+    def _tell(self, pieces: dict[int, Any]) -> None:
+        for p, piece in pieces.items():
+            for q, news in enumerate(self._news):
+                if q != p:
+                    news.append(piece)
+
+    def _order(self, p: int, action: str, *arguments: Any) -> Any:
+        """Submit an action of a part; return its future."""
+        home = self.workspace.homes[p]
+        done = self.workspace._submit(home, act, self._states[p], self._news[p], action, *arguments)
+        self._states[p], self._news[p] = done, []
+        return done
+
+    def _act(self, parts: Iterable[int], action: str, *arguments: Any) -> list[Any]:
+        """Let parts perform an action; return their answers, in this order."""
+        workspace = self.workspace
+        pieces, answers = {}, []
+        for p in parts:
+            home = workspace.homes[p]
+            done = self._order(p, action, *arguments)
+            answers.append(workspace._submit(home, attrgetter("answer"), done))
+            if action == "sweep":
+                pieces[p] = workspace._submit(home, attrgetter("piece"), done)
+        found = workspace.gather(answers)
+        self._tell(pieces)
+        return found
+
+    def _all(self, action: str, *arguments: Any) -> list[Any]:
+        return self._act(range(len(self._states)), action, *arguments)
+
+    def _add(self, action: str, *arguments: Any) -> Array:
+        """Return the sum of what all parts found for each range, in the order of the ranges."""
+
+        def work() -> Array:
+            found = [entry for answer in self._all(action, *arguments) for entry in answer]
+            total, *rest = (array for _, array in sorted(found, key=lambda entry: entry[0]))
+            total = np.array(total)
+            for array in rest:
+                total += array
+            return total
+
+        return self._surely(work)
+
+    def _charge(self, models: Models) -> None:
+        """Send the parts the costs of terms that they cannot compute themselves."""
+        problem, layout = self.problem, self.workspace.layout
+        for k, term in enumerate(problem.terms):
+            theta = models.terms[k]
+            if can_cut(term, problem) or self._charged.get(k) is theta:
+                continue
+            waiting = problem.calibrated and term.rounds is not None
+            others = [j for j in range(len(problem.terms)) if j != k]
+            costs = np.concatenate(
+                threads.map_rows(partial(_term_costs, problem, models, others), problem.n_nodes)
+            )
+            if waiting:
+                costs = costs.astype(np.float32)
+            for p in range(layout.n_parts):
+                rows = [costs[lo:hi] for lo, hi in layout.ranges(p)]
+                self._order(p, "charge", k, np.concatenate([costs[:0], *rows]))
+            self._charged[k] = theta
+
+    def _sweep(self, models: Models, temperature: float, totals: Array) -> tuple[float, Array]:
+        self._charge(models)
+        layout = self.workspace.layout
+        for p in range(layout.n_parts):
+            self._order(p, "adopt", models)
+        totals = np.array(totals)
+        shape = (1, 1) if models.affinity is None else models.affinity.ell.shape
+        links, change = np.zeros(shape), 0.0
+        for first in range(0, layout.n_nodes, layout.batch):
+            last = min(first + layout.batch, layout.n_nodes)
+            holders = layout.holders(first, last)
+            answers = self._act(holders, "sweep", first, last, temperature, totals)
+            runs = sorted((run for answer in answers for run in answer), key=lambda run: run[0])
+            moved, mass, changes = (np.concatenate([run[k] for run in runs]) for k in (1, 2, 3))
+            totals = totals.copy()  # the old ones may still be in transit
+            change += kernels.take_cells(len(changes), moved, mass, changes, totals, links)
+        return change / layout.n_nodes, links
+
+    def _change(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Let the parts change memberships; record it, or fetch them if the backup is old."""
+        found = self._surely(lambda: work(self, *arguments))
+        # Unbound methods: a reference cycle would keep the memberships on the workers for longer.
+        self._since.append((work, arguments))
+        if time.monotonic() - self._backed_up > _BACKUP_EVERY:
+            self.fetch()
+        return found
+
+
+def _term_costs(problem: Problem, models: Models, others: list[int], lo: int, hi: int) -> Array:
+    return problem.costs(models, lo, hi, others)
+
+
+def _losses() -> tuple[type[Exception], ...]:
+    """Return the errors that a lost worker causes."""
+    from distributed import KilledWorker
+    from distributed.comm.core import CommClosedError
+
+    return (WorkerLostError, KilledWorker, CommClosedError, CancelledError)

@@ -1,0 +1,398 @@
+"""From checked data to a fitted model: what `NodeClassifier.fit` and `nodeproof fit` do.
+
+In order: the data are put into an order of their own (`arrangement`), terms and settings are
+chosen (`auto`), the problem is solved (`solvers`), probabilities are chosen (`auto`), and what was
+found is put back into the given order and returned as one frozen `Fitted`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from nodeproof.arrangement import Arrangement
+from nodeproof.auto.counting import FEWEST, choose_n_classes
+from nodeproof.auto.held_out import HeldBack, hold_back
+from nodeproof.auto.merging import Family
+from nodeproof.auto.plans import Plan, choose_plan
+from nodeproof.auto.settings import (
+    Choices,
+    choose_null_model,
+    choose_probabilities,
+    choose_solver,
+    choose_weights,
+    most_certain,
+)
+from nodeproof.auto.tuning import Tuned
+from nodeproof.convex.results import ConvexResult
+from nodeproof.distributed import as_engine
+from nodeproof.errors import InputError
+from nodeproof.evidence import source_shares
+from nodeproof.fitted import Fitted, FittedData
+from nodeproof.graph import Graph
+from nodeproof.inputs import EncodedLabels, Unit, check_reach, check_validation, warn_of_typos
+from nodeproof.outcome_warnings import warn_of_outcome
+from nodeproof.prediction import PredictionState
+from nodeproof.problem import Problem
+from nodeproof.runtime import threads
+from nodeproof.runtime.digests import Untouched
+from nodeproof.runtime.logs import level_of, logger, reporter, shown
+from nodeproof.settings import Settings
+from nodeproof.smoothing import Smoothing
+from nodeproof.solvers import BlockCADO, Result
+from nodeproof.solvers.align import align_with_labels
+from nodeproof.solvers.base import Callback
+from nodeproof.solvers.checkpoint import Checkpoint
+from nodeproof.solvers.needs import check_rows, needs_of
+from nodeproof.terms import NodeData
+
+__all__ = ["FitData", "fit_nodes"]
+
+# So many classes may well have a node each.
+_FEW_CLASSES = 50
+
+
+@dataclass(frozen=True)
+class FitData:
+    """What a fit is made from: checked, and about the same nodes in the same order.
+
+    Attributes
+    ----------
+    X : ndarray or csr_array of shape (n, m), or None
+        Features, finite.
+    labels : EncodedLabels
+        Labels as class numbers.
+    graph : Graph or None
+        The links.
+    node_ids : ndarray of shape (n,), or None
+        What the nodes are called; None: by position.
+    feature_names : ndarray of shape (m,), or None
+        What the features are called.
+    """
+
+    X: Any
+    labels: EncodedLabels
+    graph: Graph | None
+    node_ids: NDArray[Any] | None = None
+    feature_names: NDArray[Any] | None = None
+
+    @classmethod
+    def build(
+        cls,
+        X: Any,
+        labels: EncodedLabels,
+        graph: Any,
+        null_model: str,
+        node_ids: NDArray[Any] | None = None,
+        feature_names: NDArray[Any] | None = None,
+    ) -> FitData:
+        """Read the links, and check that all parts speak of the same nodes.
+
+        Parameters
+        ----------
+        graph : object or None
+            Anything that :class:`nodeproof.graph.Graph` takes.
+        null_model : {"auto", "uniform", "degree"}
+            Of the graph.
+        """
+        n = X.shape[0] if X is not None else labels.n_nodes
+        network = None if graph is None else Graph(graph, null_model, n)
+        _check_sizes(X, labels, network)
+        return cls(X, labels, network, node_ids, feature_names)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        if self.graph is not None:
+            return self.graph.n_nodes
+        return int(self.X.shape[0] if self.X is not None else self.labels.n_nodes or 0)
+
+
+def fit_nodes(
+    data: FitData,
+    settings: Settings,
+    *,
+    validation: Any = None,
+    checkpoint: str | PathLike[str] | Checkpoint | None = None,
+) -> Fitted:
+    """Label every node.
+
+    Parameters
+    ----------
+    data : FitData
+        Features, labels and links.
+    settings : Settings
+        How to fit.
+    validation, checkpoint
+        As in :meth:`nodeproof.NodeClassifier.fit`.
+
+    Returns
+    -------
+    Fitted
+        Its status is "interrupted" where Ctrl-C ended the solve.
+    """
+    settings.check()
+    with threads.using(settings.n_jobs), shown(settings.verbose):
+        return _Fit(data, settings, validation, checkpoint).run()
+
+
+class _Fit:
+    """One fit: what its steps share."""
+
+    def __init__(self, data: FitData, settings: Settings, validation: Any, checkpoint: Any) -> None:
+        warn_of_typos(data.labels)
+        self.data, self.settings = data, settings
+        self.labels, self.validation, self.checkpoint = data.labels, validation, checkpoint
+        self.seed = settings.seed()
+        self.choices: Choices = {}
+        self.weights, self.threshold, self.trust = choose_weights(
+            settings.weights, settings.threshold, settings.solver, data.graph, self.choices
+        )
+        X = data.X
+        # The paper's loss depends on the unit of the features. Likelihoods do not, nor on the
+        # origin where a class has a mean; without one, features this far off say nothing anyway.
+        dense = X is not None and not sp.issparse(X)
+        self.unit = Unit.needed(X) if dense and self.weights == "calibrated" else None
+        if self.unit is not None:
+            X = self.unit.apply(X)
+        if X is not None:
+            check_reach(X)
+        # What is proven, saved and shown later is about the data as they are now. Links on disk
+        # are not the caller's to change.
+        graph = data.graph
+        links = None if graph is None or graph.folder is not None else graph.adjacency
+        self.untouched = Untouched({"X": X, "the graph": links})
+        if data.graph is not None:
+            choose_null_model(data.graph, settings.null_model, self.choices)
+        self.solver = choose_solver(
+            settings.solver,
+            self.choices,
+            temperature=settings.temperature,
+            n_init=settings.n_init,
+            max_iter=settings.max_iter,
+            tol=settings.tol,
+            n_jobs=settings.n_jobs,
+            random_state=self.seed,
+        )
+        if isinstance(self.solver, BlockCADO) and self.solver.checkpoint is not None:
+            # Of the fit that counts, not of the small ones that settings are chosen by.
+            self.checkpoint = self.checkpoint or self.solver.checkpoint
+            self.solver = replace(self.solver, checkpoint=None)
+        self.K = len(self.labels.classes)
+        self.given = NodeData(self.K or FEWEST, X, self.labels.codes, data.graph)
+        self.arrangement = Arrangement.of(self.given) if self._is_built_in() else None
+
+    def run(self) -> Fitted:
+        """Choose, solve, and return what was found."""
+        nodes = self._arranged()
+        held = self._held_out(nodes)
+        if self.K and isinstance(self.solver, BlockCADO):
+            check_rows(self.data.n_nodes, self.K)
+        plan = choose_plan(
+            self.settings.terms, nodes, self.weights, self.trust, held, self.solver, self.choices
+        )
+        if plan.tuned is not None:
+            self.solver = plan.tuned.setting.applied_to(self.solver)
+        elif self.validation is not None:
+            raise InputError(
+                "validation has nothing to choose here: terms or weights are given, or every "
+                "choice was clear; leave it out"
+            )
+        problem, result = self._solve(nodes, plan)
+        return self._collect(nodes, problem, result, plan.tuned)
+
+    def _is_built_in(self) -> bool:
+        """Tell whether solver and terms draw on nothing but the data that they are handed.
+
+        What users wrote themselves may know the nodes by their order.
+        """
+        terms = self.settings.terms
+        parts = [self.solver, *(terms if isinstance(terms, list | tuple) else [])]
+        return all(type(part).__module__.startswith("nodeproof.") for part in parts)
+
+    def _arranged(self) -> NodeData:
+        """Return the nodes in the order in which they are fitted."""
+        nodes = self.given if self.arrangement is None else self.arrangement.arrange(self.given)
+        if nodes.X is None:
+            return nodes
+        return replace(nodes, smoothing=Smoothing(nodes.X, nodes.graph))
+
+    def _held_out(self, nodes: NodeData) -> HeldBack | None:
+        """Return the labels that settings are chosen by, if there are enough."""
+        if nodes.y is None:
+            if self.validation is not None:
+                raise InputError("validation needs labels to fit: y is None or holds no label")
+            return None
+        judged_by = check_validation(self.validation, self.labels, self.data.node_ids)
+        if judged_by is not None and self.arrangement is not None:
+            judged_by = self.arrangement.position[judged_by[0]], judged_by[1]
+        return hold_back(nodes.y, judged_by)
+
+    def _solve(self, nodes: NodeData, plan: Plan) -> tuple[Problem, Result]:
+        """Solve the problem that was planned; without a number of classes, find that too."""
+        settings = self.settings
+        callback = reporter(settings.verbose)
+        if self.arrangement is not None and callable(settings.verbose):
+            callback = self.arrangement.shown(callback)
+        block = bool(self.K) and isinstance(self.solver, BlockCADO)
+        for name, asked in (("checkpoint", self.checkpoint), ("engine", settings.engine)):
+            if asked is not None and not block:
+                raise InputError(f"{name} needs the solver 'block', and labels or n_classes")
+        if not self.K:
+            return self._count_classes(nodes, plan, callback)
+        problem = Problem(
+            nodes.graph, plan.terms, self.K, self.weights, self.threshold, plan.trust, settings.son
+        )
+        if block:
+            self._prepare_block(problem)
+        result = self.solver.solve(problem, callback=callback)
+        # Block CADO has done so already, if it was given the labels.
+        if problem.labels is None or not block:
+            result = align_with_labels(result, nodes.y)
+        return problem, result
+
+    def _prepare_block(self, problem: Problem) -> None:
+        """Say what the fit needs, refuse what does not fit, and set where it is worked on."""
+        # Settings are chosen by small fits, here; the one that counts is made there.
+        if self.settings.engine is not None:
+            self.solver = replace(self.solver, engine=as_engine(self.settings.engine))
+        solver, verbose = self.solver, self.settings.verbose
+        hard, spread = solver.temperature == 0, solver.engine is not None
+        needs = needs_of(problem, solver.n_init, hard=hard, spread=spread)
+        needs.check()
+        if hasattr(verbose, "announce"):
+            verbose.announce(needs)
+        logger.log(level_of(verbose), "%d nodes: %s", problem.n_nodes, needs)
+        checkpoint = self.checkpoint
+        if isinstance(checkpoint, str | PathLike):
+            checkpoint = Checkpoint(checkpoint)
+        if checkpoint is not None:
+            self.solver = replace(solver, checkpoint=checkpoint)
+
+    def _count_classes(
+        self, nodes: NodeData, plan: Plan, callback: Callback | None
+    ) -> tuple[Problem, Result]:
+        family = Family(
+            nodes,
+            tuple(plan.terms),
+            nodes.graph,
+            self.weights,
+            self.threshold,
+            plan.trust,
+            self.settings.son,
+        )
+        problem, result = choose_n_classes(family, self.solver, self.seed, callback, self.choices)
+        self.labels = replace(self.labels, classes=np.arange(problem.n_classes))
+        return problem, result
+
+    def _collect(
+        self, nodes: NodeData, problem: Problem, result: Result, tuned: Tuned | None
+    ) -> Fitted:
+        """Return what was found, about the nodes in the order in which they were given."""
+        settings, choices, codes = self.settings, self.choices, self.labels.codes
+        most = most_certain(settings.n_classes, codes)
+        proba = np.asarray(
+            choose_probabilities(problem, result, self.solver, tuned, most, choices),
+            dtype=np.float32,
+        )
+        held_out = None if tuned is None else tuned.blind()
+        nodes = replace(nodes, n_classes=problem.n_classes)
+        if self.arrangement is not None:
+            order, position = self.arrangement.order, self.arrangement.position
+            given = replace(self.given, n_classes=problem.n_classes)
+            nodes = self.arrangement.restore_nodes(given, nodes)
+            problem = self.arrangement.restore_problem(problem, nodes)
+            proba = proba[position]
+            held_out = held_out and held_out.at(order[held_out.nodes])
+        accuracy = None
+        if tuned is not None and codes is not None:
+            accuracy = tuned.accuracy(proba[codes < 0])
+        if tuned is not None and accuracy is not None:
+            estimate, low, high = accuracy
+            choices["accuracy"] = {
+                "value": round(estimate, 4),
+                "why": f"by {len(tuned.held.nodes)} labels held back; 95 % interval "
+                f"{low:.3f} to {high:.3f}",
+            }
+        if isinstance(result, ConvexResult):
+            why = f"no labelling has a lower objective; the program is solved to {result.gap:.1e}"
+            choices["lower_bound"] = {"value": result.lower_bound, "why": why}
+        data = self.data
+        fitted = Fitted(
+            settings=settings,
+            classes=self.labels.classes,
+            proba=proba,
+            given=codes,
+            terms=problem.terms,
+            models=result.models,
+            on_graph=problem.graph is not None,
+            sources=source_shares(problem, proba, result.models),
+            choices=choices,
+            estimated_accuracy=accuracy,
+            status=str(result.status),
+            n_iter=result.n_iter,
+            history=result.history,
+            objective=result.value,
+            new_nodes=PredictionState.of_fit(
+                problem, result.models, proba, tuned.scale if tuned else 1.0
+            ),
+            unit=self.unit,
+            n_features=None if data.X is None else int(data.X.shape[1]),
+            feature_names=data.feature_names,
+            node_ids=data.node_ids,
+            data=FittedData(nodes, problem, held_out, self.untouched),
+        )
+        warn_of_outcome(fitted, result)
+        return fitted
+
+
+def _check_sizes(X: NDArray[Any] | None, labels: EncodedLabels, graph: Graph | None) -> None:
+    """Raise an error where nodes are missing, or the parts do not fit together."""
+    K = len(labels.classes)
+    if X is None and graph is None and labels.codes is None:
+        raise InputError("y holds no label, and there are neither features nor a graph")
+    parts = {
+        "X": None if X is None else X.shape[0],
+        "y": labels.n_nodes,
+        "graph": None if graph is None else graph.n_nodes,
+    }
+    sizes = {name: size for name, size in parts.items() if size is not None}
+    n = next(iter(sizes.values()))
+    if set(sizes.values()) != {n}:
+        listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
+        raise InputError(
+            f"X, y and graph must speak of the same nodes, but {listed}; y needs one entry per "
+            "node, -1 where unknown"
+        )
+    if n < K:
+        raise InputError(f"n_classes={K} is more than the {n} nodes: a class would be empty")
+    if labels.codes is not None:
+        _check_distinct(labels.classes, labels.codes)
+
+
+def _check_distinct(classes: NDArray[Any], codes: NDArray[np.int64]) -> None:
+    """Refuse labels that are hardly classes: features, or what tells single nodes apart.
+
+    A label for each of many classes is enough where most nodes have none, but fractions name none.
+    """
+    given, named = int((codes >= 0).sum()), int(codes.max()) + 1
+    if named <= _FEW_CLASSES or 10 * named <= 9 * given:
+        return
+    if 2 * given > len(codes) or _are_fractions(classes[:named]):
+        raise InputError(
+            f"there are {named:,} different labels on {given:,} nodes: are they features, or what "
+            "tells single nodes apart? Labels must name classes"
+        )
+
+
+def _are_fractions(names: NDArray[Any]) -> bool:
+    try:
+        numbers = names.astype(np.float64)
+    except ValueError:
+        return False
+    return bool((numbers != np.round(numbers)).mean() > 0.5)
