@@ -25,10 +25,19 @@ def build(data, weights="calibrated", null_model="uniform", graph=None):
     return Problem(Graph(data.graph if graph is None else graph, null_model), bound, K, weights)
 
 
-@pytest.mark.parametrize("weights", ["calibrated", (1.0, 2.5, 13.0)], ids=["calibrated", "fixed"])
-@pytest.mark.parametrize("affinities", ["scalar", "matrix"])
-@pytest.mark.parametrize("start", ["labels", "random", "spectral"])
-@pytest.mark.parametrize("null_model", ["uniform", "degree"])
+@pytest.mark.parametrize(
+    ("weights", "affinities", "start", "null_model"),
+    [
+        ("calibrated", "scalar", "labels", "uniform"),
+        ("calibrated", "matrix", "random", "degree"),
+        ("calibrated", "matrix", "spectral", "uniform"),
+        ("calibrated", "scalar", "random", "degree"),
+        ((1.0, 2.5, 13.0), "scalar", "random", "uniform"),
+        ((1.0, 2.5, 13.0), "scalar", "spectral", "degree"),
+        ((1.0, 2.5, 13.0), "matrix", "labels", "degree"),
+        ((1.0, 2.5, 13.0), "matrix", "random", "uniform"),
+    ],
+)
 def test_labels_go_where_rows_would(data, monkeypatch, weights, affinities, start, null_model):
     problem = build(data, weights, null_model)
     solver = solvers.BlockCADO(temperature=0, affinities=affinities, random_state=0, max_iter=40)
