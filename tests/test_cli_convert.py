@@ -132,16 +132,17 @@ def test_without_duckdb_the_extra_is_named(capsys, links, tmp_path, monkeypatch)
 
 INTERRUPTED = """
 import os, signal, sys, time
+from importlib import import_module
 from nodeproof.cli import main
-from nodeproof.tables import convert as converting
-convert = converting.convert
+command = import_module("nodeproof.cli.convert")
+convert = command.convert
 def slow(edges, out, progress, **options):
     def stop(stage, done, total):
         if stage == "rows":
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(30)
     return convert(edges, out, progress=stop, **options)
-converting.convert = slow
+command.convert = slow
 main(["convert", *sys.argv[1:]])
 """
 

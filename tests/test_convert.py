@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,9 @@ from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.runtime.memory import available_memory, parse_size
 from nodeproof.storage.graph_folder import GraphFolder, write_graph_folder
 from nodeproof.tables import convert as converting
+from nodeproof.tables import convert_rows
 from nodeproof.tables.convert import convert, work_folder
-from nodeproof.tables.convert_rows import choose_shift
+from nodeproof.tables.convert_rows import RowFiles
 from nodeproof.tables.duck import connect, in_background
 from nodeproof.tables.duck_files import find_files
 from nodeproof.tables.reading import read_tables
@@ -88,6 +90,17 @@ def links(tmp_path: Path) -> Path:
     return write_links(tmp_path / "links.parquet", rows)
 
 
+@pytest.fixture
+def many_links(tmp_path: Path) -> Path:
+    """20,000 links with gaps between the ids, in several batches of DuckDB; many come twice."""
+    rng = np.random.default_rng(1)
+    ends = 7 + 3 * rng.integers(0, 150, size=(20_000, 2))
+    weights = rng.integers(0, 40, 20_000) / 7 * 10.0 ** rng.integers(-12, 12, 20_000)
+    table = {"source": ends[:, 0], "target": ends[:, 1], "weight": weights}
+    pq.write_table(pa.table(table), tmp_path / "many.parquet")
+    return tmp_path / "many.parquet"
+
+
 # what comes out
 
 NAMES = {
@@ -117,10 +130,7 @@ def test_it_is_the_graph_that_memory_gives(tmp_path, kind, data):
     link = data.draw(st.sampled_from([st.tuples(end, end), st.tuples(end, end, weight)]))
     links = data.draw(st.lists(link, min_size=1, max_size=40))
     write_links(tmp_path / "links.parquet", links, (arrow_type, arrow_type))
-    bucket = data.draw(st.sampled_from([9, 1000]))
-    graph = convert(
-        tmp_path / "links.parquet", tmp_path / "out", fresh=True, _bucket=bucket, **QUICK
-    )
+    graph = convert(tmp_path / "links.parquet", tmp_path / "out", fresh=True, **QUICK)
     if isinstance(pool[0], str) and all(_is_integer(name) for link in links for name in link[:2]):
         links = [(int(u), int(v), *rest) for u, v, *rest in links]
     assert_same(graph, *expected(links))
@@ -136,7 +146,7 @@ def _is_integer(name: str) -> bool:
 
 
 def test_it_is_the_graph_that_fit_reads(tmp_path, links):
-    graph = convert(links, tmp_path / "out", _bucket=50, **QUICK)
+    graph = convert(links, tmp_path / "out", **QUICK)
     tables = read_tables(links)
     assert graph.ids is not None
     assert graph.ids.tolist() == tables.ids.tolist()
@@ -171,25 +181,64 @@ def test_a_folder_from_memory_is_the_same(tmp_path, random_graph):
     matrix = random_graph(40, density=0.2)
     rows = list(zip(*(end.tolist() for end in matrix.nonzero()), strict=True))
     rows = [(u, v) for u, v in rows if u < v]
-    convert(write_links(tmp_path / "links.parquet", rows), tmp_path / "a", _bucket=20, **QUICK)
+    convert(write_links(tmp_path / "links.parquet", rows), tmp_path / "a", **QUICK)
     write_graph_folder(tmp_path / "b", matrix)
     a, b = contents(tmp_path / "a"), contents(tmp_path / "b")
     assert set(a) == set(b)
     assert all(a[name] == b[name] for name in a if name != "graph.json")
 
 
-def test_bytes_do_not_depend_on_memory_threads_or_buckets(tmp_path, links, monkeypatch):
+def test_bytes_do_not_depend_on_memory_threads_or_batches(tmp_path, many_links, monkeypatch):
     settings = [
-        {"memory": "128MiB", "threads": 1, "_bucket": 20},
-        {"memory": "1GB", "threads": 2, "_bucket": 37},
+        {"memory": "128MiB", "threads": 1},
+        {"memory": "1GB", "threads": 2},
         {"memory": 10**9, "threads": 2},
     ]
     written = []
-    for batch, options in zip((5, 64, 1 << 20), settings, strict=True):
-        monkeypatch.setattr(converting, "_BATCH", batch)
-        convert(links, tmp_path / "out", fresh=True, **options)
+    for size, options in zip((2048, 5000, 1 << 20), settings, strict=True):
+        monkeypatch.setattr(converting, "_BATCH", size)
+        monkeypatch.setattr(convert_rows, "_BLOCK", size // 100)
+        convert(many_links, tmp_path / "out", fresh=True, **options)
         written.append(contents(tmp_path / "out"))
     assert written[0] == written[1] == written[2]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("block", [1, 7, 1000])
+def test_rows_do_not_depend_on_how_entries_arrive(tmp_path, monkeypatch, weighted, block):
+    monkeypatch.setattr(convert_rows, "_BLOCK", block)
+    rng = np.random.default_rng(block)
+    n, m = 40, 300
+    # Gaps among the rows; loops, links of weight zero and repeated ones.
+    rows, columns = rng.choice([0, 1, 9, 10, 25, 38], m), rng.integers(0, n, m)
+    weights = rng.integers(0, 5, m).astype(np.float32) if weighted else np.ones(m, np.float32)
+    order = np.lexsort((-weights, columns, rows))
+    rows, columns, weights = rows[order], columns[order], weights[order]
+    written = []
+    for step in (1, 11, m):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        with RowFiles(folder, n, weighted) as files:
+            for start in range(0, m, step):
+                part = slice(start, start + step)
+                files.add(rows[part], columns[part], weights[part] if weighted else None)
+            listed = files.finish()
+        written.append((contents(folder), listed, files.loops, files.zeros, files.repeats))
+    assert written[0] == written[1] == written[2]
+    dense = np.zeros((n, n), dtype=np.float32)
+    np.maximum.at(dense, (rows, columns), weights)
+    np.fill_diagonal(dense, 0)
+    kept = dense > 0
+    indptr = np.load(folder / "indptr.npy")
+    assert indptr.tolist() == [0, *np.cumsum(kept.sum(axis=1))]
+    assert np.load(folder / "indices.npy").tolist() == np.nonzero(kept)[1].tolist()
+    np.testing.assert_allclose(np.load(folder / "degrees.npy"), dense.sum(axis=1))
+    if weighted:
+        assert np.load(folder / "weights.npy").tolist() == dense[kept].tolist()
+    loop = rows == columns
+    assert files.loops == loop.sum()
+    assert files.zeros == (~loop & (weights == 0)).sum()
+    assert files.loops + files.zeros + files.repeats + kept.sum() == m
 
 
 @pytest.mark.parametrize(
@@ -198,7 +247,7 @@ def test_bytes_do_not_depend_on_memory_threads_or_buckets(tmp_path, links, monke
 def test_integers_in_a_range_too_wide_for_an_array(tmp_path, monkeypatch, rows):
     path = write_links(tmp_path / "links.parquet", rows)
     convert(path, tmp_path / "a", **QUICK)
-    monkeypatch.setattr("nodeproof.tables.convert_ids._BYTES_A_NUMBER", 10**9)
+    monkeypatch.setattr("nodeproof.tables.convert_ids._BYTES_PER_NUMBER", 10**9)
     convert(path, tmp_path / "b", **QUICK)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
     assert_same(GraphFolder.open(tmp_path / "b"), *expected(rows))
@@ -499,33 +548,30 @@ def stop_at(call: int) -> Any:
     return progress
 
 
-def test_a_run_that_ends_anywhere_goes_on(tmp_path, links, monkeypatch):
-    monkeypatch.setattr(converting, "_BATCH", 150)
-    options = {"_bucket": 120, **QUICK}
-    convert(links, tmp_path / "whole", **options)
+def test_a_run_that_ends_anywhere_goes_on(tmp_path, many_links, monkeypatch):
+    monkeypatch.setattr(converting, "_BATCH", 4096)
+    convert(many_links, tmp_path / "whole", **QUICK)
     for call in range(1, 100):
         try:
-            convert(links, tmp_path / "out", progress=stop_at(call), **options)
+            convert(many_links, tmp_path / "out", progress=stop_at(call), **QUICK)
         except StopError:
             assert not (tmp_path / "out").exists()
             continue
         break
-    # Each run began where the one before had stopped, so that the last one had little left.
     assert 5 < call < 40
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
     assert not work_folder(tmp_path / "out").exists()
 
 
-def test_each_stop_alone_gives_the_same_bytes(tmp_path, links, monkeypatch):
-    monkeypatch.setattr(converting, "_BATCH", 150)
-    options = {"_bucket": 200, **QUICK}
-    convert(links, tmp_path / "whole", **options)
-    for call in range(1, 100, 6):
+def test_each_stop_alone_gives_the_same_bytes(tmp_path, many_links, monkeypatch):
+    monkeypatch.setattr(converting, "_BATCH", 4096)
+    convert(many_links, tmp_path / "whole", **QUICK)
+    for call in range(1, 100, 3):
         shutil.rmtree(tmp_path / "out", ignore_errors=True)
         try:
-            convert(links, tmp_path / "out", progress=stop_at(call), **options)
+            convert(many_links, tmp_path / "out", progress=stop_at(call), **QUICK)
         except StopError:
-            assert convert(links, tmp_path / "out", **options).n_nodes == 60
+            assert convert(many_links, tmp_path / "out", **QUICK).n_nodes == 150
             assert contents(tmp_path / "out") == contents(tmp_path / "whole")
             continue
         break
@@ -535,45 +581,76 @@ def test_each_stop_alone_gives_the_same_bytes(tmp_path, links, monkeypatch):
 KILLED = """
 import os, signal, sys
 from nodeproof.tables import convert as converting
-converting._BATCH = 150
+edges, out, where = sys.argv[1:]
+def kill(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
 def progress(stage, done, total):
-    if stage == sys.argv[3] and done > 0.5 * total:
-        os.kill(os.getpid(), signal.SIGKILL)
-edges, out, _ = sys.argv[1:]
-converting.convert(edges, out, memory="256MB", threads=1, _bucket=60, progress=progress)
+    if stage == where and (stage == "links" or done > 0.5 * total):
+        kill()
+converting._BATCH = 4096
+if where == "header":
+    converting.write_header = kill
+converting.convert(edges, out, memory="256MB", threads=1, progress=progress)
 """
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
-def test_kills_cost_only_what_was_under_way(tmp_path, links, monkeypatch):
-    monkeypatch.setattr(converting, "_BATCH", 150)
-    convert(links, tmp_path / "whole", _bucket=60, **QUICK)
-    for stage in ("links", "rows"):
+def test_kills_cost_only_the_stage_under_way(tmp_path, many_links):
+    convert(many_links, tmp_path / "whole", **QUICK)
+    for killed_in, goes_on in [("ids", {"ids", "links", "rows"}), ("links", {"links", "rows"}),
+                               ("rows", {"links", "rows"}), ("header", set())]:  # fmt: skip
         run = subprocess.run(
-            [sys.executable, "-c", KILLED, links, tmp_path / "out", stage], check=False
+            [sys.executable, "-c", KILLED, many_links, tmp_path / killed_in, killed_in], check=False
         )
         assert run.returncode == -signal.SIGKILL
-        assert not (tmp_path / "out").exists()
-    stages = []
-    convert(
-        links,
-        tmp_path / "out",
-        progress=lambda stage, done, _: stages.append((stage, done)),
-        **QUICK,
-    )
-    stage, done = next(step for step in stages if step[0] != "columns")
-    assert stage == "rows"
-    assert done > 300
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+        assert not (tmp_path / killed_in).exists()
+        stages = set()
+        convert(
+            many_links,
+            tmp_path / killed_in,
+            progress=lambda stage, *_, seen=stages: seen.add(stage),
+            **QUICK,
+        )
+        assert stages - {"columns"} == goes_on
+        assert contents(tmp_path / killed_in) == contents(tmp_path / "whole")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
+def test_a_kill_at_any_moment_changes_no_byte(tmp_path, many_links):
+    table = pq.read_table(many_links)
+    pq.write_table(pa.concat_tables([table] * 100), many_links)
+    convert(many_links, tmp_path / "whole", **QUICK)
+    command = [sys.executable, "-c", KILLED, many_links, tmp_path / "out", "nowhere"]
+    began = time.monotonic()
+    assert subprocess.run(command, check=False).returncode == 0
+    lasted = time.monotonic() - began
+    for k in range(12):
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        process = subprocess.Popen(command)
+        time.sleep(lasted * (k + 1) / 12)
+        process.kill()
+        process.wait()
+        if not (tmp_path / "out").exists():
+            convert(many_links, tmp_path / "out", **QUICK)
+        assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
 def stopped(links: Path, out: Path, stage: str) -> None:
+    """Leave a conversion unfinished in a stage, or before the header is written."""
+
     def progress(now: str, done: int, total: int) -> None:
         if now == stage and done > total / 2:
             raise StopError
 
-    with pytest.raises(StopError):
-        convert(links, out, progress=progress, _bucket=60, **QUICK)
+    def stop(*_: object) -> None:
+        raise StopError
+
+    with pytest.MonkeyPatch.context() as patch:
+        if stage == "header":
+            patch.setattr(converting, "write_header", stop)
+        with pytest.raises(StopError):
+            convert(links, out, progress=progress, **QUICK)
 
 
 @pytest.mark.parametrize("change", ["input", "options", "state", "other nodes"])
@@ -609,26 +686,29 @@ def test_fresh_forgets_what_was_begun(tmp_path, links):
     assert "ids" in stages
 
 
-def test_a_bucket_that_is_gone_is_made_again(tmp_path, links):
+def test_what_an_unfinished_stage_has_written_is_written_again(tmp_path, links):
     stopped(links, tmp_path / "out", "rows")
-    last = sorted((work_folder(tmp_path / "out") / "buckets").iterdir())[-1]
-    last.unlink()
+    graph = work_folder(tmp_path / "out") / "graph"
+    (graph / "indices.npy").write_bytes(b"something else")
+    (graph / "degrees.npy").unlink()
     convert(links, tmp_path / "out", **QUICK)
     convert(links, tmp_path / "whole", **QUICK)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("name", ["indptr.npy", "indices.npy", "weights.npy", "ids.parquet"])
+@pytest.mark.parametrize(
+    "name", ["indptr.npy", "indices.npy", "weights.npy", "degrees.npy", "ids.parquet"]
+)
 @pytest.mark.parametrize("damage", ["cut", "changed", "gone"])
 def test_what_was_damaged_meanwhile_is_refused(tmp_path, links, name, damage):
-    stopped(links, tmp_path / "out", "rows")
+    stopped(links, tmp_path / "out", "rows" if name == "ids.parquet" else "header")
     file = work_folder(tmp_path / "out") / "graph" / name
     content = file.read_bytes()
     if damage == "gone":
         file.unlink()
     else:
         file.write_bytes(
-            content[:150] if damage == "cut" else content.replace(content[140:150], bytes(10))
+            content[:150] if damage == "cut" else content.replace(content[140:150], b"x" * 10)
         )
     with pytest.raises(InputError, match=rf"{name} (is not as it was left; add --fresh|does not)"):
         convert(links, tmp_path / "out", **QUICK)
@@ -639,29 +719,33 @@ def test_what_was_damaged_meanwhile_is_refused(tmp_path, links, name, damage):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"placing": {"x": 1}},
-        {"placing": []},
-        {"buckets": []},
-        {"buckets": {"shift": "2", "sizes": [], "loops": 0, "zeros": 0}},
+        None,
+        [],
+        {"placing": {}},
+        {"ids": []},
+        {"ids": {"x": 1}},
+        {"ids": {"way": "offset", "n_nodes": 0, "ids": "positions", "low": 0, "high": 1,
+                 "entry": None}},
         {"rows": 3},
-        {"rows": {"finished": 0, "written": {}}},
-        {"rows": {"finished": 99, "written": None}},
+        {"rows": {"files": {}, "n_entries": -1, "read": {}}},
     ],
-)
+)  # fmt: skip
 def test_a_state_that_no_run_has_kept_is_refused(tmp_path, links, wrong):
-    stopped(links, tmp_path / "out", "rows")
+    stopped(links, tmp_path / "out", "header")
     file = work_folder(tmp_path / "out") / "state.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | wrong))
+    kept = json.loads(file.read_text())
+    kept["finished"] = kept["finished"] | wrong if isinstance(wrong, dict) else wrong
+    file.write_text(json.dumps(kept))
     with pytest.raises(InputError, match=r"state\.json is damaged; add --fresh"):
         convert(links, tmp_path / "out", **QUICK)
 
 
-def test_rows_without_the_buckets_they_are_from_are_refused(tmp_path, links):
-    stopped(links, tmp_path / "out", "rows")
+def test_rows_without_the_ids_they_are_from_are_refused(tmp_path, links):
+    stopped(links, tmp_path / "out", "header")
     file = work_folder(tmp_path / "out") / "state.json"
-    state = json.loads(file.read_text())
-    del state["buckets"]
-    file.write_text(json.dumps(state))
+    kept = json.loads(file.read_text())
+    del kept["finished"]["ids"]
+    file.write_text(json.dumps(kept))
     with pytest.raises(InputError, match=r"state\.json is damaged; add --fresh"):
         convert(links, tmp_path / "out", **QUICK)
 
@@ -676,19 +760,6 @@ def test_two_runs_do_not_get_in_each_others_way(tmp_path, links):
     convert(links, tmp_path / "out", progress=progress, **QUICK)
 
 
-def test_buckets_are_deleted_as_they_are_used(tmp_path, links):
-    left = []
-
-    def progress(stage: str, *_: int) -> None:
-        if stage == "rows":
-            left.append(len(list((work_folder(tmp_path / "out") / "buckets").glob("keys-*"))))
-
-    convert(links, tmp_path / "out", progress=progress, _bucket=60, **QUICK)
-    assert left[0] > 5
-    assert left[-1] == 0
-    assert left == sorted(left, reverse=True)
-
-
 def test_ctrl_c_ends_a_long_query(tmp_path):
     def waiting(_: float) -> None:
         raise StopError
@@ -699,14 +770,3 @@ def test_ctrl_c_ends_a_long_query(tmp_path):
         with pytest.raises(StopError):
             next(in_background(connection, rows, waiting))
     assert not [thread for thread in threading.enumerate() if thread.name == "nodeproof-queries"]
-
-
-@given(st.integers(1, 2**40), st.integers(0, 2**45), st.integers(1, 2**25))
-def test_buckets_are_neither_too_many_nor_too_wide(n, entries, wanted):
-    shift = choose_shift(n, entries, wanted)
-    assert shift >= 0
-    assert shift + (n - 1).bit_length() <= 63
-    if n <= 2**36:
-        assert ((n - 1) >> shift) + 1 <= 4096
-    if shift > 0 and ((n - 1) >> shift) + 1 < 2048:
-        assert entries * 2**shift <= wanted * n

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeproof.errors import InputError
+from nodeproof.storage.graph_files import NPY_HEADER, IdFile
 from nodeproof.storage.graph_folder import GraphFolder, is_graph_folder, write_graph_folder
-from nodeproof.storage.growing import HEADER, GrowingColumn, GrowingFile
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_positions_are_those_in_the_list(tmp_path_factory, ids, others):
 
 
 def test_ids_of_many_row_groups(tmp_path, monkeypatch, random_graph):
-    monkeypatch.setattr("nodeproof.storage.growing._GROUP", 7)
+    monkeypatch.setattr("nodeproof.storage.graph_files._GROUP", 7)
     ids = [f"x{v}" for v in range(30)]
     write_graph_folder(tmp_path / "graph", random_graph(30), ids=ids)
     assert pq.ParquetFile(tmp_path / "graph" / "ids.parquet").num_row_groups == 5
@@ -158,10 +158,10 @@ def test_ids_of_many_row_groups(tmp_path, monkeypatch, random_graph):
 
 
 def test_the_file_of_ids_does_not_depend_on_how_they_came(tmp_path, monkeypatch):
-    monkeypatch.setattr("nodeproof.storage.growing._GROUP", 7)
+    monkeypatch.setattr("nodeproof.storage.graph_files._GROUP", 7)
     written = []
     for sizes in ([30], [1] * 30, [7, 7, 7, 9], [10, 20]):
-        column = GrowingColumn(tmp_path / "ids.parquet", pa.int64())
+        column = IdFile(tmp_path / "ids.parquet", pa.int64())
         start = 0
         for size in sizes:
             column.append(pa.array(np.arange(start, start + size)))
@@ -171,19 +171,6 @@ def test_the_file_of_ids_does_not_depend_on_how_they_came(tmp_path, monkeypatch)
         assert entry["crc32"] == f"{zlib.crc32(written[-1]):08x}"
         assert entry["size"] == len(written[-1])
     assert len(set(written)) == 1
-
-
-def test_a_growing_file_forgets_what_a_kill_left_behind(tmp_path):
-    file = GrowingFile(tmp_path / "a.bin")
-    file.write(b"kept")
-    size, crc = file.size, file.crc
-    file.write(b"lost")
-    file.close()
-    file = GrowingFile(tmp_path / "a.bin", size, crc)
-    file.write(b" and more")
-    file.close()
-    assert (tmp_path / "a.bin").read_bytes() == b"kept and more"
-    assert file.crc == zlib.crc32(b"kept and more")
 
 
 def test_directed_graphs_are_made_symmetric(tmp_path):
@@ -394,4 +381,4 @@ def test_verifying_tells_how_far_it_is(folder):
     sizes = [(folder / name).stat().st_size for name in FILES]
     assert {name for name, _, _ in seen} == set(FILES)
     assert {total for _, _, total in seen} == {sum(sizes)}
-    assert seen[-1][1] == sum(sizes) - 4 * HEADER
+    assert seen[-1][1] == sum(sizes) - 4 * NPY_HEADER

@@ -21,8 +21,8 @@ from nodeproof.problem import PAPER_WEIGHTS
 from nodeproof.runtime import threads
 from nodeproof.solvers import BlockCADO, sweep
 from nodeproof.solvers.memberships import LocalWorkspace
+from nodeproof.storage.graph_files import read_header
 from nodeproof.storage.graph_folder import write_graph_folder
-from nodeproof.storage.graph_header import read_header
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax
 
 K = 3

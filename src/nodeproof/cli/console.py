@@ -122,8 +122,8 @@ class StageLine(LiveLine):
     stages: ClassVar[dict[str, str]] = {
         "columns": "looking at columns",
         "ids": "collecting ids",
-        "links": "sharing out links",
-        "rows": "sorting rows",
+        "links": "sorting links",
+        "rows": "writing rows",
     }
 
     def __call__(self, stage: str, done: int, total: int) -> None:

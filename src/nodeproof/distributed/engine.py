@@ -35,8 +35,8 @@ from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.problem import Problem
 from nodeproof.solvers.assignments import OneHot
 from nodeproof.solvers.memberships import Engine
+from nodeproof.storage.graph_files import read_header
 from nodeproof.storage.graph_folder import GraphFolder
-from nodeproof.storage.graph_header import read_header
 
 __all__ = ["DaskEngine", "DaskWorkspace", "as_engine"]
 

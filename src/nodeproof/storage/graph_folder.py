@@ -1,8 +1,8 @@
 """Graphs on disk: plain ``.npy`` files that are memory-mapped, with a header and checksums.
 
 A folder holds ``graph.json`` (the header), ``indptr.npy``, ``indices.npy``, ``weights.npy``
-(absent where all weights are one), ``degrees.npy`` and ``ids.parquet`` (absent where the nodes
-are called by their positions). The arrays are those of a symmetric CSR matrix with sorted rows,
+(absent where all weights are one), ``degrees.npy`` and ``ids.parquet`` (absent where the ids of
+the nodes are their positions). The arrays are those of a symmetric CSR matrix with sorted rows,
 without loops or duplicates.
 """
 
@@ -12,6 +12,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +32,18 @@ from nodeproof.csr import (
 from nodeproof.errors import InputError
 from nodeproof.runtime.caching import cached_property
 from nodeproof.storage.atomic import atomic_folder, resolved
-from nodeproof.storage.graph_header import (
+from nodeproof.storage.graph_files import (
     FORMAT,
+    NPY_HEADER,
+    ArrayFile,
+    IdFile,
     index_type,
     is_checksum,
     is_count,
+    npy_header,
     read_header,
     write_header,
 )
-from nodeproof.storage.growing import HEADER, GrowingArray, GrowingColumn, npy_header
 from nodeproof.storage.node_ids import as_integers, as_texts
 from nodeproof.storage.npz import reading
 
@@ -47,7 +51,7 @@ __all__ = ["GraphFolder", "Progress", "is_graph_folder", "refuse_occupied", "wri
 
 Progress = Callable[[str, int, int], None]
 
-# Bytes that are looked at in one go.
+# Bytes read at a time.
 _BLOCK = 1 << 24
 
 _FILES = {"indptr.npy", "indices.npy", "weights.npy", "degrees.npy", "ids.parquet"}
@@ -128,7 +132,7 @@ class GraphFolder:
 
     @cached_property
     def ids(self) -> NDArray[Any] | None:
-        """The names of the nodes, shape (n,), int64 or text; None where they are 0…n−1."""
+        """The ids of the nodes, shape (n,), int64 or text; None where they are 0…n−1."""
         if self._ids_are == "positions":
             return None
         names = pa.concat_arrays(list(self._id_batches(_BLOCK)))
@@ -142,7 +146,7 @@ class GraphFolder:
         Parameters
         ----------
         names : array-like of shape (m,)
-            Integers or text. An integer and its digits are the same name.
+            Integers or text. An integer and its digits are the same id.
 
         Returns
         -------
@@ -155,7 +159,7 @@ class GraphFolder:
             return np.asarray(pc.fill_null(known, -1).to_numpy(zero_copy_only=False))
         wanted = as_integers(names) if self._ids_are == "integer" else as_texts(names)
         encoded = wanted.dictionary_encode()
-        # Names are looked up by ids rather than ids by names: there are fewer names to hold.
+        # The few ids asked for are held, and the many of the graph pass by in batches.
         places = np.full(len(encoded.dictionary) + 1, -1, dtype=np.int64)
         start = 0
         for batch in self._id_batches(max(1 << 20, len(encoded.dictionary))):
@@ -163,11 +167,11 @@ class GraphFolder:
             known = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
             places[found.drop_null().to_numpy()] = start + known
             start += len(batch)
-        # The last place is that of no name at all.
+        # The last place is for missing ids.
         return places[pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy()]
 
     def verify(self, progress: Progress | None = None) -> None:
-        """Read everything once; a file that is not as it was written is an `InputError`.
+        """Read everything once; raise `InputError` for a file that is not as it was written.
 
         Parameters
         ----------
@@ -233,7 +237,7 @@ class GraphFolder:
             yield np.asarray(array[start : start + size])
 
     def _id_batches(self, size: int) -> Iterator[Any]:
-        """Yield the names as Arrow arrays, int64 or large_string."""
+        """Yield the ids as Arrow arrays, int64 or large_string."""
         path = self.path / "ids.parquet"
         kind = pa.int64() if self._ids_are == "integer" else pa.large_string()
         with reading(path), pq.ParquetFile(path) as file:
@@ -254,14 +258,14 @@ class GraphFolder:
                 f"lists {name} as {entry.get('length')} numbers of {entry.get('dtype')}; "
                 f"expected {length} of {kind.str}",
             )
-        self._check_size(name, HEADER + length * kind.itemsize)
+        self._check_size(name, NPY_HEADER + length * kind.itemsize)
         path = self.path / name
         with reading(path), path.open("rb") as file:
-            if file.read(HEADER) != npy_header(kind, length):
+            if file.read(NPY_HEADER) != npy_header(kind, length):
                 raise self._damaged(name, f"does not begin as {length} numbers of {kind.str} do")
         if length == 0:
             return np.empty(0, dtype=kind)
-        return np.memmap(path, dtype=kind, mode="r", offset=HEADER, shape=(length,))
+        return np.memmap(path, dtype=kind, mode="r", offset=NPY_HEADER, shape=(length,))
 
     def _entry(self, name: str) -> dict[str, Any]:
         entry = self._files.get(name)
@@ -285,7 +289,7 @@ class GraphFolder:
 
 
 def is_graph_folder(path: str | os.PathLike[str]) -> bool:
-    """Tell whether this is meant to be a graph folder, however damaged."""
+    """Tell whether this is a graph folder, perhaps a damaged one."""
     header = Path(path) / "graph.json"
     try:
         if not header.is_file():
@@ -306,7 +310,7 @@ def write_graph_folder(path: str | os.PathLike[str], graph: Any, ids: Any = None
     graph : scipy.sparse or dense array of shape (n, n)
         The links; a link in either direction counts. Weights are kept in float32.
     ids : array-like of shape (n,), optional
-        The names of the nodes, integers or text, all different. Default: 0…n−1.
+        The ids of the nodes, integers or text, all different. Default: 0…n−1.
     """
     path = Path(path)
     refuse_occupied(path)
@@ -331,21 +335,21 @@ def write_graph_folder(path: str | os.PathLike[str], graph: Any, ids: Any = None
     with atomic_folder(path) as temporary:
         files = {}
         for name, (dtype, values) in arrays.items():
-            array = GrowingArray(temporary / f"{name}.npy", np.dtype(dtype).newbyteorder("<"))
-            for start in range(0, len(values), _BLOCK):
-                array.append(values[start : start + _BLOCK])
-            files[f"{name}.npy"] = array.finish()
+            with closing(ArrayFile(temporary / f"{name}.npy", dtype)) as array:
+                for start in range(0, len(values), _BLOCK):
+                    array.append(values[start : start + _BLOCK])
+                files[f"{name}.npy"] = array.finish()
         kind = "positions"
         if names is not None:
             kind = "integer" if pa.types.is_integer(names.type) else "text"
-            column = GrowingColumn(temporary / "ids.parquet", names.type)
-            column.append(names)
-            files["ids.parquet"] = column.finish()
+            with closing(IdFile(temporary / "ids.parquet", names.type)) as file:
+                file.append(names)
+                files["ids.parquet"] = file.finish()
         write_header(temporary, n, matrix.nnz, kind, files, {})
 
 
 def refuse_occupied(path: Path) -> None:
-    """Refuse a place where a folder could only appear at the cost of something else."""
+    """Refuse a path where something else would have to be overwritten."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise InputError(f"{path} exists already; give another name, or delete it")
     if not resolved(path).parent.is_dir():
@@ -355,7 +359,7 @@ def refuse_occupied(path: Path) -> None:
 
 
 def _check_ids(ids: Any, n_nodes: int) -> Any:
-    """Return the names as an Arrow array, or None where they are the positions."""
+    """Return the ids as an Arrow array, or None where they are the positions."""
     if len(ids) != n_nodes:
         raise InputError(f"there are {len(ids)} ids for {n_nodes} nodes")
     names = as_integers(ids)

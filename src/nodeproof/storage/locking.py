@@ -13,6 +13,7 @@ from typing import IO, Any, Self
 from nodeproof.errors import InputError
 from nodeproof.runtime.logs import warn_caller
 from nodeproof.storage.atomic import atomic_path
+from nodeproof.storage.schema import Check
 
 __all__ = ["WorkFolder", "lock_file", "lock_folder"]
 
@@ -85,46 +86,55 @@ def lock_folder(folder: Path, advice: str) -> IO[bytes]:
     return file
 
 
-# ------------------------------------------------------------------------------
-# A folder for work that goes on after a kill where it had stopped.
-
-_OURS = {"lock", "state.json", "graph", "buckets", "spill", "replaced"}
+# What may lie in the folder of an unfinished conversion.
+_OURS = {"lock", "state.json", "graph", "spill", "replaced"}
 
 
 class WorkFolder:
-    """A folder with a small state, for one run at a time.
+    """A folder with a small state, so that work goes on after a kill; for one run at a time.
 
     Parameters
     ----------
     path : pathlib.Path
         The folder; its parent must exist.
     signature : dict
-        What the work is about: another one makes it start afresh.
+        What the work is about: with another one it starts afresh.
+    is_state : Check
+        Tells whether a state that was read can have been saved.
     fresh : bool
         Whether to forget what is there.
 
     Attributes
     ----------
     state : dict
-        What is finished, as `save` kept it last.
+        The results of finished stages, as `save` was given them.
     """
 
-    def __init__(self, path: Path, signature: dict[str, Any], fresh: bool = False) -> None:
+    def __init__(
+        self, path: Path, signature: dict[str, Any], is_state: Check, fresh: bool = False
+    ) -> None:
         self.path, self.signature = path, signature
         path.mkdir(exist_ok=True)
-        strangers = {
-            found.name for found in path.iterdir() if not found.name.endswith(".state.json")
-        }
-        if strangers - _OURS:
+        found = {found.name for found in path.iterdir()}
+        # Beside the state there may be one that was being written.
+        if any(name not in _OURS and not name.endswith(".state.json") for name in found):
             raise InputError(
                 f"{path} holds other files than those of an unfinished conversion; move it away, "
                 "or give another name for the result"
             )
         self._lock = lock_folder(path, "wait for it, or give another name for the result")
-        self.state = {} if fresh else self._load()
-        shutil.rmtree(path / "spill", ignore_errors=True)
-        if not self.state:
-            self.restart()
+        try:
+            self.state = {} if fresh else self._load(is_state)
+            shutil.rmtree(path / "spill", ignore_errors=True)
+            if not self.state:
+                # The state first: after a kill here, it must not promise files that are gone.
+                (path / "state.json").unlink(missing_ok=True)
+                shutil.rmtree(path / "graph", ignore_errors=True)
+                (path / "graph").mkdir()
+                self.save()
+        except BaseException:
+            self._lock.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -132,33 +142,31 @@ class WorkFolder:
     def __exit__(self, *_: object) -> None:
         self._lock.close()
 
-    def restart(self) -> None:
-        """Forget everything."""
-        (self.path / "state.json").unlink(missing_ok=True)
-        for name in ("graph", "buckets"):
-            shutil.rmtree(self.path / name, ignore_errors=True)
-        (self.path / "graph").mkdir()
-        self.state = {}
-        self.save()
-
     def save(self, **finished: Any) -> None:
-        """Keep what is finished."""
-        self.state |= {"signature": self.signature, **finished}
+        """Keep the results of finished stages."""
+        self.state |= finished
         with atomic_path(self.path / "state.json") as temporary:
-            temporary.write_text(json.dumps(self.state), encoding="utf-8")
+            text = json.dumps({"signature": self.signature, "finished": self.state})
+            temporary.write_text(text, encoding="utf-8")
 
     def delete(self) -> None:
         """Delete the folder, once nothing in it is needed any more."""
         shutil.rmtree(self.path)
 
-    def _load(self) -> dict[str, Any]:
+    def _load(self, is_state: Check) -> dict[str, Any]:
+        file = self.path / "state.json"
         try:
-            state = json.loads((self.path / "state.json").read_text(encoding="utf-8"))
+            saved = json.loads(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
         except ValueError:
-            state = None
-        if isinstance(state, dict) and state.get("signature") == self.signature:
-            return state
-        warn_caller(f"{self.path} was begun with another input or other options: starting afresh")
-        return {}
+            saved = None
+        if not isinstance(saved, dict) or saved.get("signature") != self.signature:
+            warn_caller(
+                f"{self.path} was begun with another input or other options: starting afresh"
+            )
+            return {}
+        state: Any = saved.get("finished")
+        if not is_state(state):
+            raise InputError(f"{file} is damaged; add --fresh to convert from the beginning")
+        return dict(state)
