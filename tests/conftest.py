@@ -1,6 +1,5 @@
 """Small data and numerical derivatives that several test files share."""
 
-import os
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,8 +8,6 @@ from unittest import mock
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from joblib import cpu_count
-from threadpoolctl import threadpool_limits
 
 import compile_once
 from browser_helpers import browser, browser_page  # noqa: F401 (fixtures)
@@ -91,11 +88,7 @@ def hard():
 
 
 def pytest_configure() -> None:
-    """Share loops and cores among workers; hear Ctrl-C also in the background."""
+    """Share compiled loops among workers; hear Ctrl-C also in the background."""
     compile_once.install()
-    # Each worker has its share of the cores: BLAS waits by spinning, which costs the others.
-    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
-    if workers > 1:
-        threadpool_limits(max(1, cpu_count() // workers), "blas")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
