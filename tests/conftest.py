@@ -88,7 +88,7 @@ def hard():
 
 
 def pytest_configure() -> None:
-    """Compile each loop in one worker; hear Ctrl-C also in the background, for the children."""
+    """Share compiled loops among workers; hear Ctrl-C also in the background."""
     compile_once.install()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
