@@ -69,7 +69,7 @@ def mathml(latex: str, display: bool) -> str:
     latex = latex.replace("{aligned}", "{align*}")
     drawn = convert(latex, display="block" if display else "inline")
     if "\\" in re.sub(r"<[^>]*>", "", drawn):
-        raise ValueError(f"unknown command in the formula {latex}")
+        raise ValueError(f"a command in this formula is not known: {latex}")
     for pattern, better in _TOUCHES:
         drawn = re.sub(pattern, better, drawn)
     return drawn
