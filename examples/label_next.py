@@ -1,7 +1,8 @@
 """Which node to label next.
 
-Labels cost time, so ask for those that tell most. `query` picks nodes whose labels would lower the
-uncertainty of all others, no two telling the same. Beside it: as many labels of nodes at random.
+Labels cost time, so ask for the most informative ones. `query` picks nodes whose labels would most
+reduce the uncertainty of all others, without redundancy. For comparison: the same number of labels
+of random nodes.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""New nodes, without fitting again.
+"""New nodes, without refitting.
 
-A fitted classifier judges nodes that come later by their features and by their links to nodes that
-it knows. That takes time in proportion to the links, and nothing that was found changes.
+A fitted classifier labels nodes that arrive later by their features and by their links to fitted
+nodes. The time is proportional to the number of links, and the fitted model does not change.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """Opposites attract.
 
-Links need not join what is alike: buyers link to sellers, and in some texts words follow words of
-another kind. Here nodes have fewer links inside their class than to the others. Nothing has to be
-set: the contrast is estimated, with its sign. The shares say what each source was good for.
+Links need not join similar nodes: buyers link to sellers, and in some texts words follow words of
+another kind. Here nodes have fewer links within their class than to the others. Nothing has to be
+set: the contrast is estimated, including its sign. The shares show what each source contributed.
 """
 
 from matplotlib import pyplot as plt

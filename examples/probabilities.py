@@ -1,8 +1,8 @@
-"""Probabilities that mean something.
+"""Calibrated probabilities.
 
-Of nodes that are 80 % sure, 80 % should be right. Left: nodeproof, which weighs links, features and
-labels by their likelihoods and does not let nodes hear their own echo. Right: a quadratic
-discriminant that was fitted to the same labels, and is far too sure of itself.
+Of the nodes with probability 0.8, 80 % should be right. Left: nodeproof, which weighs links,
+features and labels by their likelihoods and does not count a node's own influence twice. Right: a
+quadratic discriminant fitted to the same labels, which is far too confident.
 """
 
 from matplotlib import pyplot as plt

@@ -1,6 +1,6 @@
-"""Formulas in LaTeX become MathML, which browsers draw themselves, without script or network.
+"""Convert LaTeX formulas to MathML, which browsers render without scripts or network.
 
-Not every system has a font for mathematics, so the few glyphs that are needed go with the pages.
+Not every system has a font for mathematics, so the glyphs that are used come with the pages.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from fontTools.subset import Options, Subsetter
 from fontTools.ttLib import TTFont
 from latex2mathml.converter import convert
 
-# What the Markdown extension arithmatex makes of formulas.
+# Formulas as the Markdown extension arithmatex writes them.
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\s*\\[(\[](.*?)\\[)\]]\s*</\1>', re.DOTALL)
 
 _NAMES = "argmin|log|exp|softmax|mean|max|min|tr|diag|artanh|cosh"
 _ROOM = '<mspace width="0.17em"></mspace>'
 
-# What the converter leaves to be desired, in this order.
+# Corrections to the converter's output, applied in this order.
 _TOUCHES = [
-    # Relations are no letters: there is room beside them.
+    # Relations are operators, not letters, and need space around them.
     (r"<mi>(&#x0(?:2AB0|2AAF|221D|227D|227C);)</mi>", r"<mo>\1</mo>"),
-    # A norm is as high as a letter.
+    # Norm bars do not stretch.
     (r"<mo>&#x02016;</mo>", '<mo stretchy="false" form="prefix">&#x02016;</mo>'),
-    # A minus sign that begins something stands close to it.
+    # A unary minus has no space after it.
     (
         r"(<(?:mrow|mtd[^>]*)>(?:<mi />)?|<mo[^>]*>(?:&#x00028;|&#x0005B;|\[|&#x0003D;)</mo>)"
         r"<mo>&#x02212;</mo>",
         r'\1<mo form="prefix">&#x02212;</mo>',
     ),
-    # Functions are names, with a little room where no operator or parenthesis is beside them.
+    # Functions are identifiers, with a thin space unless an operator or parenthesis is beside them.
     (rf"<mo>({_NAMES})</mo>", r"<mi>\1</mi>"),
     (rf"(?<!<msub>)(?<!<munder>)<mi>({_NAMES})</mi>(?!<mo|</)", rf"<mi>\1</mi>{_ROOM}"),
     (rf"(</m(?:i|n|row|sub|sup|subsup|frac)>)(<m(?:sub|under)>)?<mi>({_NAMES})</mi>",
@@ -44,10 +44,10 @@ _TOUCHES = [
      rf"\1{_ROOM}"),
 ]  # fmt: skip
 
-# Signs that are drawn without being written.
+# Glyphs that are drawn without occurring in the text.
 _DRAWN = "√‖⟨⟩()[]{}|−"
 
-#: all characters of the formulas of the pages so far
+#: all characters in the formulas of the pages so far
 _used: set[str] = set()
 
 
@@ -65,11 +65,11 @@ def _drawn(formula: re.Match[str]) -> str:
 
 def mathml(latex: str, display: bool) -> str:
     """Return a formula as MathML."""
-    # The converter calls the environment that GitHub calls aligned by its older name.
+    # GitHub's name for the environment is aligned; the converter only knows align*.
     latex = latex.replace("{aligned}", "{align*}")
     drawn = convert(latex, display="block" if display else "inline")
     if "\\" in re.sub(r"<[^>]*>", "", drawn):
-        raise ValueError(f"a formula has a command that is not known: {latex}")
+        raise ValueError(f"a command in this formula is not known: {latex}")
     for pattern, better in _TOUCHES:
         drawn = re.sub(pattern, better, drawn)
     return drawn
@@ -81,8 +81,8 @@ def on_post_build(config: Any, **_: Any) -> None:
 
 
 def font_of(used: set[str]) -> bytes:
-    """Return a font for mathematics with these characters, in all sizes and as single letters."""
-    # Browsers draw a single letter by its italic among the mathematical alphabets.
+    """Return a mathematical font with these characters, in all sizes and in italics."""
+    # Browsers render a single letter with the italic mathematical alphabet.
     alphabets = {chr(code) for code in (*range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C), 0x210E)}
     italic = {letter for letter in alphabets if unicodedata.normalize("NFKC", letter) in used}
     font = TTFont(_home_of("ziamath") / "fonts/STIXTwoMath-Regular.ttf")
@@ -97,7 +97,7 @@ def font_of(used: set[str]) -> bytes:
 
 
 def _home_of(package: str) -> Path:
-    """Return the folder of a package, which is not imported."""
+    """Return the folder of a package without importing it."""
     found = find_spec(package)
     if found is None or found.origin is None:
         raise ImportError(f"{package} is not installed; run: pip install 'nodeproof[docs]'")

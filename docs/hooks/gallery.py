@@ -1,7 +1,7 @@
-"""The gallery: every example is run when the docs are built, and shown with all that it makes.
+"""Build the gallery: run every example when the docs are built, and show its output.
 
-Each file of ``examples/`` becomes a page: its docstring, its code, what it prints and draws. The
-repository holds none of that but the examples.
+Each file of ``examples/`` becomes a page with its docstring, its code, its printed output and its
+figures. Only the examples are in the repository, none of their output.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from unittest.mock import patch
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
-# What a newcomer wants to see, in this order; whatever is not named comes after.
+# The order for newcomers; examples not listed here come last.
 _ORDER = (
     *("ten_lines", "wrong_labels", "probabilities", "label_next", "new_nodes", "certificate"),
     *("how_many_classes", "opposites", "phase_diagram"),
@@ -34,16 +34,16 @@ _PICTURE = "width:100%;height:9rem;object-fit:contain;background:#fff;border-rad
 
 @dataclass
 class Example:
-    """One example, and what came of running it.
+    """One example and its output.
 
     Attributes
     ----------
     name, title, text, code : str
-        Of the file: its stem, the first line and the rest of its docstring, and what is below.
+        Stem of the file, first line and rest of its docstring, and the code below.
     printed : str
-        What it has printed.
+        Printed output.
     pictures : list of bytes
-        What it has drawn, as PNG.
+        Figures as PNG.
     """
 
     name: str
@@ -55,9 +55,9 @@ class Example:
 
     @property
     def page(self) -> str:
-        """The page in Markdown."""
+        """The page as Markdown."""
         shown = "\n\n".join(
-            f"![{self.title}, picture {k}]({self.name}_{k}.png)"
+            f"![{self.title}, figure {k}]({self.name}_{k}.png)"
             for k in range(1, len(self.pictures) + 1)
         )
         return (
@@ -68,18 +68,18 @@ class Example:
 
 
 def read_example(path: Path) -> Example:
-    """Return an example, not run yet."""
+    """Return an example without running it."""
     source = path.read_text(encoding="utf-8")
     module = ast.parse(source)
     title, _, text = (ast.get_docstring(module) or "").partition("\n\n")
     if not text:
-        raise ValueError(f"{path.name} needs a docstring: a title, and what one learns")
+        raise ValueError(f"{path.name} needs a docstring with a title and a description")
     code = "".join(source.splitlines(keepends=True)[module.body[0].end_lineno :])
     return Example(path.stem, title.rstrip("."), text, code.lstrip())
 
 
 def run_example(path: Path) -> Example:
-    """Run an example in an empty folder; what it draws is kept, not shown."""
+    """Run an example in an empty folder; its figures are stored, not shown."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -121,7 +121,7 @@ def paths() -> list[Path]:
     return sorted(EXAMPLES.glob("*.py"), key=lambda path: (rank.get(path.stem, 99), path.stem))
 
 
-# While pages are served, only examples that have changed are run again.
+# While pages are served, only changed examples are run again.
 _ran: dict[tuple[str, str], Example] = {}
 
 
@@ -147,7 +147,7 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
 
 
 def _enter(nav: Any) -> None:
-    """Put the pages below the one of the gallery, wherever that is."""
+    """Insert the pages below the gallery's page, wherever it is."""
     for entry in nav if isinstance(nav, list) else []:
         for title, target in list(entry.items()) if isinstance(entry, dict) else []:
             if target == "gallery.md":
@@ -158,7 +158,7 @@ def _enter(nav: Any) -> None:
 
 
 def on_page_markdown(markdown: str, page: Any, files: Any, **_: Any) -> str:
-    """List the examples on the page of the gallery."""
+    """List the examples on the gallery's page."""
     return markdown.replace(_MARK, _grid(page, files)) if _MARK in markdown else markdown
 
 

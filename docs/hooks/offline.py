@@ -1,4 +1,4 @@
-"""Refuse to build pages that would load anything from elsewhere."""
+"""Fail the build if a page would load anything from the network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from mkdocs.exceptions import PluginError
 
-# Attributes that a browser follows by itself, tag by tag; of links only those that load.
+# Attributes that a browser loads automatically, by tag.
 _LOADS = {
     "audio": ["src"],
     "embed": ["src"],
@@ -48,7 +48,7 @@ class _Loads(HTMLParser):
 
 
 def loads(text: str) -> list[str]:
-    """Return the addresses elsewhere that a page or style sheet would load.
+    """Return the external addresses that a page or style sheet would load.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def loads(text: str) -> list[str]:
 
 
 def loads_of_site(site: Path) -> Iterator[str]:
-    """Yield what the pages and style sheets of a site would load from elsewhere."""
+    """Yield the external addresses that the pages and style sheets of a site would load."""
     for path in sorted(site.rglob("*")):
         if path.suffix in {".html", ".css", ".svg"}:
             for address in loads(path.read_text(encoding="utf-8")):
@@ -69,7 +69,7 @@ def loads_of_site(site: Path) -> Iterator[str]:
 
 
 def on_post_build(config: Any, **_: Any) -> None:
-    """Look through what was built."""
+    """Check the built site."""
     found = list(loads_of_site(Path(config["site_dir"])))
     if found:
         raise PluginError("pages must work offline, but " + "; ".join(found[:5]))

@@ -1,4 +1,4 @@
-"""Docstrings name other parts as ``:class:`nodeproof.graph.Graph```: make that a link."""
+"""Turn roles in docstrings, such as ``:class:`nodeproof.graph.Graph```, into links."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _ROLE = re.compile(r":(?:mod|class|func|meth|attr):<code>~?([\w.]+)</code>")
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Replace the roles of a page; what is not documented stays plain."""
+    """Replace the roles on a page; names without documentation stay plain."""
     return _ROLE.sub(r'<autoref optional identifier="\1"><code>\1</code></autoref>', content)
