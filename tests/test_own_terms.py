@@ -140,6 +140,19 @@ def test_it_is_shown_with_its_settings():
     assert repr(Scaled(2.0)) == "Scaled(factor=2.0)"
 
 
+def test_the_contract_of_terms_can_be_run_on_it(tmp_path):
+    source = (FOLDER / "visits.py").read_text().replace("class Visits", "class Calls")
+    (tmp_path / "calls.py").write_text(source.replace("return 1 - self.X", "return 2 - self.X"))
+    contract = Path(__file__).parent / "contracts" / "test_terms.py"
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(contract),
+         "--term", "calls:Calls", "--counts", "-k", "Calls and (gradient_in_W or vertex_costs)"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "1 failed, 1 passed" in ended.stdout, ended.stdout + ended.stderr
+    assert "test_the_gradient_in_W_agrees_with_differences[Calls()]" in ended.stdout
+
+
 # What a term may keep. ------------------------------------------------------------------
 
 
