@@ -54,7 +54,7 @@ from nodeproof.settings import Settings
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import BlockCADO, Result
 from nodeproof.solvers.align import align_with_labels
-from nodeproof.solvers.base import Callback
+from nodeproof.solvers.base import Callback, solve_with
 from nodeproof.solvers.checkpoint import Checkpoint
 from nodeproof.solvers.needs import check_rows, needs_of
 from nodeproof.terms import NodeData
@@ -257,7 +257,7 @@ class _Fit:
         )
         if block:
             self._prepare_block(problem)
-        result = self.solver.solve(problem, callback=callback)
+        result = solve_with(self.solver, problem, None, callback)
         # Block CADO has done so already, if it was given the labels.
         if problem.labels is None or not block:
             result = align_with_labels(result, nodes.y)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
-from nodeproof.problem import Models
+from nodeproof.problem import Models, Problem
 
 __all__ = [
     "LARGEST",
@@ -19,9 +21,12 @@ __all__ = [
     "Callback",
     "Progress",
     "Result",
+    "Solver",
     "Status",
     "check_at_least",
     "check_count",
+    "check_solver",
+    "solve_with",
 ]
 
 #: largest weight that users may give: costs would not be finite beyond it
@@ -98,6 +103,75 @@ class Result:
     n_iter: int
     history: dict[str, list[float]]
     alternatives: tuple[Result, ...] = field(default=(), kw_only=True)
+
+
+class Solver(Protocol):
+    """What `NodeClassifier(solver=...)` takes: any object with this method.
+
+    A solver that minimises the free energy may say at which temperature, by an attribute
+    ``temperature``: at 1, and with calibrated weights, its memberships are refined by belief
+    propagation before they are reported (up to its ``tol``, on ``n_jobs`` threads, if it has
+    these); otherwise they are reported as they are.
+    """
+
+    def solve(
+        self,
+        problem: Problem,
+        start: NDArray[Any] | None = None,
+        callback: Callback | None = None,
+    ) -> Result:
+        """Return memberships, the models re-fitted to them, and their objective.
+
+        Parameters
+        ----------
+        problem : Problem
+            What to solve; it computes costs, models and objectives.
+        start : ndarray of shape (n, K), optional
+            Memberships to begin with, where the number of classes had to be found first.
+        callback : callable, optional
+            To be called with a `Progress` after every iteration; a true answer stops the solver.
+        """
+
+
+def check_solver(solver: Any) -> Any:
+    """Return an object that was given as a solver; raise an error that says what it lacks."""
+    if isinstance(solver, type):
+        name = solver.__name__
+        raise InputError(f"solver must be an object, got the class {name}: write {name}()")
+    if not callable(getattr(solver, "solve", None)):
+        raise InputError(f"solver must be a name or have a method solve, got {solver!r}")
+    try:
+        inspect.signature(solver.solve).bind(None, None, None)
+    except TypeError:
+        name = type(solver).__name__
+        raise InputError(f"{name}.solve must take (problem, start=None, callback=None)") from None
+    return solver
+
+
+def solve_with(
+    solver: Solver, problem: Problem, start: NDArray[Any] | None, callback: Callback | None
+) -> Result:
+    """Return what a solver found; raise an error that names the solver if it cannot be that."""
+    result: Any = solver.solve(problem, start, callback)
+    name, expected = f"{type(solver).__name__}.solve", (problem.n_nodes, problem.n_classes)
+    if not isinstance(result, Result):
+        raise InputError(
+            f"{name} must return a nodeproof.solvers.Result, got {type(result).__name__}"
+        )
+    if not isinstance(result.models, Models):
+        raise InputError(f"{name} returned no models: take problem.fit_models(W)")
+    if np.shape(result.W) != expected:
+        raise InputError(
+            f"{name} must return memberships W of shape {expected}, got {np.shape(result.W)}"
+        )
+    # The package's own keep to this by their contract tests; it is a pass over all nodes.
+    if not type(solver).__module__.startswith("nodeproof.") and not _are_shares(result.W):
+        raise InputError(f"{name} must return memberships W that are ≥ 0 and sum to 1 per node")
+    return result
+
+
+def _are_shares(W: NDArray[Any]) -> bool:
+    return bool((W >= 0).all() and np.allclose(W.sum(axis=1), 1.0, rtol=0, atol=1e-4))
 
 
 def check_count(name: str, value: Any, most: int | None = None) -> None:
