@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.atoms.base import Calls, Counted
 from nodeproof.atoms.cogent import Cogent
 from nodeproof.atoms.joint import JointAtoms
+from nodeproof.atoms.sets import Calls, Counted
 from nodeproof.convex.cano_models import ModelsStep
 from nodeproof.convex.program import Program, check_memory, dual_value
 from nodeproof.convex.results import ConvexResult, best_bound, finish, iterate, relative_gap

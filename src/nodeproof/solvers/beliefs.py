@@ -12,8 +12,7 @@ from nodeproof import kernels
 from nodeproof.graph import RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
-from nodeproof.solvers.align import are_named, credibility, matched
-from nodeproof.solvers.base import Result
+from nodeproof.solvers.base import Result, are_named, credibility, matched
 from nodeproof.solvers.block import BlockCADO
 from nodeproof.solvers.sweep import Sweeper
 

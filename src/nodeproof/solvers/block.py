@@ -13,13 +13,15 @@ from nodeproof.affinity import Affinity
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
-from nodeproof.solvers.align import are_named, best_first, best_match
 from nodeproof.solvers.base import (
     MOST_STARTS,
     Callback,
     Progress,
     Result,
     Status,
+    are_named,
+    best_first,
+    best_match,
     check_at_least,
     check_count,
 )
