@@ -24,11 +24,7 @@ from nodeproof.solvers.semidefinite import off_diagonal
 from nodeproof.sum_of_norms.pairs import differences, forces, shrink
 from nodeproof.terms.base import Term
 
-__all__ = [
-    "CANO",
-    "ModelsStep",
-    "nearest_models",
-]
+__all__ = ["CANO", "ModelsStep", "nearest_models"]
 
 Array = NDArray[np.float64]
 

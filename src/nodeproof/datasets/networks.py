@@ -23,8 +23,7 @@ from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.runtime.memory import check_free
 from nodeproof.storage.npz import reading
 from nodeproof.tables.arrays import as_labels
-from nodeproof.tables.columns import LABELS
-from nodeproof.tables.edge_columns import KINDS, note_on_kinds
+from nodeproof.tables.columns import KINDS, LABELS, note_on_kinds
 from nodeproof.tables.files import is_packed, open_bytes, open_text
 
 __all__ = ["karate_club", "read_matrix_market", "read_network"]

@@ -5,13 +5,7 @@ from numba import njit
 
 from nodeproof.kernels.primitives import AHEAD, prefetch
 
-__all__ = [
-    "first_bad_weight",
-    "inspect_links",
-    "is_symmetric",
-    "labelled_links",
-    "reverse_links",
-]
+__all__ = ["first_bad_weight", "inspect_links", "is_symmetric", "labelled_links", "reverse_links"]
 
 
 @njit(cache=True, nogil=True)

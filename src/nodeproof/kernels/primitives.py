@@ -13,15 +13,7 @@ from numba import njit, types
 from numba.core import cgutils, config
 from numba.extending import intrinsic
 
-__all__ = [
-    "AHEAD",
-    "barrier",
-    "exp_rows",
-    "intrinsic_like",
-    "is_compiled",
-    "padded",
-    "prefetch",
-]
+__all__ = ["AHEAD", "barrier", "exp_rows", "intrinsic_like", "is_compiled", "padded", "prefetch"]
 
 
 # Whether nothing is compiled.

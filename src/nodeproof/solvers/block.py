@@ -30,9 +30,7 @@ from nodeproof.solvers.memberships import Engine, LocalWorkspace, Workspace
 from nodeproof.solvers.starts import STARTS, as_memberships, choose_starts, promising_starts
 from nodeproof.solvers.sweep import settled, surpassed, uninformative
 
-__all__ = [
-    "BlockCADO",
-]
+__all__ = ["BlockCADO"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]

@@ -33,13 +33,7 @@ from nodeproof.tables.features import FeatureRows, Known, find_node, note_on_oth
 from nodeproof.tables.files import TableFile, unnamed
 from nodeproof.tables.keys import Keys, refuse_long
 
-__all__ = [
-    "LabelRows",
-    "drop_label_columns",
-    "name_numbers",
-    "read_labels",
-    "without_point",
-]
+__all__ = ["LabelRows", "drop_label_columns", "name_numbers", "read_labels", "without_point"]
 
 _POINT_ZERO = re.compile(r"\.0*$")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")

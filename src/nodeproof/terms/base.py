@@ -26,10 +26,7 @@ from nodeproof.storage.schema import Check, Expected, plain
 from nodeproof.terms.class_loss import ClassLoss, NodewiseLoss
 from nodeproof.terms.new_nodes import NewNodeCosts
 
-__all__ = [
-    "NodeData",
-    "Term",
-]
+__all__ = ["NodeData", "Term"]
 
 Array = NDArray[np.float64]
 

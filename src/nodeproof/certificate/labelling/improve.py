@@ -16,10 +16,7 @@ from nodeproof.certificate.labelling.families import closed
 from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.solvers.semidefinite import SemidefiniteADMM
 
-__all__ = [
-    "Ascent",
-    "LiftedBlocks",
-]
+__all__ = ["Ascent", "LiftedBlocks"]
 
 Array = NDArray[np.float64]
 _VECTORS = 8

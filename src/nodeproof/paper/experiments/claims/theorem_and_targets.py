@@ -25,10 +25,7 @@ from nodeproof.paper.experiments.claims.checks import (
 )
 from nodeproof.paper.experiments.claims.paper import BEST, FIG1, best_configuration
 
-__all__ = [
-    "OWN",
-    "THEOREM",
-]
+__all__ = ["OWN", "THEOREM"]
 
 #: where a target of our own is claimed
 OWN = "our own target"

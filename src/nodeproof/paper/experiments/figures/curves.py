@@ -32,10 +32,7 @@ from nodeproof.paper.experiments.methods import METHODS, SOURCES
 from nodeproof.paper.experiments.panels import Curve, Panel
 from nodeproof.paper.experiments.results import Results
 
-__all__ = [
-    "draw_curves",
-    "draw_traces",
-]
+__all__ = ["draw_curves", "draw_traces"]
 
 # The curve that other methods are compared with.
 _OURS = ("calibrated", "GFL")

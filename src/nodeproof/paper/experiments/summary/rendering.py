@@ -18,13 +18,7 @@ from nodeproof.paper.experiments.panels import Axis, Curve, Panel
 from nodeproof.paper.experiments.recovery import QUESTIONS, Question
 from nodeproof.paper.experiments.results import Results, Series
 
-__all__ = [
-    "anchor",
-    "render_page",
-    "render_tables",
-    "tables",
-    "tex",
-]
+__all__ = ["anchor", "render_page", "render_tables", "tables", "tex"]
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
