@@ -11,8 +11,6 @@ from nodeproof.kernels.primitives import barrier, exp_rows, padded
 __all__ = [
     "belief_rows",
     "message_rows",
-    "null_score",
-    "row_moved",
     "softmax",
     "sweep_batches",
     "sweep_rows",
@@ -58,7 +56,7 @@ def softmax(score, temperature, shares, out, at):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def null_score(v, eta, totals, W, ell_t, score):
+def _null_score(v, eta, totals, W, ell_t, score):
     """Subtract Σ_j (ℓt)_ij η_v (Σ_u η_u W_uj − η_v W_vj); `ell_t` is 1×1 or K×K."""
     K = score.shape[0]
     h = eta[v]
@@ -73,7 +71,7 @@ def null_score(v, eta, totals, W, ell_t, score):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def row_moved(v, W, new, at, eta, moved, c):
+def _row_moved(v, W, new, at, eta, moved, c):
     """Add η_v (new_at − W_v) to ``moved[c]``; return the largest |new_at,i − W_vi|."""
     largest = 0.0
     h = eta[v]
@@ -124,9 +122,9 @@ def sweep_rows(
                 score[i] = log_prior[i] - costs[cost, i]
                 for j in range(K):
                     score[i] += ell[i, j] * links[j]
-            null_score(v, eta, totals, W, ell_t, score)
+            _null_score(v, eta, totals, W, ell_t, score)
         softmax(score, temperature, shares, new, at)
-        change[c] += row_moved(v, W, new, at, eta, moved, c)
+        change[c] += _row_moved(v, W, new, at, eta, moved, c)
         if scalar:
             inside = 0.0
             for i in range(K):
@@ -262,12 +260,12 @@ def belief_rows(
                     product[i] = 1.0
         for i in range(K):
             score[i] += np.log(product[i])
-        null_score(v, eta, totals, W, ell_t, score)
+        _null_score(v, eta, totals, W, ell_t, score)
         for i in range(K):
             score[i] += log_prior[i] - costs[v, i]
         at = v - first
         softmax(score, 1.0, shares, new, at)
-        change += row_moved(v, W, new, at, eta, moved, 0)
+        change += _row_moved(v, W, new, at, eta, moved, 0)
     return change
 
 

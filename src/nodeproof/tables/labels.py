@@ -33,7 +33,7 @@ from nodeproof.tables.features import FeatureRows, Known, find_node, note_on_oth
 from nodeproof.tables.files import TableFile, unnamed
 from nodeproof.tables.keys import Keys, refuse_long
 
-__all__ = ["LabelRows", "drop_label_columns", "name_numbers", "read_labels", "without_point"]
+__all__ = ["LabelRows", "drop_label_columns", "name_numbers", "read_labels"]
 
 _POINT_ZERO = re.compile(r"\.0*$")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
@@ -253,7 +253,7 @@ def name_numbers(path: Path, counts: dict[str, int]) -> tuple[dict[str, str], li
     if not all(map(_NUMBER.fullmatch, counts)):
         return same, []
     if all(float(label).is_integer() for label in counts):
-        return {label: without_point(label) for label in counts}, []
+        return {label: _without_point(label) for label in counts}, []
     total = sum(counts.values())
     shown = ", ".join(list(counts)[:5]) + (", …" if len(counts) > 5 else "")
     if len(counts) > _MOST_FRACTIONS or len(counts) > max(2, total // 2):
@@ -268,7 +268,7 @@ def name_numbers(path: Path, counts: dict[str, int]) -> tuple[dict[str, str], li
     ]
 
 
-def without_point(label: str) -> str:
+def _without_point(label: str) -> str:
     """Return a whole number without its decimal point and zeros; other text unchanged."""
     return _POINT_ZERO.sub("", label) if _NUMBER.fullmatch(label) else label
 
@@ -354,7 +354,7 @@ def _agree(
         return False
     both = (found.codes >= 0) & (codes[nodes] >= 0)
     ours, theirs = (
-        np.array([*map(without_point, names), ""])[of_rows[both]]
+        np.array([*map(_without_point, names), ""])[of_rows[both]]
         for names, of_rows in ((found.names, found.codes), (labels.names, codes[nodes]))
     )
     return bool(2 * np.count_nonzero(ours == theirs) >= len(ours))

@@ -18,7 +18,7 @@ from nodeproof.paper.experiments.panels import Axis, Curve, Panel
 from nodeproof.paper.experiments.recovery import QUESTIONS, Question
 from nodeproof.paper.experiments.results import Results, Series
 
-__all__ = ["anchor", "render_page", "render_tables", "tables", "tex"]
+__all__ = ["anchor", "render_page", "tables", "tex"]
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -39,7 +39,7 @@ def render_page(markup: str, **content: Any) -> str:
     return str(page.render(markup=_WRITERS[markup], **content)).strip() + "\n"
 
 
-def render_tables(tables: list[Any], label: str) -> str:
+def _render_tables(tables: list[Any], label: str) -> str:
     """Return LaTeX tables, for the package booktabs."""
     return str(_environment("latex").get_template("table.tex").render(tables=tables, label=label))
 
@@ -169,7 +169,7 @@ def tables(results: Results, panel: Panel) -> str:
     else:
         made = [_group(results, panel, *group) for group in _groups(curves)]
     label = f"tab:{re.sub('[^A-Za-z0-9]+', '-', panel.name)}"
-    return render_tables(made, label)
+    return _render_tables(made, label)
 
 
 def _groups(curves: list[Curve]) -> list[tuple[str, list[Curve]]]:
