@@ -17,7 +17,7 @@ from nodeproof.metrics import matched_accuracy
 from nodeproof.problem import PAPER_WEIGHTS, Models
 from nodeproof.runtime import threads
 from nodeproof.solvers import BlockCADO, Status
-from nodeproof.solvers.align import align_with_labels
+from nodeproof.solvers.base import align_with_labels
 from nodeproof.solvers.beliefs import marginals
 from nodeproof.solvers.starts import STARTS, choose_starts
 from nodeproof.terms import Covariance, Labels, NodeData

@@ -53,8 +53,7 @@ from nodeproof.runtime.logs import level_of, logger, reporter, shown
 from nodeproof.settings import Settings
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import BlockCADO, Result
-from nodeproof.solvers.align import align_with_labels
-from nodeproof.solvers.base import Callback, solve_with
+from nodeproof.solvers.base import Callback, align_with_labels, solve_with
 from nodeproof.solvers.checkpoint import Checkpoint
 from nodeproof.solvers.needs import check_rows, needs_of
 from nodeproof.terms import NodeData

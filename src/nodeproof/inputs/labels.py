@@ -146,9 +146,8 @@ def encode_truth(y_true: Any, classes: NDArray[Any], part: str) -> NDArray[np.in
     return np.asarray(known[truth.codes])
 
 
-def _examples(names: NDArray[Any], most: int = 3) -> str:
-    shown = ", ".join(map(repr, names[:most].tolist()))
-    return shown + (", …" if len(names) > most else "")
+def _examples(names: NDArray[Any]) -> str:
+    return ", ".join(map(repr, names[:3].tolist())) + (", …" if len(names) > 3 else "")
 
 
 def check_validation(
@@ -321,6 +320,5 @@ def _extend(named: NDArray[Any], n_classes: int | None) -> NDArray[Any]:
     )
 
 
-def _listed(names: NDArray[Any], most: int = 5) -> str:
-    shown = ", ".join(map(str, names[:most]))
-    return shown + (", …" if len(names) > most else "")
+def _listed(names: NDArray[Any]) -> str:
+    return ", ".join(map(str, names[:5])) + (", …" if len(names) > 5 else "")

@@ -12,11 +12,10 @@ from nodeproof import kernels
 from nodeproof.graph import RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
-from nodeproof.solvers.align import are_named, credibility, matched
-from nodeproof.solvers.base import Result, Solver
+from nodeproof.solvers.base import Result, Solver, are_named, credibility, matched
 from nodeproof.solvers.sweep import Sweeper
 
-__all__ = ["affordable", "marginals", "propagated_probabilities", "reported_probabilities"]
+__all__ = ["affordable", "marginals", "reported_probabilities"]
 
 Rows = NDArray[np.float32]
 
@@ -33,7 +32,7 @@ def affordable(problem: Problem) -> bool:
     return graph is not None and graph.n_entries * problem.n_classes <= _MOST_MESSAGES
 
 
-def propagated_probabilities(problem: Problem, result: Result, solver: Solver) -> Rows | None:
+def _propagated_probabilities(problem: Problem, result: Result, solver: Solver) -> Rows | None:
     """Return probabilities by belief propagation; None where it does not apply or converge.
 
     It applies where the graph counts, all parts are likelihoods and the temperature is 1.
@@ -59,13 +58,13 @@ def reported_probabilities(
     weight : float
         1 where all starts agree.
     """
-    rows = propagated_probabilities(problem, result, solver)
+    rows = _propagated_probabilities(problem, result, solver)
     if not result.alternatives:
         return rows, 1.0
     best = result.W if rows is None else rows
     total, pooled = 1.0, best.astype(np.float64)
     for alternative in result.alternatives:
-        other = propagated_probabilities(problem, alternative, solver)
+        other = _propagated_probabilities(problem, alternative, solver)
         other = alternative.W if other is None else other
         if not are_named(problem):
             other = matched(other, best)

@@ -27,10 +27,7 @@ from nodeproof.terms.checks import checked_costs
 from nodeproof.terms.class_loss import ClassLoss, NodewiseLoss
 from nodeproof.terms.new_nodes import NewNodeCosts
 
-__all__ = [
-    "NodeData",
-    "Term",
-]
+__all__ = ["NodeData", "Term"]
 
 Array = NDArray[np.float64]
 
