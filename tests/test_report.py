@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from cli_helpers import run, write
 from nodeproof import NodeClassifier
 from nodeproof import findings as findings_module
-from nodeproof.auto.held_out import Blind
+from nodeproof.auto.held_out import CrossFitted
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.evidence import node_evidence
@@ -135,15 +135,15 @@ def test_wrong_labels_do_not_count_against_the_probabilities():
     truth = np.where(rng.uniform(size=n) < p, 0, rng.integers(1, K, n))
     told = np.where(rng.uniform(size=n) < noise, (truth + rng.integers(1, K, n)) % K, truth)
     nodes = np.arange(n)
-    assert reliability_of(Blind(nodes, told, proba, 0.0)).error > 0.1
-    assert reliability_of(Blind(nodes, told, proba, noise)).error < 0.02
+    assert reliability_of(CrossFitted(nodes, told, proba, 0.0)).error > 0.1
+    assert reliability_of(CrossFitted(nodes, told, proba, noise)).error < 0.02
 
 
 def test_few_labels_or_meaningless_ones_judge_nothing():
     proba, told = np.tile([0.8, 0.2], (50, 1)), np.zeros(50, int)
-    assert reliability_of(Blind(np.arange(5), told[:5], proba[:5], 0.0)) is None
-    assert reliability_of(Blind(np.arange(50), told, proba, 0.45)) is None
-    assert reliability_of(Blind(np.arange(50), told, proba, 0.35)) is not None
+    assert reliability_of(CrossFitted(np.arange(5), told[:5], proba[:5], 0.0)) is None
+    assert reliability_of(CrossFitted(np.arange(50), told, proba, 0.45)) is None
+    assert reliability_of(CrossFitted(np.arange(50), told, proba, 0.35)) is not None
 
 
 def test_a_drawing_keeps_what_is_linked_together():

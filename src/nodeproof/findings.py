@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csgraph, triu
 from scipy.special import softmax
 
-from nodeproof.auto.held_out import Blind
+from nodeproof.auto.held_out import CrossFitted
 from nodeproof.errors import InputError
 from nodeproof.evidence import node_evidence
 from nodeproof.problem import Models, Problem
@@ -209,13 +209,13 @@ def _evidence(
     return joined, linked
 
 
-def _left_out(fitted: Fitted, problem: Problem) -> Blind:
+def _left_out(fitted: Fitted, problem: Problem) -> CrossFitted:
     """Return labelled nodes and their probabilities as if their own label were not there."""
     models = fitted.models
     labels, K = problem.labels, problem.n_classes
     if labels is None or fitted.settings.temperature == 0 or K < 2:
         nothing = np.empty(0, np.int64)
-        return Blind(nothing, nothing, np.empty((0, K), np.float32), 0.0)
+        return CrossFitted(nothing, nothing, np.empty((0, K), np.float32), 0.0)
     labelled = np.flatnonzero(labels >= 0)
     nodes = labelled[:: -(-len(labelled) // _MOST_JUDGED)]
     codes = labels[nodes]
@@ -228,7 +228,7 @@ def _left_out(fitted: Fitted, problem: Problem) -> Blind:
     noise = 1.0 - float(proba[np.arange(len(nodes)), codes].mean())
     # What is left when its label's factor is taken out of a node's probabilities.
     blind = softmax(np.log(np.maximum(proba, 1e-30)) + costs[codes], axis=1)
-    return Blind(nodes, codes, blind.astype(np.float32), noise)
+    return CrossFitted(nodes, codes, blind.astype(np.float32), noise)
 
 
 _STEPS = 60

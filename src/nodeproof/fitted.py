@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.auto.held_out import Blind
+from nodeproof.auto.held_out import CrossFitted
 from nodeproof.certificate import Certificate, Stage
 from nodeproof.certificate.labelling.certify import certify_instance, labelling_problem
 from nodeproof.certificate.labelling.instance import Instance
@@ -42,7 +42,7 @@ class FittedData:
         Features, labels and links.
     problem : Problem
         What was solved.
-    held_out : Blind or None
+    held_out : CrossFitted or None
         Labelled nodes with their cross-fitted probabilities, where settings were chosen by them.
     untouched : Untouched
         Digests by which changes in place are noticed.
@@ -50,7 +50,7 @@ class FittedData:
 
     nodes: NodeData
     problem: Problem
-    held_out: Blind | None
+    held_out: CrossFitted | None
     untouched: Untouched
 
 

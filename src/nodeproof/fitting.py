@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from nodeproof.arrangement import Arrangement
 from nodeproof.auto.counting import FEWEST, choose_n_classes
-from nodeproof.auto.held_out import HeldBack, hold_back
+from nodeproof.auto.held_out import HeldOut, hold_out
 from nodeproof.auto.merging import Family
 from nodeproof.auto.plans import Plan, choose_plan
 from nodeproof.auto.settings import (
@@ -222,7 +222,7 @@ class _Fit:
             return nodes
         return replace(nodes, smoothing=Smoothing(nodes.X, nodes.graph))
 
-    def _held_out(self, nodes: NodeData) -> HeldBack | None:
+    def _held_out(self, nodes: NodeData) -> HeldOut | None:
         """Return the labels that settings are chosen by, if there are enough."""
         if nodes.y is None:
             if self.validation is not None:
@@ -231,7 +231,7 @@ class _Fit:
         judged_by = check_validation(self.validation, self.labels, self.data.node_ids)
         if judged_by is not None and self.arrangement is not None:
             judged_by = self.arrangement.position[judged_by[0]], judged_by[1]
-        return hold_back(nodes.y, judged_by)
+        return hold_out(nodes.y, judged_by)
 
     def _solve(self, nodes: NodeData, plan: Plan) -> tuple[Problem, Result]:
         """Solve the problem that was planned; without a number of classes, find that too."""
@@ -300,7 +300,7 @@ class _Fit:
             choose_probabilities(problem, result, self.solver, tuned, most, choices),
             dtype=np.float32,
         )
-        held_out = None if tuned is None else tuned.blind()
+        held_out = None if tuned is None else tuned.cross_fitted()
         nodes = replace(nodes, n_classes=problem.n_classes)
         if self.arrangement is not None:
             order, position = self.arrangement.order, self.arrangement.position

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nodeproof import __version__
-from nodeproof.auto.held_out import Blind
+from nodeproof.auto.held_out import CrossFitted
 from nodeproof.certificate.labelling.verify import percent as rounded_up
 from nodeproof.errors import InputError
 from nodeproof.inputs import encode_truth
@@ -44,7 +44,7 @@ _WORDS_WIDE, _WORDS_NARROW = 44, 28
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
 
-def judged_nodes(subject: Subject, y_true: Any) -> Blind:
+def judged_nodes(subject: Subject, y_true: Any) -> CrossFitted:
     """Return the nodes that probabilities are judged by: of those with known truth, or blind.
 
     A true class that is none of the fitted ones has the number K, and a column of zeros: whatever
@@ -52,7 +52,7 @@ def judged_nodes(subject: Subject, y_true: Any) -> Blind:
     """
     fitted, findings = subject.fitted, subject.findings
     if y_true is None:
-        return Blind(findings.judged, findings.told, findings.blind, findings.noise)
+        return CrossFitted(findings.judged, findings.told, findings.blind, findings.noise)
     names = range(subject.n) if fitted.node_ids is None else fitted.node_ids
     codes = encode_truth(align_rows(y_true, names, "y_true", "the fit"), fitted.classes, "y_true")
     if len(codes) != subject.n:
@@ -64,7 +64,7 @@ def judged_nodes(subject: Subject, y_true: Any) -> Blind:
     proba = fitted.proba[nodes]
     if (codes == subject.K).any():
         proba = np.pad(proba, ((0, 0), (0, 1)))
-    return Blind(nodes, codes[nodes], proba, 0.0)
+    return CrossFitted(nodes, codes[nodes], proba, 0.0)
 
 
 def tiles(subject: Subject, certificate: Certificate | None) -> list[dict[str, str]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.auto.held_out import Blind
+from nodeproof.auto.held_out import CrossFitted
 from nodeproof.errors import InputError
 from nodeproof.metrics import FEWEST_JUDGED, ReliabilityCurve, reliability_curve
 from nodeproof.runtime.caching import cached_property
@@ -96,14 +96,14 @@ class Subject:
 _LEAST_CONTRAST = 0.2
 
 
-def reliability_of(judged: Blind) -> ReliabilityCurve | None:
+def reliability_of(judged: CrossFitted) -> ReliabilityCurve | None:
     """Return the reliability of probabilities, or None where labels are too few or too wrong.
 
     Examples
     --------
     >>> import numpy as np
     >>> proba = np.tile([0.8, 0.2], (50, 1))
-    >>> found = reliability_of(Blind(np.arange(50), np.repeat([0, 1], [40, 10]), proba, 0.0))
+    >>> found = reliability_of(CrossFitted(np.arange(50), np.repeat([0, 1], [40, 10]), proba, 0.0))
     >>> round(found.error, 3), found.counts.tolist()
     (0.0, [50])
     """

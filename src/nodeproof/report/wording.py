@@ -11,7 +11,7 @@ from nodeproof.metrics import FEWEST_JUDGED, ReliabilityCurve
 from nodeproof.settings import Settings
 
 if TYPE_CHECKING:
-    from nodeproof.auto.held_out import Blind
+    from nodeproof.auto.held_out import CrossFitted
     from nodeproof.report.subject import Subject
 
 __all__ = ["accuracy", "classes", "percent", "python_call", "reliability", "summary"]
@@ -89,7 +89,7 @@ def summary(subject: Subject) -> str:
     return text
 
 
-def reliability(found: ReliabilityCurve | None, judged: Blind, subject: Subject) -> str:
+def reliability(found: ReliabilityCurve | None, judged: CrossFitted, subject: Subject) -> str:
     """Say how far the probabilities can be believed, and how that is known."""
     text = _verdict(found, judged, subject)
     if strangers := int((judged.codes == subject.K).sum()):
@@ -100,7 +100,7 @@ def reliability(found: ReliabilityCurve | None, judged: Blind, subject: Subject)
     return text
 
 
-def _verdict(found: ReliabilityCurve | None, judged: Blind, subject: Subject) -> str:
+def _verdict(found: ReliabilityCurve | None, judged: CrossFitted, subject: Subject) -> str:
     if subject.K == 1 and found is None:
         if most_certain(subject.fitted.settings.n_classes, subject.fitted.given) < 1:
             return (
