@@ -19,8 +19,8 @@ from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Covariance, Gaussian, Labels, Softmax
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:predict.X. judges new nodes"),
-    pytest.mark.filterwarnings("ignore:what was given does not tell"),
+    pytest.mark.filterwarnings("ignore:predict.X. classifies new nodes"),
+    pytest.mark.filterwarnings("ignore:the data do not tell"),
 ]
 
 SOURCES = ["".join(part) for k in (1, 2, 3) for part in itertools.combinations("GXY", k)]

@@ -119,7 +119,7 @@ def test_more_rows_than_memory(ring):
 
 def test_dense_copies_of_new_nodes():
     X = sp.csr_array((10**6, 10**6))
-    with refused("judge fewer nodes at once"):
+    with refused("classify fewer nodes at once"):
         dense_rows(X)
     assert isinstance(dense_rows(np.eye(2)), np.ndarray)
 

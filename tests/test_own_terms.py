@@ -342,7 +342,7 @@ def test_a_module_of_the_current_folder_is_found_by_the_installed_command(files,
         ("visits:np", "is not a term"),
         ("broken_term:Visits", "SyntaxError"),
         ("ending_term:Visits", "SystemExit"),
-        ("asking_term:Asking", "must not need arguments"),
+        ("asking_term:Asking", "without arguments"),
         ("nodeproof.terms:Term", "is not complete"),
     ],
 )

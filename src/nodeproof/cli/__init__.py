@@ -268,7 +268,7 @@ def convert(edges: Path, out: Path | None, **options: Any) -> None:
 @click.option("--out", type=click.Path(path_type=Path), default=Path("reproduction"),
               show_default=True, help="Results folder; finished cells are reused.")  # fmt: skip
 @click.option(
-    "--quick", is_flag=True, help="A few points per panel: about 1.5 minutes instead of 40."
+    "--quick", is_flag=True, help="A few points per panel: a minute and a half, not 40 minutes."
 )
 @click.option("--fresh", is_flag=True, help="Start over, ignoring finished cells.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
