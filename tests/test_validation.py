@@ -60,7 +60,7 @@ def test_labels_to_choose_by_are_never_fitted_to(few, judged, monkeypatch):
 
 def test_labels_to_choose_by_are_refused_where_there_is_nothing_to_choose(few, judged):
     y, nodes = judged
-    with pytest.raises(InputError, match="validation has nothing to choose"):
+    with pytest.raises(InputError, match="validation is not used"):
         fit(few, y, validation=(nodes, few.z[nodes]), terms=[Softmax(hops=2), Labels()])
 
 
