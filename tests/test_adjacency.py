@@ -434,7 +434,7 @@ def test_links_to_nodes_that_are_not_there_are_refused(edge_index, named):
 def test_ends_that_are_not_positions_are_refused_by_column(column):
     table = as_columns(False, PLAIN)
     for values in (table[column].astype(float), table[column].astype(str)):
-        with pytest.raises(InputError, match=f"the {column} column must hold row positions"):
+        with pytest.raises(InputError, match=f"the {column} column must contain row positions"):
             check_adjacency(table | {column: values})
 
 

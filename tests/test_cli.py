@@ -203,7 +203,7 @@ def test_where_most_labels_look_wrong_a_note_says_what_to_do(capsys, tmp_path, m
         found = [note for note in summary["notes"] if "more than half" in note]
         assert bool(found) == (2 * summary["suspects"] > summary["labels"])
         assert all(f"{summary['suspects']} of 120" in note for note in found)
-        assert all("name the same nodes" in note for note in found)
+        assert all("use the same node names" in note for note in found)
         return found
 
     assert not doubts("right.csv", "auto")
@@ -236,7 +236,7 @@ def test_a_folder_in_the_place_of_a_file_is_named_before_the_work(
     (tmp_path / name).mkdir()
     code, _, err = run(capsys, "fit", files[0] / "edges.csv", "--out", tmp_path, *options)
     assert code == 2
-    assert f"cannot write the file {tmp_path / name}: it is a folder" in err
+    assert f"cannot write the file {tmp_path / name}: a folder has that name" in err
 
 
 def test_the_same_seed_writes_the_same_predictions(capsys, files, tmp_path):
@@ -268,7 +268,7 @@ def test_the_same_seed_writes_the_same_predictions(capsys, files, tmp_path):
         (["fit", "edges.csv", "--labels", "strangers.csv"], "name nodes the same way?"),
         (["fit", "wide.csv", "--classes", "2"], "--source and --target"),
         (["fit", "edges.csv", "--classes", "2", "--jobs", "0"], "--jobs"),
-        (["fit", "edges.csv", "--classes", "2", "--proof-budget", "5"], "give --report"),
+        (["fit", "edges.csv", "--classes", "2", "--proof-budget", "5"], "add --report"),
         (["fit", "edges.csv", "--classes", "2", "--seed", "-1"], "--seed"),
         (["demo", "--seed", "-1"], "--seed"),
         (["demo", "--out", "edges.csv"], "is a file"),
@@ -329,7 +329,7 @@ def small_demo(monkeypatch, no_search):
     """The data of the demo with a tenth of the nodes."""
     data = {
         "the paper's default": {"cluster_size": 30, "p": 0.6, "omega": 0.1},
-        "a harder one": {"cluster_size": 30, "p": 0.15, "omega": 0.3, "label_ratio": 0.05},
+        "a harder setting": {"cluster_size": 30, "p": 0.15, "omega": 0.3, "label_ratio": 0.05},
     }
     monkeypatch.setattr(import_module("nodeproof.cli.demo"), "DATA", data)
 
@@ -412,7 +412,7 @@ def test_a_name_that_is_not_utf_8_is_refused_at_once(capsys, files, option):
     name = b"caf\xe9".decode("utf-8", "surrogateescape")
     code, out, err = run(capsys, "fit", files[0] / "edges.csv", option, name)
     assert (code, out) == (2, "")
-    assert err == "nodeproof: caf\N{REPLACEMENT CHARACTER} is not UTF-8; give a name that is\n"
+    assert err == "nodeproof: caf\N{REPLACEMENT CHARACTER} is not valid UTF-8; use a name that is\n"
 
 
 def test_help_and_version_do_not_wait_for_the_mathematics():

@@ -165,7 +165,7 @@ def test_the_certificate_of_another_fit_is_in_no_report(capsys, mixed):
     code, _, err = run(capsys, "report", "out")
     assert code == 0
     assert "another fit" in err
-    assert "No proof was looked for" in (mixed / "report.html").read_text(encoding="utf-8")
+    assert "No proof was searched for" in (mixed / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -221,5 +221,5 @@ def test_a_fit_takes_the_place_of_nothing_it_reads(capsys, results):
     code, _, err = run(capsys, "fit", "edges.csv", "--labels", "out/query.csv", "--query", 3,
                        "--out", "out")  # fmt: skip
     assert code == 2
-    assert "would overwrite out/query.csv" in err.replace("\\", "/")
+    assert "would overwrite the input out/query.csv" in err.replace("\\", "/")
     assert (results / "query.csv").read_bytes() == before

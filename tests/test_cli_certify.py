@@ -188,7 +188,7 @@ def test_a_larger_tolerance_is_taken_and_stated(capsys, tmp_path):
     # A report shows it with the tolerance that it has.
     assert run(capsys, "report", tmp_path)[0] == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "the best labelling, up to a tolerance of 1e+06" in page
+    assert "optimal labelling, up to a tolerance of 1e+06" in page
 
 
 def test_a_model_with_an_affinity_for_each_two_classes_has_no_certificate(capsys, data, tmp_path):
@@ -257,7 +257,7 @@ def test_a_folder_in_the_place_of_a_file_is_named_before_the_search(capsys, fitt
     (fitted / "certificate.csv").mkdir()
     code, _, err = run(capsys, "certify", fitted)
     assert code == 2
-    assert f"cannot write the file {fitted / 'certificate.csv'}: it is a folder" in err
+    assert f"cannot write the file {fitted / 'certificate.csv'}: a folder has that name" in err
 
 
 def test_nothing_half_written_stays_where_writing_fails(capsys, fitted, monkeypatch):
@@ -367,12 +367,12 @@ def test_a_forged_certificate_is_in_no_report(capsys, certified):
     genuine = Certificate.load(file)
     code, _, err = run(capsys, "report", certified)
     assert (code, err) == (0, "")
-    assert "the best labelling" in (certified / "report.html").read_text(encoding="utf-8")
+    assert "optimal labelling" in (certified / "report.html").read_text(encoding="utf-8")
     restated(with_dual(genuine, nu=genuine.dual.nu + 1.0)).save(file)
     code, _, err = run(capsys, "report", certified)
     assert code == 0
-    assert "is left out of the report" in " ".join(err.split())
-    assert "No proof was looked for" in (certified / "report.html").read_text(encoding="utf-8")
+    assert "is omitted from the report" in " ".join(err.split())
+    assert "No proof was searched for" in (certified / "report.html").read_text(encoding="utf-8")
 
 
 # Ctrl-C. --------------------------------------------------------------------------------

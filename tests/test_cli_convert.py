@@ -33,7 +33,8 @@ def test_links_become_a_folder(capsys, links, tmp_path):
         assert part in out
     assert "1 self loop dropped" in err
     assert (
-        "1 repeat of a link, in the same or the other direction; each link counts once with" in err
+        "1 duplicate of a link, in the same or the other direction; each link counts once with"
+        in err
     )
     graph = GraphFolder.open(tmp_path / "graph")
     assert graph.ids is not None
@@ -148,7 +149,7 @@ main(["convert", *sys.argv[1:]])
 
 
 @pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to one process there")
-def test_ctrl_c_keeps_the_work_and_the_same_command_goes_on(capsys, tmp_path):
+def test_ctrl_c_keeps_the_work_and_the_same_command_resumes(capsys, tmp_path):
     rng = np.random.default_rng(0)
     table = pa.table({"source": rng.integers(0, 99, 500), "target": rng.integers(0, 99, 500)})
     pq.write_table(table, tmp_path / "links.parquet")
@@ -159,11 +160,11 @@ def test_ctrl_c_keeps_the_work_and_the_same_command_goes_on(capsys, tmp_path):
     assert stopped.returncode == 130
     assert stopped.stdout == ""
     kept, interrupted = filter(None, stopped.stderr.splitlines())
-    assert f"what is finished is kept in {tmp_path / 'graph.partial'}" in kept
+    assert f"finished work is kept in {tmp_path / 'graph.partial'}" in kept
     assert interrupted == "nodeproof: interrupted"
     code, _, err = run(capsys, "convert", *arguments)
     assert code == 0
-    assert "going on from what an earlier run has finished" in err
+    assert "resuming an earlier run" in err
     GraphFolder.open(tmp_path / "graph").verify()
     assert not (tmp_path / "graph.partial").exists()
 

@@ -137,7 +137,7 @@ def test_strangers_among_labels_are_named(capsys, files, tmp_path):
     [
         (("--source", "u"), "no columns"),
         (("--features", "short.npy"), "180 nodes"),
-        (("--scheduler", "tcp://127.0.0.1:1"), "no cluster answers"),
+        (("--scheduler", "tcp://127.0.0.1:1"), "no cluster responds"),
         (("--scheduler", "foo"), "missing port number"),
     ],
 )

@@ -318,7 +318,7 @@ BAD = [
     ([".", "--edges", "new_edges.csv"], "there is no model model.npz"),
     (["model"], "fitted with features: give --features"),
     (["model", "--edges", "new_edges.csv"], "fitted with features: give --features"),
-    (["links", "--features", "new_features.csv"], "leave out --features"),
+    (["links", "--features", "new_features.csv"], "omit --features"),
     (["links"], "there are no new nodes: give"),
     (["links", "--edges", "edges.csv"], "the model knows all"),
     (["links", "--edges", "strangers.csv"], "do both name nodes the same way?"),
@@ -340,7 +340,7 @@ BAD = [
     (["links", "--edges", "new_edges.csv", "--out", "links/predictions.csv"], "overwrite"),
     (["links", "--edges", "new_edges.csv", "--out", "links/model.npz"], "overwrite"),
     (["links", "--edges", "new_edges.csv", "--out", "links/certificate.npz"], "overwrite"),
-    (["links", "--edges", "new_edges.csv", "--out", "new_edges.csv"], "which is read"),
+    (["links", "--edges", "new_edges.csv", "--out", "new_edges.csv"], "would overwrite the input"),
     (["text.npz", "--edges", "new_edges.csv"], "it is not a ZIP file; it is damaged"),
     ([], "DIR"),
 ]

@@ -99,7 +99,7 @@ FITS = {
     "weights whose products overflow": (
         {"weights": (1e300, 1e300, 1e300), "son": 10.0, "threshold": 0.1, "n_classes": 2},
         {"X": np.array([[1.0, 2, -2], [-1, 0, -1], [2, -2, -2]])},
-        "none above 1e\\+30",
+        "from 0 to 1e\\+30",
     ),
     "features with indices of 64 bits": (
         {"n_classes": 2},

@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 from nodeproof import NodeClassifier
 from nodeproof.auto import counting
 from nodeproof.auto.counting import count_classes, description_length
-from nodeproof.auto.merging import Family, Merges, merge_rows
+from nodeproof.auto.merging import Family, Merges, merge_memberships
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
@@ -72,7 +72,7 @@ def test_where_there_are_no_classes_one_is_found(sources):
     clf = find(data, sources)
     assert clf.classes_.tolist() == [0]
     assert (clf.labels_ == 0).all()
-    assert "no classes" in clf.choices_["n_classes"]["why"]
+    assert "more classes do not" in clf.choices_["n_classes"]["why"]
 
 
 def test_features_count_classes_where_links_say_nothing():
@@ -189,7 +189,7 @@ def test_a_threshold_above_the_densities_is_refused():
 
 
 def test_a_threshold_below_the_densities_is_noted():
-    with pytest.warns(UserWarning, match=r"at the threshold 0\.01 all is one class"):
+    with pytest.warns(UserWarning, match=r"at the threshold 0\.01 all nodes form one class"):
         clf = find(planted(2, cluster_size=40), "G", weights=(1, 0, 0), threshold=0.01)
     assert len(clf.classes_) == 1
 
@@ -260,8 +260,8 @@ def test_the_total_of_the_mergers_is_the_length_of_the_description(terms, weight
         assert merges.total - before == pytest.approx(added, abs=1e-6 * abs(before))
     levels = [groups for _, groups in merges]
     assert [groups.max() + 1 for groups in levels] == [4, 3, 2, 1]
-    assert merge_rows(result.W, levels[1]).sum(axis=1) == pytest.approx(1.0)
-    assert np.abs(merges.W - merge_rows(result.W, levels[-1])).max() < 1e-6
+    assert merge_memberships(result.W, levels[1]).sum(axis=1) == pytest.approx(1.0)
+    assert np.abs(merges.W - merge_memberships(result.W, levels[-1])).max() < 1e-6
 
 
 def test_a_sample_of_many_nodes_judges_mergers_about_as_well(monkeypatch):

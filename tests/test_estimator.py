@@ -23,7 +23,7 @@ from nodeproof.metrics import expected_calibration_error, matched_accuracy
 from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Covariance, Labels, covariance
 
-pytestmark = pytest.mark.filterwarnings("ignore:what was given does not tell")
+pytestmark = pytest.mark.filterwarnings("ignore:the data do not tell")
 
 EXPECTED_FAILURES = {
     "check_classifiers_classes": (

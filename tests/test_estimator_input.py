@@ -39,11 +39,15 @@ BAD_INPUT = {
     "nothing to count classes by": (
         {"weights": (1, 1, 1)},
         {"X": [[0.0], [1.0]], "y": [-1, -1]},
-        "need a graph .* give n_classes",
+        "with a graph .* give n_classes",
     ),
     "nothing known": ({"n_classes": 2}, {"y": [-1, -1]}, "neither features nor a graph"),
     "empty graph": ({"n_classes": 1}, {"graph": np.zeros((0, 0))}, "no nodes"),
-    "class without nodes": ({"n_classes": 3}, {"X": [[0.0], [1.0]]}, "more than the 2 nodes"),
+    "class without nodes": (
+        {"n_classes": 3},
+        {"X": [[0.0], [1.0]]},
+        "exceeds the number of nodes, 2",
+    ),
     "negative weight": (
         {"n_classes": 1},
         {"graph": np.array([[0, -1], [-1, 0]])},
@@ -60,7 +64,7 @@ BAD_INPUT = {
     "nothing to validate": (
         {"terms": [Labels()]},
         {"y": [0, 1, -1], "validation": ([2], [0])},
-        "validation has nothing to choose",
+        "validation is not used",
     ),
     "seed": ({"random_state": -1}, {"X": [[0.0]], "y": [0]}, "random_state must be .*, got -1"),
     "seed of words": ({"random_state": "a"}, {"X": [[0.0]], "y": [0]}, "random_state must be"),

@@ -261,7 +261,7 @@ def test_numbers_that_could_be_positions_or_names_are_refused():
         ({"weight": ["x", "y"]}, "the weight column must hold numbers"),
         ({"weight": [1.0, "y"]}, "the weight column must hold numbers"),
         ({"weight": pd.array([1.0, None], dtype="Float64")}, "not finite: nan"),
-        ({"source": [0.5, 1.0]}, "must hold row positions"),
+        ({"source": [0.5, 1.0]}, "must contain row positions"),
     ],
 )
 def test_tables_with_gaps_are_refused_by_row(changes, message):
@@ -353,7 +353,7 @@ def test_what_was_found_is_a_table_of_any_library():
     assert arrow["given_label"].to_pylist() == kinds()
 
 
-@pytest.mark.filterwarnings("ignore:what was given does not tell")
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 def test_labels_that_are_numbers_stay_so():
     frame = to_table(reference())
     assert frame["node"].tolist() == list(range(120))

@@ -256,7 +256,7 @@ def test_features_and_identifiers_are_refused_as_labels(labels, n):
         NodeClassifier().fit(y=y, graph=sp.eye_array(n, k=1) + sp.eye_array(n, k=-1))
 
 
-@pytest.mark.filterwarnings("ignore:the fit reached max_iter", "ignore:what was given does not")
+@pytest.mark.filterwarnings("ignore:the fit reached max_iter", "ignore:the data do not")
 def test_many_classes_may_have_a_label_each_where_most_nodes_have_none():
     y = np.full(600, -1)
     y[::10] = np.arange(60)

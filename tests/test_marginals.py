@@ -1,4 +1,4 @@
-"""Belief propagation: exact on trees, without echo, and steady in extremes."""
+"""Belief propagation: exact on trees, without double counting, and steady in extremes."""
 
 from __future__ import annotations
 

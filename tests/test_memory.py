@@ -108,7 +108,7 @@ def test_a_node_number_out_of_all_proportion():
 def test_more_classes_than_memory():
     with refused("use a smaller n_classes"):
         NodeClassifier(n_classes=10**13).fit(np.eye(3))
-    with refused("more than the 3 nodes"):
+    with refused("exceeds the number of nodes, 3"):
         NodeClassifier(n_classes=1000).fit(np.eye(3))
 
 
@@ -119,7 +119,7 @@ def test_more_rows_than_memory(ring):
 
 def test_dense_copies_of_new_nodes():
     X = sp.csr_array((10**6, 10**6))
-    with refused("judge fewer nodes at once"):
+    with refused("classify fewer nodes at once"):
         dense_rows(X)
     assert isinstance(dense_rows(np.eye(2)), np.ndarray)
 

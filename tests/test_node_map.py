@@ -17,7 +17,7 @@ def _sides(anchors):
     return {frozenset((int(a), int(b))) for a, b in zip(turn, np.roll(turn, -1), strict=True)}
 
 
-def test_nodes_torn_between_two_lie_between_them():
+def test_nodes_undecided_between_two_lie_between_them():
     anchors, positions = map_nodes([[0.5, 0.5, 0.0], [0.6, 0.0, 0.4], [1 / 3, 1 / 3, 1 / 3]])
     np.testing.assert_allclose(positions[0], anchors[:2].mean(axis=0), atol=1e-9)
     np.testing.assert_allclose(positions[1], 0.6 * anchors[0] + 0.4 * anchors[2], atol=1e-9)
@@ -125,7 +125,7 @@ def test_some_nodes_are_placed_among_the_corners_of_all():
 def test_no_nodes_and_no_classes():
     assert map_nodes(np.zeros((0, 3)))[1].shape == (0, 2)
     assert map_nodes(_random(4, 3), np.array([], dtype=int))[1].shape == (0, 2)
-    with pytest.raises(InputError, match="one column a class"):
+    with pytest.raises(InputError, match="must have shape"):
         map_nodes(np.zeros((3, 0)))
-    with pytest.raises(InputError, match="one row a node"):
+    with pytest.raises(InputError, match="must have shape"):
         map_nodes([0.5, 0.5])

@@ -94,7 +94,7 @@ def test_it_must_say_what_it_draws_on(data):
     class Sourceless(Visits):
         source = "hearsay"
 
-    with pytest.raises(InputError, match=r"Sourceless\(\) must say what it draws on"):
+    with pytest.raises(InputError, match=r"Sourceless\(\) must have source"):
         NodeClassifier(terms=[Sourceless()]).fit(features_for(Visits(), data), data.y)
 
 
@@ -368,7 +368,7 @@ def test_a_module_of_the_current_folder_is_found_by_the_installed_command(files,
         ("visits:np", "is not a term"),
         ("broken_term:Visits", "SyntaxError"),
         ("ending_term:Visits", "SystemExit"),
-        ("asking_term:Asking", "must not need arguments"),
+        ("asking_term:Asking", "without arguments"),
         ("nodeproof.terms:Term", "is not complete"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from nodeproof import path
-from nodeproof.auto.merging import Family, PulledMerges
+from nodeproof.auto.merging import CoupledMerges, Family
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.graph import Graph
@@ -119,7 +119,7 @@ def test_mergers_under_a_sum_of_norms_are_judged_by_what_they_add(data):
     problem = family.problem(4)
     models = problem.fit_models(W)
     value = problem.free_energy(W, models, 0.0)
-    merges = PulledMerges(family, W)
+    merges = CoupledMerges(family, W)
     assert merges.total == pytest.approx(value, rel=1e-4)
     assert set(merges.best()[0][1:]) == {2, 3}
     sizes, (theta,) = W.sum(axis=0), models.terms

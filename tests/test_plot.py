@@ -107,7 +107,7 @@ def test_the_map_takes_positions_in_any_order_a_mask_or_no_node(clf):
 
     mask = np.isin(np.arange(180), [3, 70, 150])
     assert offsets(mask) == offsets([3, 70, 150]) == offsets(np.array([150, 3, 70, 3]))
-    assert offsets([]) == ([], "0 of 180 nodes by the probabilities of their classes")
+    assert offsets([]) == ([], "0 of 180 nodes by their class probabilities")
     ax = plot.node_map(clf, nodes=[], ax=Figure().subplots())
     top = max(text.get_position()[1] for text in ax.texts)
     assert 1.0 < top < ax.get_ylim()[1]
@@ -156,7 +156,7 @@ def test_the_matrix_has_the_density_of_links_between_classes(clf, data, ax):
 
 def test_a_classifier_without_links_has_no_matrix(data, ax):
     clf = NodeClassifier(random_state=0).fit(data.X, data.y)
-    with pytest.raises(InputError, match="without a graph"):
+    with pytest.raises(InputError, match="needs a graph"):
         plot.block_matrix(clf, ax=ax)
     assert plot.block_matrix(clf, graph=data.graph, ax=ax) is ax
 
@@ -223,7 +223,7 @@ def test_links_between_numbers_that_are_names_must_say_so(named):
     clf = NodeClassifier(random_state=0).fit(y=named[1].labels_, graph=graph)
     source, target = zip(*graph.edges, strict=True)
     links = {"source": list(source), "target": list(target)}
-    with pytest.raises(InputError, match="could mean these or positions"):
+    with pytest.raises(InputError, match="ambiguous"):
         shown_matrix(clf, links)
     by_name = from_tables(links, {"node": clf.node_ids_})["graph"]
     np.testing.assert_allclose(shown_matrix(clf, by_name), shown_matrix(clf))
@@ -251,7 +251,7 @@ def test_reliability_of_a_classifier_is_judged_by_its_labels(clf, data, ax):
     assert sum(int(text.replace(",", "")) for text in texts(ax)) == int((data.y >= 0).sum())
     found = clf.fitted_.findings
     assert found.noise > 0.1
-    curve = reliability_curve(found.told, found.blind, noise=found.noise)
+    curve = reliability_curve(found.judged_labels, found.judged_proba, noise=found.noise)
     assert f"{curve.error:.3f}" in ax.get_title()
     bare = NodeClassifier(n_classes=3, random_state=0).fit(data.X, graph=data.graph)
     with pytest.raises(InputError, match=r"no labels .* \(y_true, proba\)"):
@@ -266,8 +266,8 @@ def test_labels_that_cannot_judge_are_not_said_to_be_missing(data, ax):
         return str(caught.value)
 
     assert "temperature=0" in refusal(temperature=0.0)
-    assert "one class only" in refusal(np.zeros(180, int))
-    assert "terms of this classifier leave its labels out" in refusal(terms=[Gaussian()])
+    assert "only one class" in refusal(np.zeros(180, int))
+    assert "no term that uses its labels" in refusal(terms=[Gaussian()])
 
 
 @pytest.mark.parametrize("sure", [1.0, 0.97, 0.3])
@@ -387,12 +387,12 @@ def test_wrong_labels_are_undone_in_reliability():
     truth = np.repeat([0, 1], [740, 260])
     curve = reliability_curve(truth, np.tile([0.9, 0.1], (1000, 1)), noise=0.2)
     np.testing.assert_allclose(curve.right, [0.9])
-    assert "at their word" in curve.explain()
+    assert "well calibrated" in curve.explain()
 
 
 @pytest.mark.parametrize(
     ("share", "n", "words"),
-    [(0.8, 1000, "at their word"), (0.6, 1000, "surer than right"), (0.95, 1000, "less sure"),
+    [(0.8, 1000, "well calibrated"), (0.6, 1000, "overconfident"), (0.95, 1000, "underconfident"),
      (0.7, 20, "chance"), (0.8, 19, "19 nodes: too few to judge"), (1.0, 1, "1 node: too few")],
 )  # fmt: skip
 def test_calibration_in_words(share, n, words):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nodeproof import NodeClassifier
 from nodeproof.cli import main
 from nodeproof.errors import InputError
-from nodeproof.query import most_telling, most_uncertain
+from nodeproof.query import most_informative, most_uncertain
 from nodeproof.terms import Labels
 
 
@@ -76,7 +76,7 @@ def test_two_queries_are_in_two_places():
     """The unsure nodes form two clumps; the two surest gains lie in the same one."""
     rows = np.repeat([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [8, 6, 6], axis=0)
     proba = np.full((20, 2), 0.5)
-    asked, gains = most_telling(proba, rows, np.array([14]), 3, np.arange(14))
+    asked, gains = most_informative(proba, rows, np.array([14]), 3, np.arange(14))
     assert asked[0] < 8 <= asked[1] < 14
     assert gains[0] >= gains[1] >= gains[2] >= 0.0
     assert gains.sum() < 1.0
@@ -84,13 +84,13 @@ def test_two_queries_are_in_two_places():
 
 def test_a_node_that_is_nearly_known_is_not_asked_for():
     proba = np.array([[0.999999, 0.000001]] * 5 + [[0.5, 0.5]])
-    asked, _ = most_telling(proba, np.ones((6, 1)), np.arange(0), 1, np.arange(6))
+    asked, _ = most_informative(proba, np.ones((6, 1)), np.arange(0), 1, np.arange(6))
     assert asked.tolist() == [5]
 
 
 def test_what_is_near_a_label_tells_less():
     rows = np.repeat(np.eye(2), 5, axis=0)
-    asked, _ = most_telling(np.full((10, 2), 0.5), rows, np.array([0, 1]), 1, np.arange(2, 10))
+    asked, _ = most_informative(np.full((10, 2), 0.5), rows, np.array([0, 1]), 1, np.arange(2, 10))
     assert asked[0] >= 5
 
 
@@ -98,7 +98,7 @@ def test_gains_are_what_the_variances_fall_by():
     rng = np.random.default_rng(0)
     rows, proba = rng.standard_normal((30, 4)), rng.dirichlet(np.ones(3), size=30)
     labelled, candidates = np.arange(5), np.arange(5, 30)
-    asked, gains = most_telling(proba, rows, labelled, 3, candidates)
+    asked, gains = most_informative(proba, rows, labelled, 3, candidates)
     Z = rows / np.sqrt((rows**2).sum() / 30)
     doubt = 1.0 - (proba**2).sum(axis=1)
     weights = np.where(np.arange(30) < 5, 0.0, doubt)

@@ -10,12 +10,12 @@ from nodeproof.terms import logistic as regression
 from nodeproof.terms.logistic import (
     assign_folds,
     balance,
-    blind_scores,
     crossfit,
     estimate_proportions,
     fit_logistic,
     fit_noise,
     fit_scale,
+    held_out_scores,
     match_confidence,
     shares,
     with_noise,
@@ -273,7 +273,7 @@ def test_a_row_is_scored_by_a_regression_that_has_not_seen_its_target():
     Z, z, _ = draw()
     targets, folds = np.eye(K)[z], assign_folds(z, 5)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(Z))
-    scores = blind_scores(Z, crossfit(Z, targets, 0.3, folds, weights), folds)
+    scores = held_out_scores(Z, crossfit(Z, targets, 0.3, folds, weights), folds)
     assert scores.shape == (len(Z), K)
     for fold in range(5):
         seen = folds != fold
@@ -286,11 +286,11 @@ def test_a_row_is_scored_by_a_regression_that_has_not_seen_its_target():
 def test_another_target_of_a_row_moves_other_scores_but_not_its_own():
     Z, z, _ = draw()
     folds = assign_folds(z, 5)
-    before = blind_scores(Z, crossfit(Z, np.eye(K)[z], 0.3, folds), folds)
+    before = held_out_scores(Z, crossfit(Z, np.eye(K)[z], 0.3, folds), folds)
     for v in (0, 25, 59):
         changed = z.copy()
         changed[v] = (z[v] + 1) % K
-        after = blind_scores(Z, crossfit(Z, np.eye(K)[changed], 0.3, folds), folds)
+        after = held_out_scores(Z, crossfit(Z, np.eye(K)[changed], 0.3, folds), folds)
         moved = np.abs(after - before).max(axis=1)
         assert moved[folds == folds[v]].max() < 1e-3
         assert moved[folds != folds[v]].max() > 0.1
@@ -299,7 +299,7 @@ def test_another_target_of_a_row_moves_other_scores_but_not_its_own():
 def test_blind_scores_take_the_regression_of_the_fold():
     rng = np.random.default_rng(0)
     Z, theta, folds = rng.standard_normal((7, 2)), rng.standard_normal((3, K, 3)), np.arange(7) % 3
-    scores = blind_scores(Z, theta, folds)
+    scores = held_out_scores(Z, theta, folds)
     for v in range(7):
         expected = theta[folds[v], :, :2] @ Z[v] + theta[folds[v], :, 2]
         np.testing.assert_allclose(scores[v], expected, rtol=1e-12)

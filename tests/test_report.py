@@ -16,14 +16,14 @@ import scipy.sparse as sp
 from cli_helpers import run, write
 from nodeproof import NodeClassifier
 from nodeproof import findings as findings_module
-from nodeproof.auto.held_out import Blind
+from nodeproof.auto.held_out import CrossFitted
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.evidence import node_evidence
 from nodeproof.findings import lay_out
 from nodeproof.report import page as report_page
+from nodeproof.report.data import ReportData, reliability_of
 from nodeproof.report.sections import judged_nodes
-from nodeproof.report.subject import Subject, reliability_of
 from nodeproof.terms import Gaussian
 
 HOSTILE = '</script><script>alert("x")</script>'
@@ -103,28 +103,28 @@ def test_scattered_nodes_have_the_evidence_of_the_whole(clf, monkeypatch):
     np.testing.assert_allclose(some.linked, whole.linked[some.nodes], rtol=1e-5)
 
 
-def test_blind_probabilities_do_not_know_the_own_label():
+def test_judged_probabilities_exclude_the_own_label():
     data = make_planted(3, 60, p=0.15, q=0.1, omega=0.6, label_accuracy=0.8, random_state=0)
     clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
     found = clf.fitted_.findings
-    assert not found.held_back
-    assert found.judged.tolist() == np.flatnonzero(data.y >= 0).tolist()
+    assert not found.held_out
+    assert found.judged_nodes.tolist() == np.flatnonzero(data.y >= 0).tolist()
     # Bayes' rule, undone.
-    without = clf.proba_[found.judged] / clf.models_.terms[-1][:, found.told].T
+    without = clf.proba_[found.judged_nodes] / clf.models_.terms[-1][:, found.judged_labels].T
     without /= without.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(found.blind, without, rtol=1e-3, atol=1e-6)
-    assert np.abs(found.blind - clf.proba_[found.judged]).max() > 0.1
+    np.testing.assert_allclose(found.judged_proba, without, rtol=1e-3, atol=1e-6)
+    assert np.abs(found.judged_proba - clf.proba_[found.judged_nodes]).max() > 0.1
 
 
-def test_labels_held_back_judge_where_there_are_any():
+def test_held_out_labels_judge_where_there_are_any():
     rng = np.random.default_rng(0)
     words = sp.csr_array(rng.poisson(0.3, (120, 30)).astype(float))
     data = make_planted(2, 60, p=0.3, q=0.05, label_ratio=0.5, random_state=0)
     clf = NodeClassifier(random_state=0).fit(words, data.y, graph=data.graph)
     found = clf.fitted_.findings
-    assert found.held_back
-    assert found.judged.tolist() == np.flatnonzero(data.y >= 0).tolist()
-    assert "held back" in render_report(clf)
+    assert found.held_out
+    assert found.judged_nodes.tolist() == np.flatnonzero(data.y >= 0).tolist()
+    assert "held-out labels" in render_report(clf)
 
 
 def test_wrong_labels_do_not_count_against_the_probabilities():
@@ -135,15 +135,15 @@ def test_wrong_labels_do_not_count_against_the_probabilities():
     truth = np.where(rng.uniform(size=n) < p, 0, rng.integers(1, K, n))
     told = np.where(rng.uniform(size=n) < noise, (truth + rng.integers(1, K, n)) % K, truth)
     nodes = np.arange(n)
-    assert reliability_of(Blind(nodes, told, proba, 0.0)).error > 0.1
-    assert reliability_of(Blind(nodes, told, proba, noise)).error < 0.02
+    assert reliability_of(CrossFitted(nodes, told, proba, 0.0)).error > 0.1
+    assert reliability_of(CrossFitted(nodes, told, proba, noise)).error < 0.02
 
 
 def test_few_labels_or_meaningless_ones_judge_nothing():
     proba, told = np.tile([0.8, 0.2], (50, 1)), np.zeros(50, int)
-    assert reliability_of(Blind(np.arange(5), told[:5], proba[:5], 0.0)) is None
-    assert reliability_of(Blind(np.arange(50), told, proba, 0.45)) is None
-    assert reliability_of(Blind(np.arange(50), told, proba, 0.35)) is not None
+    assert reliability_of(CrossFitted(np.arange(5), told[:5], proba[:5], 0.0)) is None
+    assert reliability_of(CrossFitted(np.arange(50), told, proba, 0.45)) is None
+    assert reliability_of(CrossFitted(np.arange(50), told, proba, 0.35)) is not None
 
 
 def test_a_drawing_keeps_what_is_linked_together():
@@ -171,7 +171,7 @@ def test_the_page_says_what_was_given_and_found(page, clf, data):
     for k, size in zip(*np.unique(clf.labels_, return_counts=True), strict=True):
         assert re.search(rf"</span>{k}</span></th>\s*<td class=\"n\" data-value=\"{size}\"", page)
     assert "NodeClassifier(random_state=0).fit(X, y, graph=graph)" in page
-    assert "No proof was looked for" in page
+    assert "No proof was searched for" in page
 
 
 def test_the_page_is_self_contained(page):
@@ -208,7 +208,7 @@ def test_what_is_proven_is_said_in_a_sentence():
     assert proof.certified
     page = render_report(clf, certificate=proof)
     assert proof.explain() in page
-    assert "the best labelling" in page
+    assert "optimal labelling" in page
     assert embedded(page)["sure"] == proof.certified_nodes.astype(int).tolist()
 
 
@@ -223,9 +223,15 @@ def test_a_gap_is_said_in_digits_that_mean_something(clf, gap, said):
 @pytest.mark.parametrize(
     ("estimate", "said"),
     [
-        ((0.999999, 0.7614, 1.0), "about 100\xa0% are estimated to be right (76\xa0% to 100\xa0%)"),
-        ((0.8765, 0.851, 0.902), "about 88\xa0% are estimated to be right (85\xa0% to 90\xa0%)"),
-        ((0.9962, 0.9951, 0.9973), "about 99.6\xa0% are"),
+        (
+            (0.999999, 0.7614, 1.0),
+            "100\xa0% of the unlabelled nodes are classified correctly (76\xa0% to 100\xa0%)",
+        ),
+        (
+            (0.8765, 0.851, 0.902),
+            "88\xa0% of the unlabelled nodes are classified correctly (85\xa0% to 90\xa0%)",
+        ),
+        ((0.9962, 0.9951, 0.9973), "An estimated 99.6\xa0% of"),
     ],
 )
 def test_an_estimate_is_no_finer_than_its_interval(clf, estimate, said):
@@ -236,14 +242,14 @@ def test_an_estimate_is_no_finer_than_its_interval(clf, estimate, said):
 def test_a_certificate_of_other_nodes_is_refused(clf):
     data = make_planted(2, 20, random_state=0)
     other = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
-    with pytest.raises(InputError, match="40 nodes, the model of 180"):
+    with pytest.raises(InputError, match="40 nodes, but the model has 180"):
         render_report(clf, certificate=other.certify(time_budget=1.0))
 
 
 def test_true_labels_judge_nodes_that_had_none(clf, data):
     page = render_report(clf, y_true=data.y_true)
     unlabelled = int((data.y < 0).sum())
-    assert f"true labels of nodes that had none ({unlabelled} nodes)" in page
+    assert f"true labels of unlabelled nodes ({unlabelled} nodes)" in page
     with pytest.raises(InputError, match="3 entries for 180 nodes"):
         render_report(clf, y_true=[0, 1, 2])
 
@@ -261,7 +267,7 @@ def test_true_labels_are_matched_by_name(clf, data):
 
 def on_probabilities(page: str) -> str:
     """Return what a page says of the probabilities."""
-    return re.search(r"How far to believe the probabilities</h2>\s*<p>(.*?)</p>", page)[1]
+    return re.search(r"Reliability of the probabilities</h2>\s*<p>(.*?)</p>", page)[1]
 
 
 @pytest.fixture(scope="module")
@@ -272,14 +278,14 @@ def lettered(data):
 
 def test_nodes_of_classes_that_were_not_fitted_count_as_wrong(lettered, data):
     truth = np.array(["a", "b", "c"])[data.y_true].astype("<U2")
-    assert "at their word" in on_probabilities(render_report(lettered, y_true=truth))
+    assert "well calibrated" in on_probabilities(render_report(lettered, y_true=truth))
     truth[::3] = "zz"
     said = on_probabilities(render_report(lettered, y_true=truth))
     hidden = data.y < 0
     strange = int((truth[hidden] == "zz").sum())
-    assert "too sure" in said
-    assert f"true class of {strange} nodes of {hidden.sum()} is none of the fitted ones" in said
-    curve = reliability_of(judged_nodes(Subject.of(lettered.fitted_, None), truth))
+    assert "overconfident" in said
+    assert f"true class of {strange} nodes of {hidden.sum()} is not among the fitted ones" in said
+    curve = reliability_of(judged_nodes(ReportData.of(lettered.fitted_, None), truth))
     right = (lettered.labels_ == truth)[hidden].mean()
     assert curve.right @ curve.counts / curve.counts.sum() == pytest.approx(right)
     sure = lettered.proba_[hidden].max(axis=1).mean()
@@ -290,8 +296,8 @@ def test_the_only_class_can_be_wrong(data):
     clf = NodeClassifier(random_state=0).fit(data.X, np.where(data.y == 0, 0, -1), graph=data.graph)
     truth = np.where(np.arange(180) % 2, 0, 7)
     said = on_probabilities(render_report(clf, y_true=truth))
-    assert "too sure" in said
-    assert "none of the fitted ones" in said
+    assert "overconfident" in said
+    assert "not among the fitted ones" in said
     said = on_probabilities(render_report(clf, y_true=np.zeros(180, int)))
     assert "All labels name one class" in said
 
@@ -306,10 +312,10 @@ def test_true_labels_by_other_names_are_refused(lettered, clf, data):
 def test_a_page_that_cannot_judge_says_the_true_reason(clf, data):
     for truth in (data.y, np.full(180, -1)):
         said = on_probabilities(render_report(clf, y_true=truth))
-        assert said.startswith("No true label was given for a node that had none")
+        assert said.startswith("No true label was given for an unlabelled node")
     deaf = NodeClassifier(terms=[Gaussian()], random_state=0).fit(data.X, data.y, graph=data.graph)
     said = on_probabilities(render_report(deaf))
-    assert said.startswith("The fit was asked to leave the given labels out")
+    assert said.startswith("The fit did not use the given labels")
     bare = NodeClassifier(3, random_state=0).fit(data.X, graph=data.graph)
     assert on_probabilities(render_report(bare)).startswith("No labels were given")
 
@@ -376,7 +382,7 @@ def test_a_saved_model_tells_the_same(clf, page, tmp_path):
 def test_a_model_saved_without_links_says_that_it_has_no_report(data, tmp_path):
     clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
     clf.save(tmp_path / "m.npz", certifiable=False)
-    with pytest.raises(InputError, match="saved without what a report shows"):
+    with pytest.raises(InputError, match="saved without data for a report"):
         NodeClassifier.load(tmp_path / "m.npz").report(tmp_path / "r.html")
     assert not (tmp_path / "r.html").exists()
 
@@ -417,7 +423,7 @@ def test_no_proof_is_looked_for_without_a_budget(capsys, files, monkeypatch):
     monkeypatch.chdir(files)
     run(capsys, "fit", "edges.csv", "--labels", "labels.csv", "--out", "o", "--report",
         "--proof-budget", "0")  # fmt: skip
-    assert "No proof was looked for" in (files / "o" / "report.html").read_text(encoding="utf-8")
+    assert "No proof was searched for" in (files / "o" / "report.html").read_text(encoding="utf-8")
     assert not (files / "o" / "certificate.npz").exists()
 
 
@@ -431,7 +437,7 @@ def test_a_certificate_of_another_fit_is_left_out(capsys, files, monkeypatch):
     code, _, err = run(capsys, "report", "o")
     assert code == 0
     assert "another fit" in err
-    assert "No proof was looked for" in (files / "o" / "report.html").read_text(encoding="utf-8")
+    assert "No proof was searched for" in (files / "o" / "report.html").read_text(encoding="utf-8")
 
 
 def test_missing_jinja_is_said_before_the_work(capsys, files, monkeypatch):

@@ -1,4 +1,4 @@
-"""The report in a real browser: it loads, sorts, searches and shows what speaks for a node."""
+"""The report in a real browser: it loads, sorts, searches and shows the evidence for a node."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from nodeproof.saving.model import FORMAT_VERSION
 from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, Softmax
 
-pytestmark = pytest.mark.filterwarnings("ignore:the fit has averaged features")
+pytestmark = pytest.mark.filterwarnings("ignore:the fit averaged features")
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,7 @@ def test_links_of_new_nodes_may_go_between_names():
     [
         ({}, r"score needs the true labels: score\(y=y\)"),
         ({"y": [0, 1]}, "y has 2 entries for 120 fitted nodes"),
-        ({"y": [-1] * 120}, "y holds no label to judge by"),
+        ({"y": [-1] * 120}, "y has no known labels"),
         ({"y": ["ant"] * 120}, "no label of y is one of the classes"),
     ],
 )

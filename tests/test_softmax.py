@@ -136,7 +136,7 @@ def test_without_folds_a_labelled_node_is_judged_as_any_other(nodes):
     np.testing.assert_allclose(term.cost(models, 0, 210), expected, atol=1e-4)
 
 
-def test_labels_one_a_class_cannot_be_held_back_and_are_judged_as_seen(texts):
+def test_labels_one_per_class_cannot_be_held_out_and_are_judged_as_seen(texts):
     term = Softmax(sharpness=1.0).bind(NodeData(K, texts.X, texts.labels(1), Graph(texts.graph)))
     models = term.estimate(np.full((210, K), 1 / K))
     expected = -log_softmax(scores_of(term, models), axis=1)

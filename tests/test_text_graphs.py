@@ -1,4 +1,4 @@
-"""NodeClassifier on graphs of texts: sparse counts, hubs, settings chosen by labels held back."""
+"""NodeClassifier on graphs of texts: sparse counts, hubs, settings chosen on held-out labels."""
 
 import warnings
 
@@ -75,11 +75,11 @@ def test_an_accuracy_is_estimated_and_what_was_chosen_is_told(texts, y, fitted):
     assert estimate == pytest.approx(accuracy(fitted, texts, y), abs=0.12)
     assert 0.5 < low <= estimate <= high <= 1.0
     assert fitted.choices_["accuracy"]["value"] == pytest.approx(estimate, abs=1e-3)
-    assert "36 labels held back" in fitted.choices_["trust"]["why"]
+    assert "36 held-out labels" in fitted.choices_["trust"]["why"]
     assert all(set(choice) == {"value", "why"} for choice in fitted.choices_.values())
 
 
-def test_without_labels_held_back_no_accuracy_is_estimated(few):
+def test_without_held_out_labels_no_accuracy_is_estimated(few):
     y = few.labels(5)
     assert fit(few, y, terms=[Softmax(), Labels()]).estimated_accuracy_ is None
     assert fit(few, y, weights="calibrated").estimated_accuracy_ is None

@@ -1,4 +1,4 @@
-"""Settings chosen on labels held back: what is hidden, what is compared, what is chosen."""
+"""Settings chosen on held-out labels: what is hidden, what is compared, what is chosen."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from citation_helpers import draw_citations
 from nodeproof import NodeClassifier, Problem
 from nodeproof.auto import plans
-from nodeproof.auto.held_out import HeldBack, hold_back
+from nodeproof.auto.held_out import HeldOut, hold_out
 from nodeproof.auto.tuning import Setting, Tuned, tune_links, tune_softmax
 from nodeproof.datasets import make_planted
 from nodeproof.graph import Graph
@@ -40,7 +40,7 @@ def labels_of(*counts, n=60, seed=0):
 def test_each_fit_misses_the_labels_of_its_fold_and_no_others(counts):
     y = labels_of(*counts)
     before = y.copy()
-    held = hold_back(y)
+    held = hold_out(y)
     assert len(held.nodes) == len(held.codes) == len(held.folds) == len(held.weights)
     np.testing.assert_array_equal(held.codes, y[held.nodes])
     assert (np.diff(held.nodes) > 0).all()
@@ -55,9 +55,9 @@ def test_each_fit_misses_the_labels_of_its_fold_and_no_others(counts):
     np.testing.assert_array_equal(y, before)
 
 
-def test_every_label_is_held_back_once_but_for_those_alone_in_their_class():
+def test_every_label_is_held_out_once_except_those_alone_in_their_class():
     y = labels_of(6, 1, 4, 1)
-    held = hold_back(y)
+    held = hold_out(y)
     alone = np.flatnonzero((y == 1) | (y == 3))
     assert set(held.nodes) == set(np.flatnonzero(y >= 0)) - set(alone)
     for seen in held.y:
@@ -66,13 +66,13 @@ def test_every_label_is_held_back_once_but_for_those_alone_in_their_class():
 
 @pytest.mark.parametrize("counts", [(1, 1, 1), (7,), (0, 9), (1,)])
 def test_too_few_labels_to_hold_any_back_give_nothing(counts):
-    assert hold_back(labels_of(*counts)) is None
+    assert hold_out(labels_of(*counts)) is None
 
 
-def test_labels_given_for_it_are_held_back_instead():
+def test_validation_labels_are_held_out_instead():
     y = labels_of(4, 4)
     nodes, codes = np.flatnonzero(y < 0)[[7, 2, 5]], np.array([1, 0, 1])
-    held = hold_back(y, (nodes, codes))
+    held = hold_out(y, (nodes, codes))
     np.testing.assert_array_equal(held.nodes, np.sort(nodes))
     np.testing.assert_array_equal(held.codes, codes[np.argsort(nodes)])
     assert len(held.y) == 1
@@ -84,15 +84,15 @@ def test_labels_given_for_it_are_held_back_instead():
 
 
 def held_of(codes, folds=None, weights=None):
-    """Return labels held back at nodes 0, 1, …; what fits may see does not matter here."""
+    """Return held-out labels at nodes 0, 1, …; what fits may see does not matter here."""
     codes = np.asarray(codes)
     folds = np.zeros(len(codes), dtype=int) if folds is None else np.asarray(folds)
     weights = np.ones(len(codes)) if weights is None else np.asarray(weights)
     seen = [np.full(len(codes), -1)] * (int(folds.max()) + 1)
-    return HeldBack(np.arange(len(codes)), codes, folds, seen, weights)
+    return HeldOut(np.arange(len(codes)), codes, folds, seen, weights)
 
 
-def test_rows_are_taken_from_the_fit_that_is_blind_to_the_node():
+def test_memberships_are_taken_from_the_fit_that_did_not_see_the_label():
     held = held_of([0, 1, 2, 0, 1], folds=[0, 1, 1, 2, 0])
     rows = [np.full((5, K), fold + 1.0) / 10 for fold in range(3)]
     expected = np.log(np.array([0.1, 0.2, 0.2, 0.3, 0.1]))
@@ -131,7 +131,7 @@ def test_labels_that_are_all_met_do_not_make_probabilities_extreme():
 
 def test_labels_count_by_the_share_of_their_class():
     held = held_of(np.repeat([0, 1, 2], 20))
-    weighed = held.weighed(np.array([0.6, 0.3, 0.1]), EQUAL)
+    weighed = held.reweighted(np.array([0.6, 0.3, 0.1]), EQUAL)
     sums = np.bincount(held.codes, weights=weighed.weights)
     np.testing.assert_allclose(sums / sums.sum(), [0.6, 0.3, 0.1], atol=0.02)
     assert weighed.weights.mean() == pytest.approx(1.0)
@@ -139,7 +139,7 @@ def test_labels_count_by_the_share_of_their_class():
 
 
 def test_no_class_counts_for_everything_or_nothing():
-    held = held_of(np.repeat([0, 1, 2], 20)).weighed(np.array([1.0 - 2e-9, 1e-9, 1e-9]), EQUAL)
+    held = held_of(np.repeat([0, 1, 2], 20)).reweighted(np.array([1.0 - 2e-9, 1e-9, 1e-9]), EQUAL)
     assert held.weights.max() < 100 * held.weights.min()
 
 
@@ -180,7 +180,7 @@ def test_nodes_that_count_nothing_or_are_missing_do_not_decide():
 
 
 def drawn(n, sure=1.0, seed=0):
-    """Return labels held back and scores; the labels follow the softmax of ``sure × scores``."""
+    """Return held-out labels and scores; the labels follow the softmax of ``sure × scores``."""
     rng = np.random.default_rng(seed)
     scores = 2.0 * rng.standard_normal((n, K))
     chances = softmax(sure * scores, axis=1)
@@ -252,7 +252,7 @@ def accuracy_with(nodes, texts, setting):
 def test_features_are_not_averaged_over_links_that_say_nothing():
     texts = draw_citations((1 / 3,) * K, n=300, n_words=150, topical=0.5, inside=1 / 3)
     nodes = prepare(texts, 20)
-    tuned = tune_softmax(nodes, hold_back(nodes.y), BlockCADO(random_state=0))
+    tuned = tune_softmax(nodes, hold_out(nodes.y), BlockCADO(random_state=0))
     chosen = accuracy_with(nodes, texts, tuned.setting)
     alone = accuracy_with(nodes, texts, Setting(Softmax(hops=0), 0.0))
     averaged = accuracy_with(nodes, texts, Setting(Softmax(hops=16), 0.0))
@@ -263,7 +263,7 @@ def test_features_are_not_averaged_over_links_that_say_nothing():
 def test_weak_features_are_averaged_over_links_that_stay_in_the_class():
     texts = draw_citations((1 / 3,) * K, n=300, n_words=150, topical=0.15, inside=0.9)
     nodes = prepare(texts, 15)
-    tuned = tune_softmax(nodes, hold_back(nodes.y), BlockCADO(random_state=0))
+    tuned = tune_softmax(nodes, hold_out(nodes.y), BlockCADO(random_state=0))
     assert isinstance(tuned.setting.term, Softmax)
     assert tuned.setting.term.hops > 0
     chosen = accuracy_with(nodes, texts, tuned.setting)
@@ -299,7 +299,7 @@ def test_standardised_features_are_still_told_by_their_covariances(seed):
 def test_without_a_graph_there_are_no_links_to_trust():
     texts = draw_citations((1 / 3,) * K, n=150, n_words=80, topical=0.5)
     nodes = replace(prepare(texts, 10), graph=None, smoothing=Smoothing(texts.X))
-    tuned = tune_softmax(nodes, hold_back(nodes.y), BlockCADO(random_state=0))
+    tuned = tune_softmax(nodes, hold_out(nodes.y), BlockCADO(random_state=0))
     assert tuned.setting.trust == 0.0
     assert tuned.setting.term.hops == 0
 
@@ -307,7 +307,7 @@ def test_without_a_graph_there_are_no_links_to_trust():
 def test_what_was_tried_is_told_and_the_scale_is_moderate():
     texts = draw_citations((1 / 3,) * K, n=150, n_words=80, topical=0.5)
     nodes = prepare(texts, 10)
-    tuned = tune_softmax(nodes, hold_back(nodes.y), BlockCADO(random_state=0))
+    tuned = tune_softmax(nodes, hold_out(nodes.y), BlockCADO(random_state=0))
     assert len(tuned.losses) >= 2
     assert all(0 < loss < 2 * np.log(K) for loss in tuned.losses.values())
     assert 0.3 < tuned.scale < 3.0
@@ -315,11 +315,11 @@ def test_what_was_tried_is_told_and_the_scale_is_moderate():
 
 
 @pytest.mark.parametrize("tune", [tune_softmax, tune_links])
-def test_what_is_held_back_is_not_learnt_from(monkeypatch, tune):
+def test_held_out_labels_are_not_learnt_from(monkeypatch, tune):
     """Every fit is given labels without those of its fold."""
     texts = draw_citations((1 / 3,) * K, n=150, n_words=80, topical=0.5)
     nodes = prepare(texts, 6)
-    held = hold_back(nodes.y)
+    held = hold_out(nodes.y)
     given = []
     bind = Labels.bind
     monkeypatch.setattr(Labels, "bind", lambda self, to: given.append(to.y) or bind(self, to))
@@ -330,7 +330,7 @@ def test_what_is_held_back_is_not_learnt_from(monkeypatch, tune):
 
 def test_links_alone_keep_their_likelihood_unless_labels_say_otherwise(planted):
     nodes = NodeData(K, y=planted.y, graph=Graph(planted.graph))
-    tuned = tune_links(nodes, hold_back(planted.y), BlockCADO(random_state=0))
+    tuned = tune_links(nodes, hold_out(planted.y), BlockCADO(random_state=0))
     assert tuned.setting == Setting(None, 1.0)
 
 
@@ -342,7 +342,7 @@ def test_links_that_seek_another_class_in_a_pattern_are_learnt():
     upper = np.triu(rng.random((240, 240)) < density[z][:, z], 1)
     y = np.where(rng.random(240) < 0.25, z, -1)
     nodes = NodeData(K, y=y, graph=Graph(upper | upper.T))
-    setting = tune_links(nodes, hold_back(y), BlockCADO(random_state=0)).setting
+    setting = tune_links(nodes, hold_out(y), BlockCADO(random_state=0)).setting
     assert setting.affinities == "matrix" or setting.term is not None
 
 

@@ -41,7 +41,7 @@ def test_labels_to_choose_by_can_be_given_in_three_ways(few, judged):
     ]
     found = [fit(few, y, validation=way) for way in ways]
     assert len({clf.proba_.tobytes() for clf in found}) == 1
-    assert f"{len(nodes)} labels held back" in found[0].choices_["trust"]["why"]
+    assert f"{len(nodes)} held-out labels" in found[0].choices_["trust"]["why"]
 
 
 def test_labels_to_choose_by_are_never_fitted_to(few, judged, monkeypatch):
@@ -60,7 +60,7 @@ def test_labels_to_choose_by_are_never_fitted_to(few, judged, monkeypatch):
 
 def test_labels_to_choose_by_are_refused_where_there_is_nothing_to_choose(few, judged):
     y, nodes = judged
-    with pytest.raises(InputError, match="validation has nothing to choose"):
+    with pytest.raises(InputError, match="validation is not used"):
         fit(few, y, validation=(nodes, few.z[nodes]), terms=[Softmax(hops=2), Labels()])
 
 

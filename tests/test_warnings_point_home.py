@@ -55,5 +55,5 @@ def test_a_threshold_that_joins_all_points_to_the_caller(data, caught):
     NodeClassifier(solver="block", weights=(1, 0, 0), threshold=1e-6, random_state=0).fit(
         graph=data.graph
     )
-    assert any("all is one class" in str(warning.message) for warning in caught)
+    assert any("all nodes form one class" in str(warning.message) for warning in caught)
     assert {warning.filename for warning in caught} == {__file__}

@@ -6,7 +6,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C may come while it is still imported."""
+    """Run the command line; Ctrl-C may come while it is still being imported."""
     try:
         from nodeproof.cli import main as run
     except KeyboardInterrupt:

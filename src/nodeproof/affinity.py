@@ -1,4 +1,4 @@
-"""How strongly links bind: affinities, assumed at first and then estimated."""
+"""Affinities: how strongly links bind classes, first assumed and then estimated."""
 
 from __future__ import annotations
 
@@ -14,32 +14,29 @@ __all__ = ["Affinity"]
 
 Array = NDArray[np.float64]
 
-# How many links a guess about the contrast of densities is worth.
+# How many links the initial guess of the densities is worth.
 _GUESS_LINKS = 20.0
 
-
-# Links of so many labelled nodes, evenly spaced, say how densely classes are linked.
+# The most labelled nodes, evenly spaced, whose links are counted.
 _MOST_ASKED = 20_000
-
-
 # Keeps estimated densities off 0 and 1, where log-odds are infinite.
 _TINY = 1e-12
 
 
 @dataclass(frozen=True)
 class Affinity:
-    """How strongly links (and missing links) bind: ``ℓ`` and ``ℓt``, one pair or K×K.
+    """How strongly links, and missing links, bind classes: ``ℓ`` and ``ℓt``, scalars or K×K.
 
-    A link between classes i and j is worth ``ℓ_ij`` to a node, a pair of weight N costs
-    ``(ℓt)_ij · N``. With one pair, it holds for i = j and the others are zero. The product ℓt
-    is kept as one number, because t alone is 0/0 where links say nothing.
+    A link between classes i and j adds ``ℓ_ij`` to a node's score, a pair of weight N subtracts
+    ``(ℓt)_ij · N``. Scalars hold for i = j, and the rest is zero. The product ℓt is stored as one
+    number, because t alone is 0/0 if links are uninformative.
 
     Attributes
     ----------
     ell, ell_t : ndarray of shape (1, 1) or (K, K)
         Both symmetric.
     constant : float
-        What the −log-likelihood has beside the sum over pairs, so that estimates can be
+        Part of the −log-likelihood that is not a sum over pairs, so that estimates can be
         compared; 0 for fixed weights.
     """
 
@@ -49,7 +46,7 @@ class Affinity:
 
     @classmethod
     def fixed(cls, s: float, t: float) -> Affinity:
-        """Return the pair of the paper's objective with scale s and threshold t: ℓ = 2s."""
+        """Return the scalars of the paper's objective with scale s and threshold t: ℓ = 2s."""
         return cls(np.array([[2.0 * s]]), np.array([[2.0 * s * t]]))
 
     @classmethod
@@ -59,18 +56,18 @@ class Affinity:
         labels: NDArray[np.int64] | None = None,
         masses: tuple[Array, Array] | None = None,
     ) -> Affinity:
-        """Return the pair to begin with, from the labelled nodes and a guess.
+        """Return the scalars to start with, from the labelled nodes and a guess.
 
-        The guess is that links are twice as dense inside classes, at the graph's mean density;
-        or half as dense, where the start says so beyond chance. It weighs as much as
-        ``_GUESS_LINKS`` links each way; links among labelled nodes are counted on top.
+        The guess is that links are twice as dense inside classes, at the graph's mean density; or
+        half as dense, if the start is significantly so. It counts as ``_GUESS_LINKS`` links inside
+        and across; links among labelled nodes are added.
 
         Parameters
         ----------
         labels : ndarray of shape (n,), optional
             Given labels, −1 where there is none.
         masses : pair of ndarray of shape (1, 1), optional
-            Link mass and pair mass of the rows that a solver starts from.
+            Link mass and pair mass of the memberships that a solver starts from.
         """
         links, pairs = np.zeros(2), np.zeros(2)
         if labels is not None and (labels >= 0).any():
@@ -85,16 +82,16 @@ class Affinity:
 
     @classmethod
     def estimate(cls, graph: Graph, links: Array, pairs: Array) -> Affinity:
-        """Return the likeliest affinities, given what links and pairs the classes share.
+        """Return the most likely affinities, given the links and pairs that classes share.
 
         Parameters
         ----------
         graph : Graph
-            Says which likelihood holds: Bernoulli for 0/1 links under the uniform null model,
+            Determines the likelihood: Bernoulli for 0/1 links under the uniform null model,
             Poisson otherwise.
         links, pairs : ndarray of shape (1, 1) or (K, K)
-            As :meth:`Graph.link_mass` and :meth:`Graph.pair_mass` give them: one affinity for
-            all classes, or one for each two.
+            Results of :meth:`Graph.link_mass` and :meth:`Graph.pair_mass`: one affinity for all
+            classes, or one per pair of classes.
         """
         if links.shape == (1, 1):
             inside = np.array([links[0, 0], graph.total - links[0, 0]])
@@ -108,20 +105,20 @@ class Affinity:
             )
         links = 0.5 * (links + links.T)
         worth, price = _worth_and_price(_rates(links, pairs, graph), graph)
-        # A common offset of all worths changes nothing but the size of the numbers.
+        # A common offset of all worths changes only the size of the numbers.
         offset = float(worth.mean())
         constant = _rate_penalty(worth, price, graph) - 0.5 * offset * graph.total
         return cls(worth - offset, price, constant)
 
     def times(self, factor: float) -> Affinity:
-        """Return all of it multiplied."""
+        """Return the affinities multiplied by a factor."""
         if factor == 1.0:
             return self
         return Affinity(factor * self.ell, factor * self.ell_t, factor * self.constant)
 
     @property
     def t(self) -> float:
-        """The threshold (one pair only); nan where ℓ is 0."""
+        """The threshold (scalars only); nan if ℓ is 0."""
         ell = float(self.ell[0, 0])
         return float(self.ell_t[0, 0]) / ell if ell else float("nan")
 
@@ -131,17 +128,17 @@ class Affinity:
         Parameters
         ----------
         links, pairs : ndarray of the shape of ℓ
-            As :meth:`Graph.link_mass` and :meth:`Graph.pair_mass` give them.
+            Results of :meth:`Graph.link_mass` and :meth:`Graph.pair_mass`.
         """
         bound = np.vdot(self.ell, links) - np.vdot(self.ell_t, pairs)
         return float(self.constant - 0.5 * bound)
 
 
 def _avoids_itself(graph: Graph, links: Array, pairs: Array) -> bool:
-    """Tell whether classes hold fewer links than chance would give them, by four sigmas."""
-    held = 0.5 * links[0, 0] / graph.unit
+    """Tell whether classes have fewer links inside than by chance, by four standard deviations."""
+    inside = 0.5 * links[0, 0] / graph.unit
     by_chance = 0.5 * graph.density * pairs[0, 0] / graph.unit
-    return bool(held < by_chance - 4.0 * np.sqrt(by_chance))
+    return bool(inside < by_chance - 4.0 * np.sqrt(by_chance))
 
 
 def _is_bernoulli(graph: Graph) -> bool:
@@ -149,7 +146,7 @@ def _is_bernoulli(graph: Graph) -> bool:
 
 
 def _rates(links: Array, pairs: Array, graph: Graph) -> Array:
-    """Return links per pair, drawn lightly (by one pair's worth) to the graph's density."""
+    """Return links per pair, shrunk lightly (by one pair's worth) to the graph's density."""
     one = _one_pair(graph)
     rates = (np.maximum(links, 0.0) + one * graph.density) / (np.maximum(pairs, 0.0) + one)
     return _bounded(rates, graph)
@@ -166,9 +163,9 @@ def _bounded(rates: Array, graph: Graph) -> Array:
 
 
 def _labelled_mass(graph: Graph, labels: NDArray[np.int64]) -> tuple[Array, Array]:
-    """Return links and pairs of labelled nodes: (of equal labels, of different ones).
+    """Return links and pairs of labelled nodes: (with equal labels, with different ones).
 
-    From all labelled nodes, or an even sample of them, to all others.
+    From all labelled nodes, or an evenly spaced sample of them, to all others.
     """
     known = np.flatnonzero(labels >= 0)
     asked = known[:: -(-len(known) // _MOST_ASKED)]
@@ -186,12 +183,12 @@ def _labelled_mass(graph: Graph, labels: NDArray[np.int64]) -> tuple[Array, Arra
 
 
 def _worth_and_price(rates: Array, graph: Graph) -> tuple[Array, Array]:
-    """Return what a link adds to the log-likelihood, and what a pair takes from it."""
+    """Return what a link adds to the log-likelihood, and what a pair subtracts."""
     if _is_bernoulli(graph):
         return np.log(rates) - np.log1p(-rates), -np.log1p(-rates)
     return np.log(rates) / graph.unit, rates / graph.unit
 
 
 def _rate_penalty(worth: Array, price: Array, graph: Graph) -> float:
-    """Return the −log-prior that draws the rates to the graph's density (see `_rates`)."""
+    """Return the −log-prior that shrinks the rates to the graph's density (see `_rates`)."""
     return 0.5 * _one_pair(graph) * float((price - graph.density * worth).sum())

@@ -1,12 +1,12 @@
-"""Put nodes into an order that depends on the data alone, whatever the order of rows.
+"""Canonical order of the nodes: it depends on the data alone, not on the order of rows.
 
-Rows are solved in batches and random starts are drawn row by row. Where links are weak, the
-order of the rows would decide which optimum a fit ends in. Up to some 10⁵ nodes the data are
-therefore arranged in an order of their own before a fit, and what was found is put back.
+Nodes are solved in batches and random starts are drawn node by node. With weak links, the order of
+the nodes would decide which optimum a fit ends in. Up to about 10⁵ nodes, the data are therefore
+put into a canonical order before a fit, and the results are put back.
 
-The order is that of hashes. A node's hash mixes its label and its features with the hashes of
-its neighbours, round after round (colour refinement), until no two nodes that differ share one.
-Nodes that still do are mostly interchangeable; which comes first among them makes no difference.
+The order is that of hashes. A node's hash mixes its label and its features with the hashes of its
+neighbours, round after round (colour refinement), until no two nodes that differ share a hash.
+Nodes that still do are mostly interchangeable, and their order makes no difference.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ __all__ = ["Arrangement", "canonical_order"]
 
 Hashes = NDArray[np.uint64]
 
-# Beyond these the rows stay as they are: a large graph is often stored such that neighbours lie
-# close to each other, and an order that scatters them would slow every sweep down.
+# Larger graphs are left as they are: they are often stored with neighbours close to each other, and
+# an order that scatters them would slow down every sweep.
 _MOST_NODES = 100_000
 _MOST_ENTRIES = 20_000_000
 
-# Rounds of refinement, and entries of the adjacency matrix that they may look at in all.
+# The most rounds of refinement, and entries of the adjacency matrix read in total.
 _MOST_ROUNDS = 64
 _MOST_WORK = 200_000_000
 
@@ -44,7 +44,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Nodes in an order of their own, and the way back.
+    """A canonical order of the nodes, and its inverse.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Arrangement:
 
     @classmethod
     def of(cls, nodes: NodeData) -> Arrangement | None:
-        """Return the arrangement by the data; None for graphs that are left as they are."""
+        """Return the canonical arrangement; None for large graphs, which are left as they are."""
         graph, n = nodes.graph, _count(nodes)
         if n > _MOST_NODES or (graph is not None and graph.n_entries > _MOST_ENTRIES):
             return None
@@ -78,7 +78,7 @@ class Arrangement:
         )
 
     def restore_nodes(self, nodes: NodeData, arranged: NodeData) -> NodeData:
-        """Return the given nodes, with what was worked out for the arranged ones."""
+        """Return the given nodes, with what was computed for the arranged ones."""
         smoothing, links = arranged.smoothing, arranged.links
         return replace(
             nodes,
@@ -87,7 +87,7 @@ class Arrangement:
         )
 
     def restore_problem(self, problem: Problem, nodes: NodeData) -> Problem:
-        """Return the same problem about the given nodes; models stay as they are."""
+        """Return the same problem for the given nodes; models stay as they are."""
         terms = [term.reordered(nodes, self.position) for term in problem.terms]
         graph = None if problem.graph is None else nodes.graph
         return Problem(
@@ -101,7 +101,7 @@ class Arrangement:
         )
 
     def shown(self, callback: Callback | None) -> Callback | None:
-        """Return a callback that sees the memberships in the order in which nodes were given."""
+        """Return a callback that gets the memberships in the given order of nodes."""
         if callback is None:
             return None
 
@@ -117,8 +117,8 @@ def canonical_order(nodes: NodeData) -> NDArray[np.int64]:
     Parameters
     ----------
     nodes : NodeData
-        Features, labels and links. Numbers count to about two digits, and exactly only where that
-        leaves a tie, so that neither the rounding of sums nor a unit changes the order.
+        Features, labels and links. Numbers count to about two digits, and exactly only to break
+        ties, so that neither rounding errors nor units change the order.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def canonical_order(nodes: NodeData) -> NDArray[np.int64]:
         hashes = _Refinement(nodes.graph).run(hashes)
     if scores is None:
         return np.argsort(hashes, kind="stable")
-    return np.lexsort((scores, hashes))  # by the exact features where rounded ones are equal
+    return np.lexsort((scores, hashes))  # ties of rounded features by the exact ones
 
 
 class _Refinement:
@@ -171,7 +171,7 @@ class _Refinement:
         return hashes
 
     def _refine(self, hashes: Hashes, distinct: int) -> tuple[Hashes, int]:
-        """Go on until no round tells more nodes apart; return the hashes and their number."""
+        """Refine until no round tells more nodes apart; return the hashes and their number."""
         while self.rounds and distinct < len(hashes):
             self.rounds -= 1
             finer = _mixed(hashes + _GOLDEN * (self.links @ _mixed(hashes + _GOLDEN)))
@@ -182,10 +182,10 @@ class _Refinement:
         return hashes, distinct
 
     def _number_twins(self, hashes: Hashes) -> Hashes:
-        """Return a number for each node among its twins: those with the very same neighbours.
+        """Return the number of each node among its twins: those with the same neighbours.
 
-        Twins can change places whatever else does, so all of them are numbered at once, linked
-        to each other or not.
+        Twins are always interchangeable, so all of them are numbered at once, linked to each other
+        or not.
         """
         names = _mixed(np.arange(1, len(hashes) + 1, dtype=np.uint64))
         others = self.links @ names
@@ -195,11 +195,11 @@ class _Refinement:
         return _mixed(numbers.astype(np.uint64))
 
     def _tie_breakers(self, hashes: Hashes) -> Hashes:
-        """Return what sets tied nodes apart without pulling apart what belongs together.
+        """Return numbers that break ties consistently within groups of linked nodes.
 
-        Where nodes that share their hash with others are linked among themselves, they form
-        groups. Groups with the same hashes are interchangeable as a whole and are numbered;
-        inside each group one node is set apart, and the next rounds tell the rest.
+        Nodes with a shared hash that are linked among themselves form groups. Groups with the same
+        hashes are interchangeable as a whole and are numbered; in each group one node is marked,
+        and the next rounds distinguish the rest.
         """
         _, kind, count = np.unique(hashes, return_inverse=True, return_counts=True)
         tied = np.flatnonzero(count[kind] > 1)
@@ -208,7 +208,7 @@ class _Refinement:
         signature = np.zeros(group.max() + 1, dtype=np.uint64)
         np.add.at(signature, group, _mixed(colours))
         numbers = _number_equals(signature)[group].astype(np.uint64)
-        # The least of the hashes that a group has twice, at the first such node.
+        # The smallest hash that a group has twice, at the first such node.
         twice = np.lexsort((tied, colours, group))
         again = (np.diff(group[twice]) == 0) & (np.diff(colours[twice]) == 0)
         pairs = twice[:-1][again]
@@ -247,7 +247,7 @@ def _summaries(X: Any) -> tuple[Hashes, NDArray[np.float64]]:
 
     def part(lo: int, hi: int) -> tuple[Hashes, NDArray[np.float64]]:
         shares = X[lo:hi] / unit
-        # Row by row: a product would round each row as its neighbours in memory have it.
+        # Row by row: in a matrix product, rounding depends on the neighbouring rows.
         return _rounded(shares) @ multipliers, (shares * directions).sum(axis=1)
 
     parts = threads.map_rows(part, len(X))

@@ -1,7 +1,7 @@
-"""Graphs as symmetric CSR matrices: made from lists of edges, and checked.
+"""Graphs as symmetric CSR matrices: built from edge lists, and checked.
 
-One rule for links that are given more than once, wherever they are listed: each counts once, with
-its largest weight. So it does not matter whether a list has each link in one direction or in both.
+Links that are listed more than once count once, with their largest weight, wherever they come
+from. So it does not matter whether a list has each link in one direction or in both.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
     "without_repeats",
 ]
 
-#: weights that a graph may have: those of some thousand links still add up in float32
+#: range of the weights of a graph: sums over thousands of links still fit float32
 LEAST_WEIGHT, LARGEST_WEIGHT = 1e-30, 1e30
 
 # Per node: its entry of indptr, its degree and its share of the null model.
@@ -82,7 +82,7 @@ def merge_edges(
     for name, ends in (("source", source), ("target", target)):
         if not np.issubdtype(ends.dtype, np.integer):
             raise InputError(
-                f"the {name} column must hold row positions (integers), got {ends.dtype}; for "
+                f"the {name} column must contain row positions (integers), got {ends.dtype}; for "
                 "names use nodeproof.interop.from_tables, a networkx graph, or `nodeproof fit` on "
                 "files"
             )
@@ -137,7 +137,7 @@ def largest_of_each(
     order : ndarray of shape (E,)
         The entries, sorted.
     first : ndarray of shape (E,)
-        Which of them are the first of their place, and so the largest.
+        Which of them are the first in their place, and so the largest.
     """
     order = np.lexsort((-weight, column, row))
     first = np.ones(len(order), dtype=bool)
@@ -167,7 +167,7 @@ def without_repeats(matrix: sp.csr_array, what: str) -> sp.csr_array:
     matrix : csr_array of shape (n, m)
         In any order; it is not changed.
     what : str
-        What it is called in the warning that some entries repeat others.
+        What to call it in the warning about repeated entries.
     """
     matrix = matrix.copy()
     matrix.has_sorted_indices = False
@@ -184,7 +184,7 @@ def without_repeats(matrix: sp.csr_array, what: str) -> sp.csr_array:
 
 
 def warn_of_repeats(count: int, what: str, instead: str = "") -> None:
-    """Warn of links that are given more than once."""
+    """Warn about links that are listed more than once."""
     entries = "1 entry repeats another" if count == 1 else f"{count:,} entries repeat others"
     warn_caller(f"{entries} in {what}: each link counts once, with its largest weight{instead}")
 
@@ -195,7 +195,7 @@ def check_csr(matrix: Any) -> None:
     Raises
     ------
     ValueError
-        If they do not.
+        If it is invalid.
     """
     # scipy does not look at the rows of a matrix that says it has no entries.
     indptr = matrix.indptr
@@ -290,8 +290,8 @@ class _Findings(NamedTuple):
 
 
 def _inspect(matrix: sp.csr_array) -> _Findings:
-    # Seeded by the system for every matrix, so that none can be made to cancel by design. Only
-    # the answer whether it is symmetric depends on them.
+    # Seeded by the system for every matrix, so that no matrix can be designed to cancel. Only the
+    # test of symmetry depends on them.
     marks = np.random.default_rng().integers(2**64, size=matrix.shape[0], dtype=np.uint64)
 
     def part(lo: int, hi: int) -> tuple[int, int, int, int, bool, np.uint64]:

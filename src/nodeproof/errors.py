@@ -1,8 +1,8 @@
-"""The errors that users meet."""
+"""Errors raised to users."""
 
 
 class InputError(ValueError):
-    """What was given cannot be used; the message says what, where and what to do."""
+    """Invalid input; the message says what is wrong, where, and what to do."""
 
 
 class MissingExtraError(ImportError):

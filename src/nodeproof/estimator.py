@@ -1,4 +1,4 @@
-"""NodeClassifier: validates what is given, has it fitted, and shows what was found."""
+"""NodeClassifier: validates the input, fits it, and exposes the results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from nodeproof.solvers.checkpoint import Checkpoint
 
 __all__ = ["NodeClassifier"]
 
-# What is shown of a fit: by the name in `Fitted`, with an underscore behind it.
+# Attributes of `Fitted` that are exposed, with a trailing underscore.
 _SHOWN = (
     "classes", "proba", "labels", "suspects", "sources", "choices", "estimated_accuracy",
     "lower_bound", "n_iter", "history", "status", "objective", "models", "terms", "unit",
@@ -42,8 +42,8 @@ _SHOWN = (
 class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
     """Label every node of a graph from its links, its features and a few labels.
 
-    Any of the three may be missing. Labels may be wrong: how often is estimated, and those that
-    look wrong are listed.
+    Any of the three may be missing. Labels may be wrong: the share of wrong labels is estimated,
+    and those that look wrong are listed.
 
     Parameters
     ----------
@@ -51,40 +51,40 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         Number of classes; by default that of the distinct labels or, without any label, the one
         with the shortest description of the data.
     terms : "auto" or list of Term
-        What is made of features and labels; see :mod:`nodeproof.terms`.
+        How features and labels are modelled; see :mod:`nodeproof.terms`.
     null_model : {"auto", "uniform", "degree"}
         Expected links between two nodes: the same for all pairs, or by their degrees.
     threshold : "auto" or float
         Link density that counts as neutral, for fixed weights ("auto": the paper's 1/2, or the
         graph's density for the convex solvers). Calibrated weights estimate it.
     weights : "auto", "calibrated", float or (β_g, β_f, β_l)
-        How the sources are weighed: by their likelihoods, or as in the paper. A number is the
-        trust in the graph's likelihood, 1 for "calibrated"; "auto" chooses it by held-out labels
-        where features or links are not what the likelihood assumes.
+        How the sources are weighted: by their likelihoods, or as in the paper. A number is the
+        trust in the graph's likelihood, 1 for "calibrated"; "auto" chooses it on held-out labels
+        if features or links are not what the likelihood assumes.
     son : float
         Weight μ1 ≥ 0 of the sum of norms, which pulls class models together; needs weights
         (β_g, β_f, β_l).
     solver : "auto", "block", "cado", "sdp", "admm", "cano" or a solver object
-        See :mod:`nodeproof.solvers`. The last three solve the paper's convex program, for some
+        See :mod:`nodeproof.solvers`. The last three solve the paper's convex program, for a few
         hundred nodes, with a lower bound; they and objects ignore the settings below but the seed.
     temperature : float
         1 gives probabilities, 0 hard assignments.
     n_init : int or "auto"
         Number of starts.
     max_iter : int
-        Maximum number of sweeps per start, between two re-fits of a classifier.
+        Maximum number of sweeps per start, between two refits of a classifier.
     tol : float
         Stop when memberships change by less, on average over the nodes.
     engine : None, "dask" or distributed.Client
         Where sweeps run: on this machine, on the most recently connected Dask cluster, or on that
         of the client. The result does not depend on it.
     n_jobs : int, optional
-        Threads; by default every core, or OMP_NUM_THREADS. The result does not depend on it.
+        Threads; by default all cores, or OMP_NUM_THREADS. The result does not depend on it.
     random_state : int, RandomState or None
-        Seed: the same one gives the same bits.
+        Seed: the same seed gives the same bits.
     verbose : bool or callable
-        Print progress to the standard error stream (or, where logging is configured, leave it to
-        the logger ``nodeproof``); or a function to call after every sweep with a
+        Print progress to standard error (or, if logging is configured, to the logger
+        ``nodeproof``); or a function to call after every sweep with a
         :class:`nodeproof.solvers.Progress`.
 
     Attributes
@@ -93,7 +93,7 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         The class of every node.
     proba_ : ndarray of shape (n, K), float32
         Class probabilities of every node. If all m labels name one class and `n_classes` is not
-        given, at most (m + 1)/(m + 2): the rest is for classes of which nothing is known.
+        given, at most (m + 1)/(m + 2): the rest is for unknown classes.
     classes_ : ndarray of shape (K,)
         Names of the classes, in the order of the columns of `proba_`.
     suspects_ : record array with the fields node, given, suggested, p_wrong
@@ -101,17 +101,17 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
     sources_ : dict
         Shares of "graph", "features" and "labels" in the decisions.
     choices_ : dict
-        What was chosen where "auto" was asked for, and why.
+        Record of automatic choices: the values chosen for "auto", and the reasons.
     estimated_accuracy_ : (float, float, float) or None
-        Estimate for the nodes without a label, with its 95 % interval, by held-out labels; None
-        where none were held out.
+        Estimate for the unlabelled nodes, with its 95 % interval, from held-out labels; None if
+        none were held out.
     lower_bound_ : float or None
         Lower bound on the objective of every labelling, from the convex solvers.
     node_ids_ : ndarray of shape (n,)
         Names of the nodes, if the graph or the index of `X` or `y` has any.
     n_iter_, history_, status_, objective_
-        Sweeps of the start that was kept, what they recorded, how the solver ended, and the free
-        energy that it reached (φ for CADO; lower is better).
+        Sweeps of the best start, their history, how the solver ended, and the free energy that it
+        reached (φ for CADO; lower is better).
     fitted_ : Fitted
         All of this, and what prediction, certificates and reports need, as one frozen object.
 
@@ -179,12 +179,12 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
 
         `X` and the links are not copied. If they are changed in place afterwards, `certify`,
         `query`, `report` and `save` raise an error: they would be about other data. On Ctrl-C,
-        KeyboardInterrupt is raised after what was done by then has been kept in the attributes.
+        KeyboardInterrupt is raised after the attributes have been set to the results so far.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n, m), optional
-            Features. Sparse ones are taken for counts.
+            Features. Sparse ones are taken to be counts.
         y : array of shape (n,), optional
             Integer or string labels; −1 (or None, NaN, an empty string) where unknown. A Series
             with names in its index is matched with those of `X` or of the graph, and may name
@@ -195,7 +195,7 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
             path of a folder written by `nodeproof convert`, for a graph larger than memory. See
             :mod:`nodeproof.interop`.
         validation : pair of arrays, or array of shape (n,), optional
-            Labels to choose settings by, instead of holding out labels of `y` in turn: nodes and
+            Labels to choose settings on, instead of holding out labels of `y` in turn: nodes and
             their labels, or one entry per node with −1 where there is none. They are not fitted.
         checkpoint : path or Checkpoint, optional
             Folder where the state of a long fit is saved every minute, and at the end, for block
@@ -213,7 +213,7 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         return self
 
     def _read(self, X: Any, y: Any, graph: Any) -> FitData:
-        """Return what was given as checked arrays, about the same nodes in the same order."""
+        """Return the input as checked arrays, with the same nodes in the same order."""
         if X is None and y is None and graph is None:
             raise InputError("fit needs features, labels or a graph: X, y and graph are all None")
         with naming_our_search(graph):
@@ -225,7 +225,7 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
             return FitData.build(X, labels, graph, self.null_model, names, columns)
 
     def _show(self, fitted: Fitted) -> None:
-        """Set the attributes that show what was found, and none of an earlier fit."""
+        """Set the attributes of a fit, and remove those of an earlier one."""
         self.fitted_, self.fitted_on_graph_ = fitted, fitted.on_graph
         self._certificate: Certificate | None = None
         for name in _SHOWN:
@@ -249,8 +249,8 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
 
         `labels_` maximise each node's own probability; the labelling of least objective can
         differ at a few nodes, and is the one that is certified. Sets `map_labels_` to it, and
-        `certified_nodes_` to the nodes that keep their label in every optimal labelling. Where
-        nothing tells the names of the classes apart (`Certificate.renaming` is true), that holds
+        `certified_nodes_` to the nodes that keep their label in every optimal labelling. If the
+        data do not tell the names of the classes apart (`Certificate.renaming` is true), that holds
         up to renaming. Parameters are those of :func:`nodeproof.certify`.
         """
         check_is_fitted(self)
@@ -265,7 +265,7 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
     def predict(self, X: Any = None, *, graph: Any = None) -> NDArray[Any]:
         """Return `labels_`, or the labels of new nodes by their features and links.
 
-        Nothing is re-fitted: the time is proportional to the links.
+        Nothing is refitted: the time is proportional to the links.
 
         Parameters
         ----------
@@ -294,7 +294,7 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
     def score(
         self, X: Any = None, y: Any = None, sample_weight: Any = None, *, graph: Any = None
     ) -> float:
-        """Return the accuracy: at the fitted nodes, ``score(y=y)``, or at new ones.
+        """Return the accuracy: on the fitted nodes, ``score(y=y)``, or on new ones.
 
         Parameters
         ----------
@@ -302,8 +302,8 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
             New nodes, as in :meth:`predict`: ``score(X, y, graph=links)``, with ``graph=[]`` if
             they have no links, or ``score(X, y)`` for a model fitted without a graph.
         y : array of shape (n or n_new,)
-            True labels. Nodes where they are unknown (−1, None, NaN) do not count; fitted nodes
-            whose label was given to `fit` do, unless it is made unknown here.
+            True labels. Nodes where they are unknown (−1, None, NaN) do not count; nodes whose
+            label was given to `fit` do, unless it is unknown here.
         sample_weight : array of shape (n or n_new,), optional
             Weights of the nodes.
         """
@@ -333,12 +333,12 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         k : int
-            How many; all candidates where there are fewer.
+            How many; all candidates if there are fewer.
         strategy : {"informative", "uncertainty"}
-            By what a label would tell about all nodes, without redundancy; or by how uncertain
-            the node itself is.
+            By what a label would tell about all nodes, without redundancy; or by the node's own
+            uncertainty.
         candidates : array of int, optional
-            Positions of nodes that can be labelled; by default all without a label.
+            Positions of nodes that can be labelled; by default all unlabelled ones.
         """
         check_is_fitted(self)
         return query_nodes(self.fitted_, k, strategy, candidates)[0]
@@ -351,7 +351,7 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         y_true: Any = None,
         title: str = "",
     ) -> None:
-        """Write what was given and found as one self-contained HTML page.
+        """Write a report on the fit as one self-contained HTML page.
 
         Parameters
         ----------
@@ -360,8 +360,8 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         certificate : Certificate, optional
             The proof to show; by default the last one found by `certify`.
         y_true : array of shape (n,), optional
-            True labels, −1 where unknown, to judge the probabilities of unlabelled nodes by; by
-            default they are judged by held-out given labels.
+            True labels, −1 where unknown, to check the probabilities of unlabelled nodes; by
+            default they are checked with held-out given labels.
         title : str
             Heading of the page.
         """
@@ -377,8 +377,8 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         certifiable : bool
-            Whether links and costs go with it, so that `certify` and `report` work where it is
-            loaded. They take as much room as the graph.
+            Whether to include links and costs, so that `certify` and `report` work after loading.
+            They take as much space as the graph.
         """
         from nodeproof.saving.model import save_model
 
@@ -387,7 +387,7 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a model that `save` has written; its predictions are the same, bit for bit."""
+        """Read a model written by `save`; its predictions are the same, bit for bit."""
         from nodeproof.saving.model import load_model
 
         fitted = load_model(path)

@@ -1,4 +1,4 @@
-"""What the sources say of each node, and which given labels look wrong."""
+"""Evidence of each source on each node, and given labels that look wrong."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["find_suspects", "node_evidence", "source_shares"]
 
 Array = NDArray[np.float64]
 
-# Shares are averages over nodes; so many stretches of so many nodes are enough.
-_STRETCHES, _STRETCH = 20, 500
+# Shares are averages over nodes; this many runs of this many nodes are enough.
+_RUNS, _RUN_LENGTH = 20, 500
 
 
 def find_suspects(
@@ -22,7 +22,7 @@ def find_suspects(
 ) -> np.recarray[Any, Any]:
     """Return the labelled nodes whose label is probably wrong, worst first.
 
-    That is more likely wrong than right, and another class is the most likely one.
+    The label is more likely wrong than right, and another class is the most likely one.
 
     Parameters
     ----------
@@ -67,9 +67,9 @@ def node_evidence(
     Parameters
     ----------
     W : ndarray of shape (n, K)
-        Rows of all nodes.
+        Memberships of all nodes.
     totals : ndarray of shape (K,), or None without a graph
-        What :meth:`nodeproof.graph.Graph.null_totals` gives for W.
+        :meth:`nodeproof.graph.Graph.null_totals` of W.
 
     Returns
     -------
@@ -97,8 +97,8 @@ def node_evidence(
 def source_shares(problem: Problem, W: NDArray[Any], models: Models) -> dict[str, float]:
     """Return how much each source contributed to the decisions; the shares sum to one.
 
-    A node's decision is its best class against the second best. What a source adds to that
-    margin is averaged over the nodes (over evenly spaced stretches of a large graph).
+    A node's decision is between its best and its second-best class. What a source adds to that
+    margin is averaged over the nodes (in a large graph, over evenly spaced runs of nodes).
     """
     n = problem.n_nodes
     if problem.n_classes == 1:
@@ -106,7 +106,7 @@ def source_shares(problem: Problem, W: NDArray[Any], models: Models) -> dict[str
     margins: dict[str, float] = {}
     W = np.ascontiguousarray(W, dtype=np.float32)
     totals = problem.graph.null_totals(W) if problem.graph else None
-    for lo, hi in _stretches(n):
+    for lo, hi in _runs(n):
         evidence = node_evidence(problem, W, models, totals, lo, hi)
         second, first = np.argsort(W[lo:hi], axis=1)[:, -2:].T
         rows = np.arange(hi - lo)
@@ -118,9 +118,9 @@ def source_shares(problem: Problem, W: NDArray[Any], models: Models) -> dict[str
     return {source: margin / whole if whole else 0.0 for source, margin in helpful.items()}
 
 
-def _stretches(n: int) -> list[tuple[int, int]]:
-    """Return ranges that cover all nodes, or `_STRETCHES` evenly spaced ones of a large graph."""
-    if n <= _STRETCHES * _STRETCH:
+def _runs(n: int) -> list[tuple[int, int]]:
+    """Return ranges that cover all nodes, or `_RUNS` evenly spaced ones of a large graph."""
+    if n <= _RUNS * _RUN_LENGTH:
         return [(0, n)]
-    starts = np.linspace(0, n - _STRETCH, _STRETCHES).astype(int).tolist()
-    return [(lo, lo + _STRETCH) for lo in starts]
+    starts = np.linspace(0, n - _RUN_LENGTH, _RUNS).astype(int).tolist()
+    return [(lo, lo + _RUN_LENGTH) for lo in starts]

@@ -1,7 +1,7 @@
-"""What a fit found, as one frozen object.
+"""The result of a fit, as one frozen object.
 
 Prediction for new nodes, certificates, queries, reports, saved models and the command line read
-it; `NodeClassifier` shows it as attributes.
+it; `NodeClassifier` exposes it as attributes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.auto.held_out import Blind
+from nodeproof.auto.held_out import CrossFitted
 from nodeproof.certificate import Certificate, Stage
 from nodeproof.certificate.labelling.certify import certify_instance, labelling_problem
 from nodeproof.certificate.labelling.instance import Instance
@@ -34,42 +34,42 @@ __all__ = ["Fitted", "FittedData"]
 
 @dataclass(frozen=True)
 class FittedData:
-    """The data that a model was fitted to, as long as they are in memory.
+    """The data that a model was fitted to, while they are in memory.
 
     Attributes
     ----------
     nodes : NodeData
         Features, labels and links.
     problem : Problem
-        What was solved.
-    held_out : Blind or None
-        Labelled nodes with their cross-fitted probabilities, where settings were chosen by them.
+        The problem that was solved.
+    held_out : CrossFitted or None
+        Labelled nodes with their cross-fitted probabilities, if settings were chosen by them.
     untouched : Untouched
-        Digests by which changes in place are noticed.
+        Digests to detect changes in place.
     """
 
     nodes: NodeData
     problem: Problem
-    held_out: Blind | None
+    held_out: CrossFitted | None
     untouched: Untouched
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What a fit found.
+    """The result of a fit.
 
     Attributes
     ----------
     settings : Settings
-        How it was asked for.
+        The settings of the fit.
     classes : ndarray of shape (K,)
         Names of the classes.
     proba : ndarray of shape (n, K), float32
         Class probabilities of every node.
     given : ndarray of shape (n,), or None
-        Given labels as class numbers, −1 where there is none; None without any label.
+        Given labels as class numbers, −1 where there is none; None without labels.
     terms : tuple of Term
-        What was made of features and labels.
+        The terms for features and labels.
     models : Models
         The class models of the terms, affinities and class proportions.
     on_graph : bool
@@ -79,29 +79,29 @@ class Fitted:
     choices : dict
         The record of automatic choices: by name, the value and the reason.
     estimated_accuracy : (float, float, float) or None
-        An estimate by held-out labels, and its 95 % interval.
+        Estimate on held-out labels, and its 95 % interval.
     status, n_iter, history, objective
         How the solver ended.
     new_nodes : PredictionState
-        What new nodes are judged by, beside terms and models.
+        What predictions for new nodes need in addition to terms and models.
     unit : Unit or None
         Shift and scale of features that were extreme.
     n_features : int or None
         Number of features; None without any.
     feature_names : ndarray of shape (m,), or None
-        What the features are called.
+        Names of the features.
     node_ids : ndarray of shape (n,), or None
-        What the nodes are called; None: by position.
+        Names of the nodes; None: their positions.
     data : FittedData or None
         The data, unless the model was loaded from a file.
     saved_problem : Instance, str or None
         The labelling problem of a loaded model, or why there is none to certify.
     saved_findings : Findings or None
-        What a report on a loaded model shows.
+        The findings of a loaded model, for reports.
     command : str
-        The command line that led to this fit, if one did.
+        The command line that made the fit, if any.
     notes : tuple of str
-        What was noticed on the way.
+        Notes on the data and the fit.
     """
 
     settings: Settings
@@ -161,12 +161,12 @@ class Fitted:
 
     @property
     def names(self) -> NDArray[Any]:
-        """What the nodes are called, or their positions; shape (n,)."""
+        """Names of the nodes, or their positions; shape (n,)."""
         return np.arange(self.n_nodes) if self.node_ids is None else self.node_ids
 
     @property
     def n_links(self) -> int | None:
-        """Number of links; None without a graph, or where a file does not say."""
+        """Number of links; None without a graph, or if unknown for a loaded model."""
         if self.data is not None:
             graph = self.data.problem.graph
             return None if graph is None else graph.n_entries // 2
@@ -176,12 +176,12 @@ class Fitted:
 
     @property
     def known_findings(self) -> Findings | None:
-        """What a report shows, if it was found already or came with the file."""
+        """The findings, if they were computed already or loaded from a file."""
         return self.saved_findings if self.data is None else vars(self).get("findings")
 
     @cached_property
     def findings(self) -> Findings:
-        """What a report shows beside all this; found once."""
+        """What a report shows in addition; computed once."""
         if self.saved_findings is not None:
             return self.saved_findings
         self.check_untouched()
@@ -190,7 +190,7 @@ class Fitted:
         return replace(found, command=self.command, notes=list(self.notes))
 
     def check_untouched(self) -> None:
-        """Raise an error if the caller has changed what was fitted."""
+        """Raise an error if the caller has changed the fitted data."""
         if self.data is not None:
             with threads.using(self.settings.n_jobs):
                 self.data.untouched.check()
@@ -201,8 +201,8 @@ class Fitted:
             return self.saved_problem
         if self.data is None:
             raise InputError(
-                "this model was saved without the links and costs that a certificate is about: "
-                "fit and save it again"
+                "this model was saved without the links and costs that a certificate needs: fit "
+                "and save it again"
             )
         self.check_untouched()
         return labelling_problem(self.data.problem, self.models)

@@ -1,8 +1,8 @@
 """From checked data to a fitted model: what `NodeClassifier.fit` and `nodeproof fit` do.
 
-In order: the data are put into an order of their own (`arrangement`), terms and settings are
-chosen (`auto`), the problem is solved (`solvers`), probabilities are chosen (`auto`), and what was
-found is put back into the given order and returned as one frozen `Fitted`.
+In order: nodes are put into a canonical order (`arrangement`), terms and settings are chosen
+(`auto`), the problem is solved (`solvers`), probabilities are chosen (`auto`), and the results are
+put back into the given order and returned as one frozen `Fitted`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from nodeproof.arrangement import Arrangement
 from nodeproof.auto.counting import FEWEST, choose_n_classes
-from nodeproof.auto.held_out import HeldBack, hold_back
+from nodeproof.auto.held_out import HeldOut, hold_out
 from nodeproof.auto.merging import Family
 from nodeproof.auto.plans import Plan, choose_plan
 from nodeproof.auto.settings import (
@@ -63,7 +63,7 @@ __all__ = ["FitData", "fit_nodes"]
 
 @dataclass(frozen=True)
 class FitData:
-    """What a fit is made from: checked, and about the same nodes in the same order.
+    """The data of a fit: checked, with the same nodes in the same order.
 
     Attributes
     ----------
@@ -74,9 +74,9 @@ class FitData:
     graph : Graph or None
         The links.
     node_ids : ndarray of shape (n,), or None
-        What the nodes are called; None: by position.
+        Names of the nodes; None: their positions.
     feature_names : ndarray of shape (m,), or None
-        What the features are called.
+        Names of the features.
     """
 
     X: Any
@@ -95,7 +95,7 @@ class FitData:
         node_ids: NDArray[Any] | None = None,
         feature_names: NDArray[Any] | None = None,
     ) -> FitData:
-        """Read the links, and check that all parts speak of the same nodes.
+        """Read the links, and check that all parts have the same number of nodes.
 
         Parameters
         ----------
@@ -140,7 +140,7 @@ def fit_nodes(
     Returns
     -------
     Fitted
-        Its status is "interrupted" where Ctrl-C ended the solve.
+        Its status is "interrupted" if Ctrl-C ended the solve.
     """
     settings.check()
     with threads.using(settings.n_jobs), shown(settings.verbose):
@@ -148,7 +148,7 @@ def fit_nodes(
 
 
 class _Fit:
-    """One fit: what its steps share."""
+    """The state that the steps of one fit share."""
 
     def __init__(self, data: FitData, settings: Settings, validation: Any, checkpoint: Any) -> None:
         warn_of_typos(data.labels)
@@ -160,16 +160,16 @@ class _Fit:
             settings.weights, settings.threshold, settings.solver, data.graph, self.choices
         )
         X = data.X
-        # The paper's loss depends on the unit of the features. Likelihoods do not, nor on the
-        # origin where a class has a mean; without one, features this far off say nothing anyway.
+        # The paper's loss depends on the unit of the features. Likelihoods do not, nor do they on
+        # the origin if classes have means; without means, features this far off say nothing anyway.
         dense = X is not None and not sp.issparse(X)
         self.unit = Unit.needed(X) if dense and self.weights == "calibrated" else None
         if self.unit is not None:
             X = self.unit.apply(X)
         if X is not None:
             check_reach(X)
-        # What is proven, saved and shown later is about the data as they are now. Links on disk
-        # are not the caller's to change.
+        # Proofs, saved models and reports are about the data as they are now. Links on disk cannot
+        # be changed by the caller.
         graph = data.graph
         links = None if graph is None or graph.folder is not None else graph.adjacency
         self.untouched = Untouched({"X": X, "the graph": links})
@@ -186,7 +186,7 @@ class _Fit:
             random_state=self.seed,
         )
         if isinstance(self.solver, BlockCADO) and self.solver.checkpoint is not None:
-            # Of the fit that counts, not of the small ones that settings are chosen by.
+            # For the final fit, not for the small ones that settings are chosen by.
             self.checkpoint = self.checkpoint or self.solver.checkpoint
             self.solver = replace(self.solver, checkpoint=None)
         self.K = len(self.labels.classes)
@@ -194,7 +194,7 @@ class _Fit:
         self.arrangement = Arrangement.of(self.given) if self._is_built_in() else None
 
     def run(self) -> Fitted:
-        """Choose, solve, and return what was found."""
+        """Choose, solve, and return the results."""
         nodes = self._arranged()
         held = self._held_out(nodes)
         if self.K and isinstance(self.solver, BlockCADO):
@@ -206,41 +206,41 @@ class _Fit:
             self.solver = plan.tuned.setting.applied_to(self.solver)
         elif self.validation is not None:
             raise InputError(
-                "validation has nothing to choose here: terms or weights are given, or every "
-                "choice was clear; leave it out"
+                "validation is not used: terms or weights are given, or there is nothing to "
+                "choose; omit it"
             )
         problem, result = self._solve(nodes, plan)
         return self._collect(nodes, problem, result, plan.tuned)
 
     def _is_built_in(self) -> bool:
-        """Tell whether solver and terms draw on nothing but the data that they are handed.
+        """Tell whether solver and terms are ours, and use only the data they are given.
 
-        What users wrote themselves may know the nodes by their order.
+        Those of users may identify nodes by their order.
         """
         terms = self.settings.terms
         parts = [self.solver, *(terms if isinstance(terms, list | tuple) else [])]
         return all(type(part).__module__.startswith("nodeproof.") for part in parts)
 
     def _arranged(self) -> NodeData:
-        """Return the nodes in the order in which they are fitted."""
+        """Return the nodes in the order of the fit."""
         nodes = self.given if self.arrangement is None else self.arrangement.arrange(self.given)
         if nodes.X is None:
             return nodes
         return replace(nodes, smoothing=Smoothing(nodes.X, nodes.graph))
 
-    def _held_out(self, nodes: NodeData) -> HeldBack | None:
-        """Return the labels that settings are chosen by, if there are enough."""
+    def _held_out(self, nodes: NodeData) -> HeldOut | None:
+        """Return the held-out labels to choose settings by, if there are enough."""
         if nodes.y is None:
             if self.validation is not None:
-                raise InputError("validation needs labels to fit: y is None or holds no label")
+                raise InputError("validation needs labels to fit, but y is None or has no labels")
             return None
         judged_by = check_validation(self.validation, self.labels, self.data.node_ids)
         if judged_by is not None and self.arrangement is not None:
             judged_by = self.arrangement.position[judged_by[0]], judged_by[1]
-        return hold_back(nodes.y, judged_by)
+        return hold_out(nodes.y, judged_by)
 
     def _solve(self, nodes: NodeData, plan: Plan) -> tuple[Problem, Result]:
-        """Solve the problem that was planned; without a number of classes, find that too."""
+        """Solve the planned problem; if the number of classes is not given, find it."""
         settings = self.settings
         callback = reporter(settings.verbose)
         if self.arrangement is not None and callable(settings.verbose):
@@ -257,14 +257,14 @@ class _Fit:
         if block:
             self._prepare_block(problem)
         result = solve_with(self.solver, problem, None, callback)
-        # Block CADO has done so already, if it was given the labels.
+        # Block CADO has done so already, if it has the labels.
         if problem.labels is None or not block:
             result = align_with_labels(result, nodes.y)
         return problem, result
 
     def _prepare_block(self, problem: Problem) -> None:
-        """Say what the fit needs, refuse what does not fit, and set where it is worked on."""
-        # Settings are chosen by small fits, here; the one that counts is made there.
+        """Report what the fit needs, check the memory, and set engine and checkpoint."""
+        # Settings are chosen by small fits on this machine; the final fit runs on the engine.
         if self.settings.engine is not None:
             self.solver = replace(self.solver, engine=as_engine(self.settings.engine))
         solver, verbose = self.solver, self.settings.verbose
@@ -299,14 +299,14 @@ class _Fit:
     def _collect(
         self, nodes: NodeData, problem: Problem, result: Result, tuned: Tuned | None
     ) -> Fitted:
-        """Return what was found, about the nodes in the order in which they were given."""
+        """Return the results for the nodes in the given order."""
         settings, choices, codes = self.settings, self.choices, self.labels.codes
         most = most_certain(settings.n_classes, codes)
         proba = np.asarray(
             choose_probabilities(problem, result, self.solver, tuned, most, choices),
             dtype=np.float32,
         )
-        held_out = None if tuned is None else tuned.blind()
+        held_out = None if tuned is None else tuned.cross_fitted()
         nodes = replace(nodes, n_classes=problem.n_classes)
         if self.arrangement is not None:
             order, position = self.arrangement.order, self.arrangement.position
@@ -322,11 +322,13 @@ class _Fit:
             estimate, low, high = accuracy
             choices["accuracy"] = {
                 "value": round(estimate, 4),
-                "why": f"by {len(tuned.held.nodes)} labels held back; 95 % interval "
+                "why": f"estimated on {len(tuned.held.nodes)} held-out labels; 95 % interval "
                 f"{low:.3f} to {high:.3f}",
             }
         if isinstance(result, ConvexResult):
-            why = f"no labelling has a lower objective; the program is solved to {result.gap:.1e}"
+            why = (
+                f"no labelling has a lower objective; relative gap of the program {result.gap:.1e}"
+            )
             choices["lower_bound"] = {"value": result.lower_bound, "why": why}
         data = self.data
         fitted = Fitted(
@@ -358,10 +360,10 @@ class _Fit:
 
 
 def _check_sizes(X: NDArray[Any] | None, labels: EncodedLabels, graph: Graph | None) -> None:
-    """Raise an error where nodes are missing, or the parts do not fit together."""
+    """Raise an error if there are no nodes, or if the parts differ in size."""
     K = len(labels.classes)
     if X is None and graph is None and labels.codes is None:
-        raise InputError("y holds no label, and there are neither features nor a graph")
+        raise InputError("y has no labels, and there are neither features nor a graph")
     parts = {
         "X": None if X is None else X.shape[0],
         "y": labels.n_nodes,
@@ -372,9 +374,9 @@ def _check_sizes(X: NDArray[Any] | None, labels: EncodedLabels, graph: Graph | N
     if set(sizes.values()) != {n}:
         listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
         raise InputError(
-            f"X, y and graph must speak of the same nodes, but {listed}; y needs one entry per "
-            "node, -1 where unknown"
+            f"X, y and graph must have the same nodes, but {listed}; y needs one entry per node, "
+            "-1 where unknown"
         )
     if n < K:
-        raise InputError(f"n_classes={K} is more than the {n} nodes: a class would be empty")
+        raise InputError(f"n_classes={K} exceeds the number of nodes, {n}: a class would be empty")
     check_distinct(labels)

@@ -1,7 +1,7 @@
-"""The graph term: `A − tN` as an operator, and what it needs of W.
+"""The graph term: `A − tN` as an operator, and its sums over memberships W.
 
 ``N_uv = η_u η_v`` is the null model: ``η = 1`` ("uniform", the planted partition) or
-``η = d/√Σd`` ("degree", for graphs with hubs). Nothing here is ever n×n and dense.
+``η = d/√Σd`` ("degree", for graphs with hubs). No dense n×n matrix is ever formed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ __all__ = ["Graph", "NullCorrected", "RowSums"]
 
 Array = NDArray[np.float64]
 
-# Degrees spread by chance (Poisson) and, in a planted partition, by unequal class sizes. A
-# squared coefficient of variation this far beyond chance means hubs.
+# Degrees vary by chance (Poisson) and, in a planted partition, by unequal class sizes. A squared
+# coefficient of variation this far above chance means hubs.
 _HUB_DISPERSION = 0.25
 
 
@@ -66,7 +66,7 @@ class NullCorrected(LinearOperator):
 
 @dataclass(frozen=True)
 class RowSums:
-    """What is needed of W beside its links, from one pass.
+    """Sums over the rows of W that do not involve links, from one pass.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class RowSums:
 
     @classmethod
     def split(cls, sums: Array, n_classes: int) -> RowSums:
-        """Return the sums out of one array."""
+        """Return the sums from one array."""
         K, squares = n_classes, sums[2 * n_classes :]
         side = round(len(squares) ** 0.5)
         return cls(sums[:K], sums[K : 2 * K], squares.reshape(side, side))
@@ -121,21 +121,21 @@ class Graph:
     ----------
     graph : object
         Anything that :func:`nodeproof.inputs.graph_objects.check_adjacency` reads, or a
-        folder that `nodeproof convert` wrote: its path, or a
+        folder written by `nodeproof convert`: its path, or a
         :class:`nodeproof.storage.graph_folder.GraphFolder`.
     null_model : {"auto", "uniform", "degree"}
-        "auto" takes "degree" where the degrees spread far more than chance allows.
+        "auto" chooses "degree" if the degrees vary much more than by chance.
     n_nodes : int, optional
-        Number of nodes, where it is known already.
+        Number of nodes, if known already.
 
     Attributes
     ----------
     n_nodes, n_entries : int
-        Nodes, and stored links: each counts in both directions.
+        Number of nodes, and of stored entries: each link has two, one per direction.
     indptr, indices : ndarray of shape (n + 1,) and (n_entries,)
-        The links in CSR form, rows sorted, symmetric, without self loops; of a folder on disk
-        they are memory-mapped.
-    weights : ndarray of shape (n_entries,), or (0,) where all weights are one
+        The links in CSR form, rows sorted, symmetric, without self loops; memory-mapped if they
+        are in a folder on disk.
+    weights : ndarray of shape (n_entries,), or (0,) if all weights are one
         For the kernels.
     degrees : ndarray of shape (n,)
         Sums of weights.
@@ -148,7 +148,7 @@ class Graph:
             from nodeproof.storage.graph_folder import GraphFolder
 
             graph = GraphFolder.open(graph)
-        #: the folder on disk that the links are in, if they are
+        #: the folder on disk with the links, if any
         self.folder: GraphFolder | None = None
         if is_folder(graph):
             self._read_folder(graph, n_nodes)
@@ -176,7 +176,7 @@ class Graph:
     def _null_factors(self) -> Array:
         if self.null_model == "degree" and self.total > 0:
             return np.asarray(self.degrees / np.sqrt(self.total))
-        # Of a node without any link nothing is known, not even that it avoids others.
+        # Nothing is known about a node without links, not even that it avoids others.
         return (self.degrees > 0).astype(np.float64)
 
     def reordered(self, order: NDArray[np.int64]) -> Graph:
@@ -184,7 +184,7 @@ class Graph:
         position = np.empty(self.n_nodes, dtype=self.indices.dtype)
         position[order] = np.arange(self.n_nodes, dtype=position.dtype)
         rows = self.adjacency[order]
-        # As columns they are the transpose, which is the same; made rows, they come out sorted.
+        # Read as CSC it is the transpose, which is the same; converted to CSR, rows are sorted.
         columns = (rows.data, position[rows.indices], rows.indptr)
         matrix = sp.csr_array(sp.csc_array(columns, shape=rows.shape))
         moved = copy.copy(self)
@@ -200,8 +200,8 @@ class Graph:
     def _read_folder(self, folder: GraphFolder, n_nodes: int | None) -> None:
         if n_nodes is not None and n_nodes != folder.n_nodes:
             raise InputError(
-                f"the graph in {folder.path} has {folder.n_nodes} nodes but features or labels "
-                f"have {n_nodes} rows; they must be listed for the same nodes, in the same order"
+                f"the graph in {folder.path} has {folder.n_nodes} nodes, but features or labels "
+                f"have {n_nodes} rows; they must have the same nodes in the same order"
             )
         folder.check_links()
         self.folder = folder
@@ -211,7 +211,7 @@ class Graph:
 
     @cached_property
     def adjacency(self) -> sp.csr_array:
-        """The links as a scipy matrix; of a folder on disk, its weights are made in memory."""
+        """The links as a scipy matrix; weights of one are made in memory."""
         data = self.weights if self.weighted else np.ones(self.n_entries, dtype=np.float32)
         return sp.csr_array((data, self.indices, self.indptr), shape=(self.n_nodes,) * 2)
 
@@ -235,14 +235,14 @@ class Graph:
         return out
 
     def degree_dispersion(self) -> float:
-        """Return the squared coefficient of variation of the degrees beyond Poisson noise.
+        """Return the squared coefficient of variation of the degrees above Poisson noise.
 
-        Nodes without a link do not count.
+        Nodes without links do not count.
         """
         degrees = self.degrees[self.degrees > 0]
         if len(degrees) == 0:
             return 0.0
-        # A sum of links varies by chance as the sum of their squared weights.
+        # By chance, the variance of a sum of links is the sum of their squared weights.
         squares = self.total
         if self.weighted:
             squares = float(np.einsum("e,e->", self.weights, self.weights, dtype=np.float64))

@@ -1,12 +1,14 @@
-"""How good labels and probabilities are."""
+"""Accuracy of labels and calibration of probabilities."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
+from scipy.stats import binomtest
 from sklearn.metrics.cluster import contingency_matrix
 
 from nodeproof.errors import InputError
@@ -19,24 +21,24 @@ __all__ = [
     "reliability_curve",
 ]
 
-# From fewer nodes than that, a curve says more of chance than of the probabilities.
+# With fewer nodes, a reliability curve is mostly noise.
 FEWEST_JUDGED = 20
 
-# Errors of calibration that nobody needs to mind; and how far beyond chance one must be.
+# A negligible calibration error, and the multiple of chance above which one is significant.
 _SMALL, _BEYOND_CHANCE = 0.02, 1.5
 
 _ROUNDING = 1e-5
 
 
 def matched_accuracy(y_true: ArrayLike, y_found: ArrayLike) -> float:
-    """Return the accuracy after the best renaming of the found classes (Hungarian method).
+    """Return the accuracy after the best renaming of the predicted classes (Hungarian method).
 
-    For results without labels, where names mean nothing.
+    For fits without labels, in which class names are arbitrary.
 
     Parameters
     ----------
     y_true, y_found : array of shape (n,)
-        Classes, by any names.
+        Classes, with any names.
 
     Examples
     --------
@@ -58,7 +60,7 @@ def matched_accuracy(y_true: ArrayLike, y_found: ArrayLike) -> float:
 def brier(y_true: ArrayLike, proba: ArrayLike) -> float:
     """Return the mean squared distance of the probabilities from the truth, 0 to 2.
 
-    The sum runs over all classes, of two as of many.
+    The sum runs over all classes, also if there are only two.
 
     Parameters
     ----------
@@ -80,7 +82,7 @@ def brier(y_true: ArrayLike, proba: ArrayLike) -> float:
 
 
 def expected_calibration_error(y_true: ArrayLike, proba: ArrayLike, n_bins: int = 15) -> float:
-    """Return how far confidence and accuracy lie apart, on average over bins of confidence.
+    """Return the mean difference between confidence and accuracy, over bins of confidence.
 
     Parameters
     ----------
@@ -102,18 +104,18 @@ def expected_calibration_error(y_true: ArrayLike, proba: ArrayLike, n_bins: int 
 
 @dataclass(frozen=True)
 class ReliabilityCurve:
-    """How sure nodes are and how many of them are right, bin by bin; no bin is empty.
+    """Confidence and accuracy per bin of confidence; no bin is empty.
 
     Attributes
     ----------
     confidence, right : ndarray of shape (bins,)
-        Mean confidence, and the share that is right.
+        Mean confidence, and accuracy.
     low, high : ndarray of shape (bins,)
-        The 95 % interval of that share (Wilson's).
+        95 % interval of the accuracy (Wilson's).
     counts : ndarray of shape (bins,)
-        How many nodes.
+        Number of nodes.
     error : float
-        How far confidence and share lie apart, on average over the nodes.
+        Mean absolute difference between confidence and accuracy, over the nodes.
     """
 
     confidence: NDArray[np.float64]
@@ -124,31 +126,31 @@ class ReliabilityCurve:
     error: float
 
     def explain(self) -> str:
-        """Say in a sentence what it means."""
+        """Return the meaning in a sentence."""
         n = int(self.counts.sum())
         start = f"Calibration error {self.error:.3f} over {n:,} {'node' if n == 1 else 'nodes'}"
         if n < FEWEST_JUDGED:
-            return f"{start}: too few to judge the probabilities by"
+            return f"{start}: too few to judge the probabilities"
         if self.error <= _SMALL:
-            return f"{start}: the probabilities can be taken at their word"
+            return f"{start}: the probabilities are well calibrated"
         spread = np.sqrt(self.confidence * (1 - self.confidence) * self.counts)
         by_chance = float(np.sqrt(2 / np.pi) * spread.sum() / n)
         if self.error <= _BEYOND_CHANCE * by_chance:
-            return f"{start}: no more than chance would give"
+            return f"{start}: no more than expected by chance"
         bias = float(self.counts @ (self.confidence - self.right)) / n
         if abs(bias) < 0.5 * self.error:
-            return f"{start}: too sure in places, too modest in others"
-        return f"{start}: nodes are {'surer than' if bias > 0 else 'less sure than'} right"
+            return f"{start}: overconfident in places, underconfident in others"
+        return f"{start}: the probabilities are {'over' if bias > 0 else 'under'}confident"
 
 
 def reliability_curve(
     y_true: ArrayLike, proba: ArrayLike, n_bins: int = 10, *, noise: float = 0.0
 ) -> ReliabilityCurve:
-    """Return how often nodes are right, by how sure they are.
+    """Return the accuracy of nodes by their confidence.
 
-    Where a share of the labels is wrong, nodes agree with them less often than they are right:
-    with labels that are right with probability a and else any other with e = (1 − a)/(K − 1), a
-    share r of right nodes agrees with ``e + (a − e) r``, which is undone.
+    If some labels are wrong, predictions agree with them less often than they are right: with
+    labels that are right with probability a, and any other with e = (1 − a)/(K − 1), an accuracy r
+    shows as the agreement ``e + (a − e) r``, which is corrected for.
 
     Parameters
     ----------
@@ -159,7 +161,7 @@ def reliability_curve(
     n_bins : int
         Bins of equal width over the confidence 0…1.
     noise : float
-        Share of `y_true` that is wrong.
+        Share of wrong labels in `y_true`.
 
     Examples
     --------
@@ -175,7 +177,7 @@ def reliability_curve(
     elsewhere = noise / max(K - 1, 1)
     contrast = 1.0 - noise - elsewhere
     if noise < 0 or contrast <= 0:
-        raise InputError(f"labels of {K} classes that are wrong with {noise:.2g} tell nothing")
+        raise InputError(f"labels of {K} classes with a share {noise:.2g} wrong tell nothing")
     confidence = probabilities.max(axis=1)
     agrees = probabilities.argmax(axis=1) == truth
     bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
@@ -183,24 +185,22 @@ def reliability_curve(
     there = counts > 0
     counts = counts[there]
     mean = np.bincount(bins, weights=confidence)[there] / counts
-    agree = np.bincount(bins, weights=agrees)[there] / counts
+    agree = np.bincount(bins, weights=agrees)[there]
     right, low, high = (
         np.clip((share - elsewhere) / contrast, 0.0, 1.0)
-        for share in (agree, *_wilson(agree, counts))
+        for share in (agree / counts, *_interval(agree, counts))
     )
     error = float(counts @ np.abs(mean - right)) / n
     return ReliabilityCurve(mean, right, low, high, counts, error)
 
 
-def _wilson(
-    shares: NDArray[np.float64], counts: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return both ends of 95 % intervals of shares."""
-    z = 1.96
-    scale = 1.0 + z**2 / counts
-    centre = (shares + z**2 / (2 * counts)) / scale
-    half = z * np.sqrt(shares * (1 - shares) / counts + z**2 / (4 * counts**2)) / scale
-    return centre - half, centre + half
+def _interval(successes: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float64]:
+    """Return both ends of Wilson's 95 % intervals of shares, shape (2, bins)."""
+    ends = [
+        binomtest(int(k), int(n)).proportion_ci(method="wilson")
+        for k, n in zip(successes, counts, strict=True)
+    ]
+    return np.array(ends).T
 
 
 def _check_rows(
@@ -214,26 +214,26 @@ def _check_rows(
         raise InputError(
             f"proba must have one row per node: got shape {probabilities.shape} for {len(truth)}"
         )
-    # Sums of floats may be off by their last digits.
+    # Allow for rounding errors.
     allowed = (probabilities >= -_ROUNDING) & (probabilities <= 1.0 + _ROUNDING)
     if not allowed.all():
         row, column = np.argwhere(~allowed)[0]
         raise InputError(
-            f"proba must hold probabilities, 0 to 1, but is {probabilities[row, column]:g} at row "
+            f"proba must be probabilities, 0 to 1, but is {probabilities[row, column]:g} at row "
             f"{row}, column {column}"
         )
     K = probabilities.shape[1]
     numbers = truth
     if truth.dtype.kind not in "biuf":
-        # Numbers are objects where pandas lets them be missing.
-        held = [value if isinstance(value, int | float) else np.nan for value in truth.tolist()]
-        numbers = np.array(held, dtype=np.float64)
+        # Nullable numbers of pandas are objects.
+        values = [value if isinstance(value, int | float) else np.nan for value in truth.tolist()]
+        numbers = np.array(values, dtype=np.float64)
     fits = (numbers >= 0) & (numbers < K) & (numbers == np.floor(numbers))
     if not fits.all():
         row = int(fits.argmin())
         raise InputError(
             f"y_true must be column numbers of proba, 0 to {K - 1}, but entry {row} is "
-            f"{truth[row : row + 1].tolist()[0]!r}: give the positions of names among the classes, "
-            "and leave out nodes whose class is unknown"
+            f"{truth[row : row + 1].tolist()[0]!r}: give positions in the list of classes, and "
+            "omit nodes whose class is unknown"
         )
     return numbers.astype(np.int64), probabilities

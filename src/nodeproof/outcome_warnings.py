@@ -1,4 +1,4 @@
-"""What a classifier warns of, because the user would want to know."""
+"""Warnings about the outcome of a fit or a prediction."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ __all__ = ["naming_our_search", "warn_of_missing_links", "warn_of_outcome"]
 
 @contextmanager
 def naming_our_search(graph: Any) -> Iterator[None]:
-    """Where scikit-learn's cross-validation has cut a graph, say in the error what to use."""
+    """If scikit-learn's cross-validation has cut the graph, add what to use to the error."""
     try:
         yield
     except InputError as error:
         if graph is None or not is_called_by("sklearn.model_selection"):
             raise
         raise InputError(
-            f"{error}. scikit-learn's cross-validation cuts rows, and so the graph: use "
+            f"{error}. scikit-learn's cross-validation splits rows, and with them the graph: use "
             "cross_validate or GridSearch of nodeproof.model_selection, which hide labels and keep "
             "the graph whole"
         ) from error
 
 
 def warn_of_missing_links(fitted: Fitted, n_new: int) -> None:
-    """Say what is missing where new nodes come without links."""
+    """Warn if new nodes have no links but should."""
     text = ""
     if n_new == fitted.n_nodes:
         text = (
-            "predict(X) judges new nodes by their features alone; the fitted nodes, links and "
-            "all, are in predict() without X"
+            "predict(X) classifies new nodes by their features alone; for the fitted nodes, call "
+            "predict() without X"
         )
     elif any(term is not None and term.needs_links for term in fitted.new_nodes.terms):
         text = (
-            "the fit has averaged features over links, and these nodes come without: they are "
-            "surer of their class than they should be; give their links to fitted nodes"
+            "the fit averaged features over links, but these nodes have none: their probabilities "
+            "are overconfident; give their links to fitted nodes"
         )
     if text:
         warn_caller(text)
 
 
 def warn_of_outcome(fitted: Fitted, result: Result) -> None:
-    """Say so where a fit has not settled, tells nothing, or has few classes or empty ones."""
+    """Warn if a fit has not converged, is uninformative, or has one class or empty ones."""
     if result.status is Status.MAX_ITER:
         warn_caller(
-            f"the fit {result.status} after {result.n_iter} sweeps without settling; raise "
+            f"the fit {result.status} after {result.n_iter} sweeps without converging; increase "
             "max_iter or tol",
             ConvergenceWarning,
         )
@@ -66,13 +66,13 @@ def warn_of_outcome(fitted: Fitted, result: Result) -> None:
         warn_caller(
             f"{'the only label names' if m == 1 else f'all {m:,} labels name'} the class "
             f"{fitted.classes[0]}, so every node gets it; if there are other classes, label nodes "
-            "of them too, or say how many classes there are"
+            "of them, too, or give the number of classes"
         )
         return
     if uninformative(fitted.proba, result.models, fitted.given):
         warn_caller(
-            "what was given does not tell the classes apart: the nodes without a label get "
-            "little more than the proportions of the classes; more labels or features may help"
+            "the data do not tell the classes apart: the probabilities of unlabelled nodes are "
+            "little more than the class proportions; more labels or features may help"
         )
         return
     sizes = np.bincount(fitted.codes, minlength=len(fitted.classes))

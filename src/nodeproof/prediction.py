@@ -1,9 +1,9 @@
-"""New nodes, judged by a fitted model without a re-fit: by their features and their links.
+"""Prediction for new nodes from their features and links, without refitting.
 
-The fitted nodes stay as they are, and new ones do not see each other. A link to a fitted node
-is worth to a new one what it is worth to a node in a sweep; pairs without a link cost what they
-cost there. Features that the model averages over hops are averaged for a new node from what its
-neighbours pass on. All of it takes time proportional to the links of the new nodes.
+The fitted nodes stay as they are, and new ones do not influence each other. Links to fitted nodes,
+and pairs without a link, count as in a sweep. Features that the model averages over hops are
+averaged for a new node over its neighbours. The time is proportional to the links of the new
+nodes.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# Before they are scaled, entries of rows below this count as this: so do the fitted nodes'.
-_LEAST_ROW = 1e-9
+# Probabilities are clipped from below before they are scaled, as those of fitted nodes are.
+_LEAST_PROBA = 1e-9
 
 
 @dataclass(frozen=True)
 class FittedGraph:
-    """The fitted graph, as far as it bears on links of new nodes.
+    """What links of new nodes need of the fitted graph.
 
     Attributes
     ----------
     null_model : {"uniform", "degree"}
-        How many links chance would give.
+        Expected links between two nodes.
     total : float
         Sum of the degrees.
     unit : float
@@ -73,14 +73,14 @@ class FittedGraph:
 
     @classmethod
     def of_graph(cls, graph: Graph, W: NDArray[Any]) -> FittedGraph:
-        """Sum up a graph whose nodes have these rows."""
+        """Summarise a graph whose nodes have these memberships."""
         return cls(graph.null_model, graph.total, graph.unit, graph.null_totals(W))
 
     def evidence(self, links: sp.csr_array, W: NDArray[Any], affinity: Affinity) -> Array:
         """Return what links and missing links add to the scores, in nats, shape (n_new, K).
 
-        As in a sweep, ``ℓ Σ_u a_vu W_ui − ℓt η_v Σ_u η_u W_ui``; a node without a link gets
-        nothing, because nothing is known of it, not even that it avoids others.
+        As in a sweep, ``ℓ Σ_u a_vu W_ui − ℓt η_v Σ_u η_u W_ui``; zero for a node without links,
+        because nothing is known about it, not even that it avoids others.
         """
         degrees = np.asarray(links.sum(axis=1))
         eta = (degrees > 0).astype(np.float64)
@@ -94,16 +94,16 @@ class FittedGraph:
 
 @dataclass(frozen=True)
 class PredictionState:
-    """What a fit leaves for new nodes to be judged by.
+    """What predictions for new nodes need of a fit.
 
     Attributes
     ----------
     graph : FittedGraph or None
-        The graph, summed up.
+        Summary of the graph.
     terms : tuple of NewNodeCosts or None
-        What each term of the model charges new nodes; None where it has nothing to say of them.
+        The costs of new nodes by each term of the model; None if it does not apply to them.
     scale : float
-        What log-probabilities are multiplied by at the end.
+        Final factor of the log-probabilities.
     """
 
     graph: FittedGraph | None = None
@@ -114,7 +114,7 @@ class PredictionState:
     def of_fit(
         cls, problem: Problem, models: Models, W: NDArray[Any], scale: float
     ) -> PredictionState:
-        """Take what is needed from a problem, its class models and the memberships of its nodes."""
+        """Build the state from a problem, its class models and the memberships of its nodes."""
         graph = None if problem.graph is None else FittedGraph.of_graph(problem.graph, W)
         terms = tuple(
             term.for_new_nodes(theta, problem.calibrated)
@@ -135,51 +135,51 @@ def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> 
     graph : object or None
         Links to the fitted nodes, as :func:`nodeproof.inputs.new_links.check_links` takes them.
     names : ndarray of shape (n_new,), range or None
-        What the new nodes are called.
+        Names of the new nodes.
     """
     if X is not None and graph is None and fitted.on_graph:
         warn_of_missing_links(fitted, X.shape[0])
-    kept, n_fitted = fitted.new_nodes, fitted.n_nodes
+    state, n_fitted = fitted.new_nodes, fitted.n_nodes
     n_new = None if X is None else X.shape[0]
-    unit = 1.0 if kept.graph is None else kept.graph.unit
+    unit = 1.0 if state.graph is None else state.graph.unit
     links = check_links(
         [] if graph is None else graph, n_new, n_fitted, unit, new=names, fitted=fitted.node_ids
     )
     scores = fitted.models.log_prior - _term_costs(fitted, X, links / unit)
     if fitted.models.affinity is not None and links.nnz:
-        assert kept.graph is not None
-        scores += kept.graph.evidence(links, fitted.proba, fitted.models.affinity)
+        assert state.graph is not None
+        scores += state.graph.evidence(links, fitted.proba, fitted.models.affinity)
     temperature = fitted.settings.final_temperature
-    rows = _probabilities(scores, temperature, kept.scale)
-    return (
-        rows if temperature == 0 else most_certain(fitted.settings.n_classes, fitted.given) * rows
-    )
+    proba = _probabilities(scores, temperature, state.scale)
+    if temperature == 0:
+        return proba
+    return most_certain(fitted.settings.n_classes, fitted.given) * proba
 
 
 def check_parts(fitted: Fitted, X: Any, graph: Any) -> None:
-    """Raise an error where a model cannot judge new nodes by what is given of them."""
+    """Raise an error if a model cannot classify new nodes with the given data."""
     if graph is not None and not fitted.on_graph:
         raise InputError(
-            "this model was fitted without a graph: it cannot judge new nodes by their links"
+            "this model was fitted without a graph: it cannot use the links of new nodes"
         )
     if graph is not None and fitted.new_nodes.graph is None:
         raise InputError(
-            "this model was saved by an older version, without what links of new nodes need: fit "
+            "this model was saved by an older version and cannot use the links of new nodes: fit "
             "and save it again"
         )
     if X is not None and fitted.n_features is None:
-        raise InputError("this model was fitted without features: it cannot judge new nodes by X")
+        raise InputError("this model was fitted without features: it cannot use X of new nodes")
     if X is None and needs_features(fitted):
-        raise InputError("this model was fitted with features: give X of the new nodes too")
+        raise InputError("this model was fitted with features: give X of the new nodes, too")
 
 
 def needs_features(fitted: Fitted) -> bool:
-    """Tell whether any term of a model looks at features."""
+    """Tell whether any term of a model uses features."""
     return any(term.needs_features for term in fitted.terms)
 
 
 def _term_costs(fitted: Fitted, X: Any, links: sp.csr_array) -> Array:
-    """Return what the terms charge new nodes in each class, shape (n_new, K)."""
+    """Return the terms' costs of new nodes in each class, shape (n_new, K)."""
     n_new, K = links.shape[0], len(fitted.classes)
     total = np.zeros((n_new, K))
     charging = [
@@ -203,12 +203,12 @@ def _term_costs(fitted: Fitted, X: Any, links: sp.csr_array) -> Array:
 
 
 def is_calibrated(settings: Settings) -> bool:
-    """Tell whether models are fitted as likelihoods with these settings."""
+    """Tell whether weights are calibrated with these settings."""
     return _term_weights(settings) is None
 
 
 def _term_weights(settings: Settings) -> dict[str, float] | None:
-    """Return β of each source of terms; None where weights are calibrated."""
+    """Return β of each source; None if weights are calibrated."""
     weights, *_ = choose_weights(settings.weights, settings.threshold, settings.solver, None, {})
     if isinstance(weights, str):
         return None
@@ -218,12 +218,12 @@ def _term_weights(settings: Settings) -> dict[str, float] | None:
 def _probabilities(scores: Array, temperature: float, scale: float) -> Array:
     if temperature == 0:
         return np.eye(scores.shape[1])[scores.argmax(axis=1)]
-    with np.errstate(over="ignore"):  # to −∞, where a temperature is next to nothing
+    with np.errstate(over="ignore"):  # to −∞ at a tiny temperature
         behind = (scores - scores.max(axis=1, keepdims=True)) / temperature
-    rows = np.asarray(softmax(behind, axis=1))
+    proba = np.asarray(softmax(behind, axis=1))
     if scale == 1.0:
-        return rows
-    return np.asarray(softmax(scale * np.log(np.maximum(rows, _LEAST_ROW)), axis=1))
+        return proba
+    return np.asarray(softmax(scale * np.log(np.maximum(proba, _LEAST_PROBA)), axis=1))
 
 
 def accuracy_of(
@@ -234,7 +234,7 @@ def accuracy_of(
     sample_weight: Any,
     graph: Any,
 ) -> float:
-    """Return the share of nodes of known class that are right: of fitted nodes, or of new ones.
+    """Return the accuracy on fitted or on new nodes whose class is known.
 
     Parameters
     ----------
@@ -250,9 +250,9 @@ def accuracy_of(
         )
     if X is not None and graph is None and fitted.on_graph:
         raise InputError(
-            "this model was fitted with a graph, and score(X, y) does not say which nodes are "
-            "meant: score(y=y) judges those that were fitted, score(X, y, graph=links) new ones by "
-            "their links to these (graph=[] if they have none)"
+            "this model was fitted with a graph, so score(X, y) is ambiguous: score(y=y) is for "
+            "the fitted nodes, score(X, y, graph=links) for new ones with their links to these "
+            "(graph=[] if they have none)"
         )
     new = X is not None or graph is not None
     names: Names = names_of_rows(X, "X") if new else fitted.node_ids
@@ -266,6 +266,6 @@ def accuracy_of(
         )
     known = truth >= 0
     if not known.any():
-        raise InputError("y holds no label to judge by")
+        raise InputError("y has no known labels")
     weight = None if sample_weight is None else np.asarray(sample_weight)[known]
     return float(accuracy_score(truth[known], codes[known], sample_weight=weight))

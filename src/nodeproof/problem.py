@@ -32,7 +32,7 @@ PAPER_WEIGHTS = (1.0, 2.5, 13.0)
 
 @dataclass(frozen=True)
 class Models:
-    """All that is estimated besides W.
+    """Everything that is estimated besides W.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Models:
 
 
 class Problem:
-    """A graph, what is known about its nodes, and how the two are weighted.
+    """A graph, terms for its nodes' features and labels, and the weights of all of them.
 
     With weights (β_g, β_f, β_l) the objective is the paper's,
 
@@ -84,8 +84,8 @@ class Problem:
     threshold : float
         t of the fixed weights; calibrated ones estimate it.
     trust : float
-        What calibrated evidence of the graph is multiplied by: 1 where links are independent
-        given the classes, less where they are not, as on most real graphs.
+        Factor of the calibrated evidence of the graph: 1 if links are independent given the
+        classes, less if they are not, as in most real graphs.
     son : float
         μ1 ≥ 0, the weight of the sum of norms; fixed weights only.
 
@@ -145,7 +145,7 @@ class Problem:
 
     @property
     def calibrated(self) -> bool:
-        """Whether the weights are likelihoods, re-estimated from W."""
+        """Whether all parts are likelihoods, re-estimated from W."""
         return self.weights == "calibrated"
 
     def _betas(self) -> dict[str, float]:
@@ -168,8 +168,7 @@ class Problem:
     def _scale(self) -> float:
         return 2.0 * self._betas()["graph"]
 
-    # φ, the paper's objective. ----------------------------------------------------------
-
+    # φ, the paper's objective.
     def value(self, W: NDArray[Any], models: Models) -> float:
         """Return φ(W, models)."""
         betas = self._betas()
@@ -212,8 +211,7 @@ class Problem:
             gradients = tuple(own + pull for own, pull in zip(gradients, pulls, strict=True))
         return gradients
 
-    # F, the free energy. ----------------------------------------------------------------
-
+    # F, the free energy.
     def fit_models(self, W: NDArray[Any], matrix: bool = False) -> Models:
         """Return the best models for W: likeliest when calibrated, else of least loss.
 
@@ -247,7 +245,7 @@ class Problem:
         return self._affinity(self._masses(W, matrix) if self.calibrated else None)
 
     def fit_affinity(self, links: Array, pairs: Array) -> Affinity:
-        """Return the affinities, times the trust in the graph, given what classes share."""
+        """Return the affinities, times the trust in the graph, given the masses of the classes."""
         assert self.graph is not None
         return Affinity.estimate(self.graph, links, pairs).times(self.trust)
 
@@ -264,8 +262,8 @@ class Problem:
         Parameters
         ----------
         kept : tuple of ndarray, optional
-            Models to keep of terms that are only re-fitted once memberships have settled. With a
-            sum of norms, where to begin; the result is no worse.
+            Models to keep for terms that are only refitted once memberships have converged. With a
+            sum of norms, the start; the result is no worse.
         tol : float
             Relative gap to which a sum of norms is solved.
         """
@@ -282,13 +280,13 @@ class Problem:
 
     @property
     def rounds(self) -> int:
-        """How often to re-fit terms that are only fitted once memberships have settled."""
+        """How often to refit terms that are only fitted once memberships have converged."""
         return max((term.rounds or 0 for term in self.terms), default=0) if self.calibrated else 0
 
     def fit_log_prior(self, sizes: Array) -> Array:
         """Return the log proportions of classes of these sizes, one node added to each.
 
-        Zeros where a term models them already.
+        Zeros if a term models them already.
         """
         if any(term.discriminative for term in self.terms):
             return np.zeros(self.n_classes)
@@ -342,7 +340,7 @@ class Problem:
         return None if norms is None else self.son * norms.distances
 
     def free_energy(self, W: NDArray[Any], models: Models, temperature: float = 1.0) -> float:
-        """Return F(W), normalisers and priors included, so that any two fits compare.
+        """Return F(W), with normalisers and priors, so that any two fits can be compared.
 
         On one-hot rows with fixed weights it equals φ. The sum of norms counts there as
         ``μ1 Σ_{i<j} (N_i N_j − Σ_v W_vi W_vj) ‖θ_i − θ_j‖``, N_i = Σ_v W_vi, which is no less

@@ -1,4 +1,4 @@
-"""What to label next: the nodes whose labels would tell most about all the others."""
+"""Active learning: the nodes whose labels would tell most about all nodes."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from nodeproof.runtime import threads
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers.base import check_count
 
-__all__ = ["check_candidates", "most_telling", "most_uncertain", "query_nodes"]
+__all__ = ["check_candidates", "most_informative", "most_uncertain", "query_nodes"]
 
 Array = NDArray[np.float64]
 
-# Only so many of the candidates, the least certain ones, are weighed against each other.
+# At most this many candidates, the least certain ones, are compared.
 _MOST_CANDIDATES = 5000
 
-# How far features are averaged to tell which nodes are alike.
+# Hops that features are averaged over to tell which nodes are alike.
 _HOPS = 16
 
 
 def query_nodes(
     fitted: Fitted, k: int, strategy: str = "informative", candidates: Any = None
 ) -> tuple[NDArray[np.int64], Array]:
-    """Return the nodes to label next, best first, and what speaks for each.
+    """Return the nodes to label next, best first, and the gain of each.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def query_nodes(
     nodes : ndarray of shape (k,)
         Positions.
     gains : ndarray of shape (k,)
-        As of :func:`most_telling`, or entropies.
+        Those of :func:`most_informative`, or entropies.
     """
     check_count("k", k)
     if strategy not in ("informative", "uncertainty"):
@@ -49,7 +49,7 @@ def query_nodes(
         return most_uncertain(fitted.proba, k, asked)
     if fitted.data is None:
         raise InputError(
-            "a model that was loaded has neither graph nor features to query by: use "
+            "a loaded model has neither a graph nor features to query by: use "
             "strategy='uncertainty', or fit again"
         )
     fitted.check_untouched()
@@ -58,14 +58,14 @@ def query_nodes(
     if smoothing is None:
         return most_uncertain(fitted.proba, k, asked)
     with threads.using(fitted.settings.n_jobs):
-        rows = smoothing.over(_HOPS)
-        return most_telling(fitted.proba, rows, fitted.labelled, k, asked)
+        features = smoothing.over(_HOPS)
+        return most_informative(fitted.proba, features, fitted.labelled, k, asked)
 
 
 def check_candidates(
     candidates: Any, n_nodes: int, labelled: NDArray[np.int64], what: str = "candidates"
 ) -> NDArray[np.int64]:
-    """Return the nodes that may be asked for: distinct, and without a label."""
+    """Return the positions of candidates: distinct, and without a label."""
     known = np.zeros(n_nodes, dtype=bool)
     known[labelled] = True
     if candidates is None:
@@ -77,7 +77,7 @@ def check_candidates(
         raise InputError(f"{what} must be positions of nodes (integers) or a mask")
     outside = nodes[(nodes < 0) | (nodes >= n_nodes)]
     if len(outside):
-        raise InputError(f"{what} name node {outside[0]}, but there are {n_nodes} nodes")
+        raise InputError(f"{what} contain node {outside[0]}, but there are {n_nodes} nodes")
     nodes = np.unique(nodes).astype(np.int64)
     return np.asarray(nodes[~known[nodes]])
 
@@ -86,61 +86,61 @@ def most_uncertain(
     proba: NDArray[Any], k: int, candidates: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], Array]:
     """Return the k candidates of largest entropy, and it; ties go to the lower position."""
-    rows = proba[candidates].astype(np.float64)
-    entropy = -(rows * np.log(np.maximum(rows, 1e-300))).sum(axis=1)
+    p = proba[candidates].astype(np.float64)
+    entropy = -(p * np.log(np.maximum(p, 1e-300))).sum(axis=1)
     order = np.argsort(-entropy, kind="stable")[:k]
     return candidates[order], np.asarray(entropy[order])
 
 
-def most_telling(
+def most_informative(
     proba: NDArray[Any],
-    rows: NDArray[Any],
+    features: NDArray[Any],
     labelled: NDArray[np.int64],
     k: int,
     candidates: NDArray[np.int64],
     ridge: float = 1.0,
 ) -> tuple[NDArray[np.int64], Array]:
-    """Return the k candidates whose labels would lower the uncertainty of all nodes most.
+    """Return the k candidates whose labels would reduce the uncertainty of all nodes most.
 
-    A linear model on the rows has the variance ``z_uᵀ(ρI + Z_LᵀZ_L)⁻¹z_u`` at node u. One after
-    the other, the candidate is taken that lowers most the sum of the variances, each node
-    weighed by how uncertain its class is (1 − Σ p²). What has been taken counts as labelled, so
-    the next one is elsewhere.
+    A linear model of the features has the variance ``z_uᵀ(ρI + Z_LᵀZ_L)⁻¹z_u`` at node u. Greedily,
+    the candidate is chosen that reduces most the sum of the variances, each node weighted by how
+    uncertain its class is (1 − Σ p²). A chosen node counts as labelled, so the next one is
+    elsewhere.
 
     Parameters
     ----------
     proba : ndarray of shape (n, K)
         Class probabilities.
-    rows : ndarray of shape (n, d)
+    features : ndarray of shape (n, d)
         Features, averaged over links.
     labelled : ndarray of shape (l,)
         Nodes whose label is known.
     k : int
-        How many to take.
+        How many to choose.
     candidates : ndarray of shape (c,)
         Nodes to choose from.
     ridge : float
-        ρ, for rows of length one in the mean.
+        ρ, for features of length one on average.
 
     Returns
     -------
     nodes : ndarray of shape (k,)
         Best first.
     gains : ndarray of shape (k,)
-        By how much the weighted sum of variances falls with each, as a share of what it was.
+        Relative reduction of the weighted sum of variances by each.
     """
     doubt = 1.0 - (proba.astype(np.float64) ** 2).sum(axis=1)
     if len(candidates) > _MOST_CANDIDATES:
         order = np.argsort(-doubt[candidates], kind="stable")[:_MOST_CANDIDATES]
         candidates = candidates[order]
-    Z = np.asarray(rows, dtype=np.float64)
+    Z = np.asarray(features, dtype=np.float64)
     Z = Z / max(np.sqrt(np.einsum("vj,vj->", Z, Z) / len(Z)), 1e-12)
     weights = doubt.copy()
     weights[labelled] = 0.0
     spread = np.linalg.inv(ridge * np.eye(Z.shape[1]) + Z[labelled].T @ Z[labelled])
     wanted = (Z * weights[:, None]).T @ Z
     total = float(np.vdot(wanted, spread))
-    # A label that is nearly known already tells nothing, however central its node.
+    # A label that is nearly certain already tells nothing, however central its node.
     news = doubt[candidates] / max(float(doubt.mean()), 1e-12)
     near = Z[candidates]
     left = np.ones(len(candidates), dtype=bool)

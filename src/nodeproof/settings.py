@@ -42,9 +42,9 @@ class Settings:
         return cls(**{setting.name: getattr(estimator, setting.name) for setting in fields(cls)})
 
     def check(self) -> None:
-        """Raise an error that names the first setting that cannot be used.
+        """Raise an error that names the first invalid setting.
 
-        What depends on the data is checked when they are fitted.
+        What depends on the data is checked by the fit.
         """
         check_at_least("son", self.son, 0.0, LARGEST)
         as_engine(self.engine)
@@ -70,7 +70,7 @@ class Settings:
             )
 
     def seed(self) -> int | None:
-        """Return the seed; a RandomState gives another one each time it is asked."""
+        """Return the seed; a RandomState gives a new one each time."""
         if self.random_state is None or isinstance(self.random_state, int | np.integer):
             return None if self.random_state is None else int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))

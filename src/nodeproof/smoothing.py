@@ -1,6 +1,6 @@
-"""Features made ready for a linear classifier: scaled, reduced, averaged over hops.
+"""Features for a linear classifier: scaled, reduced, averaged over hops.
 
-Each step is done once for a set of nodes, however often its result is asked for.
+Each step is computed once and cached.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ __all__ = ["Reduction", "Smoothing", "dense_rows"]
 
 Rows = NDArray[np.float32]
 
-# Up to so many columns, all products of two columns are cheaper than random probes.
+# Up to this many columns, the Gram matrix is cheaper than random probes.
 _FEW_COLUMNS = 1024
 
-# No row is farther from the mean, in standard deviations: nothing is learnt beyond.
+# Rows are clipped to this many standard deviations from the mean.
 _FAR_OFF = 1e15
 
 
 class Reduction:
-    """A linear map of features to few columns that keep most of what they tell.
+    """A linear map of features to fewer columns that keeps most of their information.
 
-    Sparse features are taken as counts: each row is scaled to length one. Dense ones are
-    standardised, column by column. More than `rank` columns are projected on the leading right
+    Sparse features are taken to be counts: each row is scaled to length one. Dense ones are
+    standardised, column by column. More than `rank` columns are projected onto the leading right
     singular vectors.
 
     Parameters
@@ -42,14 +42,14 @@ class Reduction:
     X : ndarray or csr_array of shape (n, m)
         Features of the nodes to learn from.
     rank : int
-        Most columns to keep.
+        Maximum number of columns.
 
     Attributes
     ----------
     shift, scale : ndarray of shape (m,), or None
         Of dense features.
     directions : ndarray of shape (m, r), or None
-        What rows are projected on; None where all columns are kept.
+        Vectors that rows are projected onto; None if all columns are kept.
 
     Examples
     --------
@@ -66,11 +66,11 @@ class Reduction:
         self.scale: NDArray[np.float64] | None = None
         self.directions: Rows | None = None
         if not self.counts:
-            check_free(16.0 * X.size, "standardised features", "take fewer of them")
+            check_free(16.0 * X.size, "standardised features", "use fewer of them")
             spread = X.std(axis=0, dtype=np.float64)
             self.shift = X.mean(axis=0, dtype=np.float64)
             varying = spread > 1e-9 * np.abs(self.shift)
-            # Columns that do not vary are left out; rows have length one in the mean.
+            # Constant columns are dropped; rows have length one on average.
             self.scale = np.where(varying, 1.0, 0.0) / np.where(varying, spread, 1.0)
             self.scale /= np.sqrt(max(varying.sum(), 1))
         rows = self._scaled(X)
@@ -79,7 +79,7 @@ class Reduction:
 
     @classmethod
     def of_parts(cls, parts: dict[str, NDArray[Any]]) -> Reduction:
-        """Return the reduction whose arrays :attr:`parts` has listed."""
+        """Return the reduction with these :attr:`parts`."""
         reduction = cls.__new__(cls)
         reduction.counts = "shift" not in parts
         reduction.shift, reduction.scale = parts.get("shift"), parts.get("scale")
@@ -87,7 +87,7 @@ class Reduction:
         return reduction
 
     def reordered(self, position: NDArray[np.int64]) -> Reduction:
-        """Return the same for columns in another order, each of which has been at `position`."""
+        """Return the same for reordered columns; `position` is where each was before."""
         directions = self.directions
         if directions is None:
             directions = np.eye(len(position), dtype=np.float32)
@@ -119,20 +119,20 @@ class Reduction:
 
     def _scaled(self, X: Any) -> Any:
         if self.counts:
-            # Scaled first: squares of large or small entries may not fit in float32.
+            # Scaled first: squares of large or small entries may overflow float32.
             return sp.csr_array(normalize(sp.csr_array(X)), dtype=np.float32)
         X = dense_rows(X)
         scaled = (X - self.shift) * self.scale
-        # New nodes may lie farther off than float32 reaches.
+        # New nodes may exceed the range of float32.
         return np.clip(scaled, -_FAR_OFF, _FAR_OFF, out=scaled).astype(np.float32)
 
 
 def dense_rows(X: Any) -> NDArray[Any]:
-    """Return features as a dense array, if there is room for it."""
+    """Return features as a dense array, if there is enough memory."""
     if not sp.issparse(X):
         return np.asarray(X)
     n, m = X.shape
-    check_free(16.0 * n * m, f"{n:,} rows of {m:,} dense features", "judge fewer nodes at once")
+    check_free(16.0 * n * m, f"{n:,} rows of {m:,} dense features", "classify fewer nodes at once")
     return np.asarray(X.toarray())
 
 
@@ -163,9 +163,9 @@ class Smoothing:
     X : ndarray or csr_array of shape (n, m)
         Features.
     graph : Graph, optional
-        Without one there is nothing to average over.
+        Without one, features are not averaged.
     rank : int
-        Most columns to keep.
+        Maximum number of columns.
     alpha : float
         Share of a node's own features.
 
@@ -191,21 +191,21 @@ class Smoothing:
 
     @classmethod
     def of_links(cls, graph: Graph) -> Smoothing:
-        """Return the smoothing of links taken for features: a node has those of its row of A + I.
+        """Return the smoothing of links used as features: a node's are its row of A + I.
 
-        They are reduced to fewer columns than features are.
+        They are reduced to fewer columns than other features.
         """
         own = sp.eye_array(graph.n_nodes, format="csr", dtype=np.float32) * np.float32(graph.unit)
         return cls(sp.csr_array(graph.adjacency + own), graph, rank=128)
 
     def reordered(self, position: NDArray[np.int64], X: Any, graph: Graph | None) -> Smoothing:
-        """Return the same, with what was worked out so far, for nodes in another order.
+        """Return the same, with all cached results, for reordered nodes.
 
         Parameters
         ----------
         position : ndarray of shape (n,)
-            Where each node has been so far.
-        X : ndarray or csr_array of shape (n, m), or None for links taken for features
+            Where each node was before.
+        X : ndarray or csr_array of shape (n, m), or None for links used as features
             The features, in the new order.
         graph : Graph, optional
             The graph, in the new order.
@@ -229,7 +229,7 @@ class Smoothing:
 
     @cached_property
     def reduction(self) -> Reduction:
-        """The map to few columns."""
+        """The map to fewer columns."""
         return Reduction(self.X, self.rank)
 
     @cached_property
@@ -251,9 +251,9 @@ class Smoothing:
         return self._over[hops]
 
     def own_part(self, hops: int, lo: int, hi: int) -> Rows:
-        """Return what the nodes lo…hi themselves add to their rows of `over`, shape (hi − lo, r).
+        """Return the contribution of nodes lo…hi to their own rows of `over`, shape (hi − lo, r).
 
-        Paths that leave a node and come back to it do not count as its own.
+        Paths that leave a node and return to it are not included.
         """
         if self.graph is None or hops == 0:
             return self.over(0)[lo:hi]
@@ -264,13 +264,13 @@ class Smoothing:
         return np.asarray(share[:, None] * self.base[lo:hi], dtype=np.float32)
 
     def lagged(self, hops: int) -> Rows:
-        """Return ``Σ_{k=0…h−1} Â^k B``, shape (n, r): what a node passes on in so many hops."""
+        """Return ``Σ_{k=0…h−1} Â^k B``, shape (n, r): what a node passes on over this many hops."""
         if hops not in self._lagged:
             self._sum(hops)
         return self._lagged[hops]
 
     def _sum(self, hops: int) -> Rows:
-        """Return ``Σ_{k=1…h} Â^k B``, going on from the last sum where that is shorter."""
+        """Return ``Σ_{k=1…h} Â^k B``, continuing from the last sum if it has fewer hops."""
         assert self.graph is not None
         done, Z, total = self._last or (0, self.base, np.zeros_like(self.base))
         if done > hops:
@@ -293,12 +293,12 @@ class Smoothing:
 
     @cached_property
     def weights(self) -> Rows:
-        """Weights of the links in the unit of their mean; none where all are one."""
+        """Weights of the links relative to their mean; empty if all are one."""
         assert self.graph is not None
         return np.asarray(self.graph.weights / self.graph.unit, dtype=np.float32)
 
     @cached_property
     def normaliser(self) -> Rows:
-        """``1/√(d + 1)``, shape (n,), degrees in the unit of a mean link."""
+        """``1/√(d + 1)``, shape (n,), with degrees relative to the mean weight of a link."""
         assert self.graph is not None
         return np.asarray(1.0 / np.sqrt(self.graph.degrees / self.graph.unit + 1.0), np.float32)

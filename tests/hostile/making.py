@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from nodeproof import NodeClassifier
 from nodeproof.datasets import make_planted
+from nodeproof.inputs.graph_objects import NamedGraph
 from nodeproof.storage.graph_folder import write_graph_folder
 
 
@@ -68,8 +69,8 @@ def make_seeds(folder: Path) -> Seeds:
             csv.writer(file).writerows(lines)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
-        clf.fitted_ = replace(clf.fitted_, node_ids=np.array(names))
+        graph = NamedGraph(data.graph, np.array(names))
+        clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=graph)
         clf.save(folder / "model.npz")
         clf.certify(time_budget=0).save(folder / "certificate.npz")
         from nodeproof.terms import Labels, Softmax

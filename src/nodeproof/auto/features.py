@@ -1,4 +1,4 @@
-"""What is made of the features."""
+"""Choice of a term for the features."""
 
 from __future__ import annotations
 
@@ -10,67 +10,71 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.feature_selection import f_classif
 
-from nodeproof.auto.held_out import HeldBack
+from nodeproof.auto.held_out import HeldOut
 from nodeproof.problem import Problem
 from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax, Term
 from nodeproof.terms.covariance import MOST_FEATURES, repeated_share
 
-__all__ = ["choose_feature_term", "names_all"]
+__all__ = ["choose_feature_term", "every_class_has_labels"]
 
-# A mean so many standard errors from zero, or a class difference this unlikely by chance.
+# Means matter if one is this many standard errors from zero, or differs between classes with a
+# p-value below this.
 _SIGMAS = 4.0
 _P_VALUE = 1e-3
 
-# Means and spreads are taken over no more than so many nodes, evenly spaced.
+# Means and standard deviations are taken over at most this many nodes, evenly spaced.
 _MANY = 50_000
 
-# A column in which more nodes than this share have the same value is not normal in any class.
+# A column in which more than this share of the nodes have the same value is not normally
+# distributed in any class.
 _MOSTLY = 0.5
 
-_CENTRED = "features are centred: a covariance a class, as in the paper"
+_CENTRED = "features are centred: one covariance per class, as in the paper"
 
-# So many labels a class would show it if means differed.
+# With this many labels per class, a difference of means would show.
 _PLENTY = 50
 
-# Where these do not decide, so many nodes are fitted with and without means.
+# Otherwise a sample of this many nodes is fitted with and without means.
 _SAMPLE = 1000
 
 
 def choose_feature_term(
-    nodes: NodeData, held: HeldBack | None
+    nodes: NodeData, held: HeldOut | None
 ) -> tuple[Term, str, tuple[Term, ...]]:
-    """Return a term for the features, why, and what else to try if it is a classifier.
+    """Return a term for the features, the reason, and alternatives if it is a classifier.
 
-    A classifier needs labels of every class, and some to hold back.
+    A classifier needs labels of every class, and enough to hold some out.
     """
     X = nodes.X
     assert X is not None
-    taught = held is not None and len(np.unique(held.codes)) > 1 and names_all(nodes)
+    enough = held is not None and len(np.unique(held.codes)) > 1
+    learnable = enough and every_class_has_labels(nodes)
     if sp.issparse(X):
-        if taught:
+        if learnable:
             return Softmax(), "sparse features: a classifier on averages over links", ()
         if np.asarray(X.data).min(initial=0.0) >= 0:
-            return Multinomial(trust=0.1), "sparse features, few labels: dependent words", ()
-        return Gaussian(), "sparse features, few labels: a mean and spreads a class", ()
+            reason = "sparse features, few labels: counts of dependent words"
+            return Multinomial(trust=0.1), reason, ()
+        return Gaussian(), "sparse features, few labels: means and variances per class", ()
     if X.shape[1] > MOST_FEATURES:
-        if taught:
+        if learnable:
             return Softmax(), "many features: a classifier on averages over links", ()
-        return Gaussian(), "many features, few labels: a mean and spreads a class", ()
+        return Gaussian(), "many features, few labels: means and variances per class", ()
     intercept, reason = _means_matter(X, nodes.y, nodes.n_classes)
     term = Covariance(intercept=intercept)
-    # A density does not describe values that most nodes share.
+    # A density does not describe values that many nodes share.
     often = repeated_share(X)
     lumpy = bool(((often > _MOSTLY) & (often < 1.0)).any())
     linked = nodes.graph is not None and nodes.graph.n_entries > 0
-    if (intercept or lumpy) and taught and linked:
+    if (intercept or lumpy) and learnable and linked:
         if lumpy:
             reason = f"many nodes share values, and {reason}"
         return Softmax(), f"{reason}, or a classifier on averages over links", (term,)
     return term, reason, ()
 
 
-def names_all(nodes: NodeData) -> bool:
+def every_class_has_labels(nodes: NodeData) -> bool:
     """Tell whether every class has a label."""
     return nodes.y is not None and len(np.unique(nodes.y[nodes.y >= 0])) == nodes.n_classes
 
@@ -84,11 +88,11 @@ def _means_matter(X: NDArray[Any], y: NDArray[np.int64] | None, n_classes: int) 
         return False, "features are constant"
     off_zero = np.abs(mean[varying]) / spread[varying]
     if (off_zero * np.sqrt(len(rows)) > _SIGMAS).any():
-        return True, "features are not centred: a mean and a covariance a class"
+        return True, "features are not centred: a mean and a covariance per class"
     whole = np.abs(X.mean(axis=0, dtype=np.float64)[varying]) / spread[varying]
     if (whole < 1e-6).all() and len(X) > 1:
-        # Chance does not make means this small: someone has subtracted them.
-        return True, "features were standardised: a mean and a covariance a class"
+        # Means this small are no accident: they were subtracted.
+        return True, "features were standardised: a mean and a covariance per class"
     if y is not None:
         known = y >= 0
         if known.sum() > len(np.unique(y[known])) > 1:
@@ -96,11 +100,11 @@ def _means_matter(X: NDArray[Any], y: NDArray[np.int64] | None, n_classes: int) 
                 warnings.filterwarnings("ignore", "Features .* are constant")
                 _, p_values = f_classif(X[known][:, varying].astype(np.float64), y[known])
             if np.nanmin(p_values, initial=1.0) * varying.sum() < _P_VALUE:
-                return True, "class means of the labelled nodes differ: a mean a class"
+                return True, "class means of the labelled nodes differ: a mean per class"
             if known.sum() >= _PLENTY * n_classes:
                 return False, _CENTRED
     if n_classes > 1 and _means_pay(X, y, n_classes):
-        return True, "features fall into groups with means of their own: a mean a class"
+        return True, "features form groups with different means: a mean per class"
     return False, _CENTRED
 
 

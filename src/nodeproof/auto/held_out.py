@@ -1,4 +1,8 @@
-"""Labels that are kept from fits, to judge them by."""
+"""Held-out labels: fits are judged by labels that they have not seen.
+
+`hold_out` splits the labels into folds, `choose_classifier` selects the hops and the penalty of a
+classifier on smoothed features by cross-validation.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +18,29 @@ from nodeproof.smoothing import Smoothing
 from nodeproof.terms.logistic import (
     assign_folds,
     balance,
-    blind_scores,
     estimate_proportions,
     fit_logistic,
     fit_noise,
     fit_scale,
+    held_out_scores,
     shares,
     with_noise,
 )
 
-__all__ = ["Blind", "Classifier", "HeldBack", "choose_classifier", "hold_back"]
+__all__ = ["Classifier", "CrossFitted", "HeldOut", "choose_classifier", "hold_out"]
 
 Array = NDArray[np.float64]
 _FOLDS = 5
 
-# A class counts at most so many times more, or less, than its labels alone would make it.
+# Class weights are clipped to this factor, up or down.
 _MOST_WEIGHT = 5.0
 
-# Below this a probability of a label that was held back counts as this.
+# Probabilities of held-out labels are clipped from below.
 _LEAST = 1e-6
 
 
-class Blind(NamedTuple):
-    """Labelled nodes, and what a fit thinks of them that does not know their labels.
+class CrossFitted(NamedTuple):
+    """Labelled nodes with cross-fitted probabilities: by fits that did not see their labels.
 
     Attributes
     ----------
@@ -45,7 +49,7 @@ class Blind(NamedTuple):
     proba : ndarray of shape (h, K)
         Their class probabilities.
     noise : float
-        Share of the labels that is wrong, as far as one can tell.
+        Estimated share of wrong labels.
     """
 
     nodes: NDArray[np.int64]
@@ -53,15 +57,15 @@ class Blind(NamedTuple):
     proba: NDArray[np.float32]
     noise: float
 
-    def at(self, nodes: NDArray[np.int64]) -> Blind:
-        """Return the same about nodes at other positions, in ascending order."""
+    def at(self, nodes: NDArray[np.int64]) -> CrossFitted:
+        """Return the same with the nodes renumbered, in ascending order."""
         order = np.argsort(nodes)
-        return Blind(nodes[order], self.codes[order], self.proba[order], self.noise)
+        return CrossFitted(nodes[order], self.codes[order], self.proba[order], self.noise)
 
 
 @dataclass(frozen=True)
-class HeldBack:
-    """Labels that are kept from fits, to judge them by.
+class HeldOut:
+    """Labels that are held out of fits, to judge them by.
 
     Attributes
     ----------
@@ -70,18 +74,18 @@ class HeldBack:
     codes : ndarray of shape (h,)
         What they are, 0…K−1.
     folds : ndarray of shape (h,)
-        In which fit each is held back: 0…F−1.
+        The fit that each is held out of: 0…F−1.
     y : list of F ndarray of shape (n,)
-        The labels that each fit may see.
+        The labels that each fit sees.
     weights : ndarray of shape (h,)
-        How much each counts: labels may be given evenly to classes of unequal size, and what
-        matters is how all nodes fare.
+        Importance weights: classes of unequal size may have equally many labels, and what
+        matters is the loss over all nodes.
     noise : float
-        Share of them that is wrong.
+        Estimated share of wrong labels.
     shift : ndarray of shape (K,), or 0
-        What the scores of a classifier lack for the proportions of all nodes.
+        Added to a classifier's scores, to correct them for the proportions of all nodes.
     own : bool
-        Whether they are labels that the final fit sees; those of `validation` are not.
+        Whether the final fit sees these labels; it does not see those of `validation`.
     """
 
     nodes: NDArray[np.int64]
@@ -93,34 +97,34 @@ class HeldBack:
     shift: Array | float = 0.0
     own: bool = True
 
-    def weighed(self, proportions: Array, learnt: Array) -> HeldBack:
-        """Return the same with weights by what share of all nodes each class has.
+    def reweighted(self, proportions: Array, learnt: Array) -> HeldOut:
+        """Return the same with importance weights for the given class proportions.
 
         Parameters
         ----------
         proportions : ndarray of shape (K,)
             Of the classes among all nodes.
         learnt : ndarray of shape (K,)
-            Of the classes among what classifiers are fitted to.
+            Of the classes among the labels that classifiers are fitted to.
         """
         ratio = proportions / shares(self.targets(len(proportions)))
         weights = np.clip(ratio, 1.0 / _MOST_WEIGHT, _MOST_WEIGHT)[self.codes]
         shift = np.log(proportions / learnt)
         return replace(self, weights=weights / weights.mean(), shift=shift)
 
-    def collect(self, rows: Sequence[NDArray[Any]]) -> Array:
-        """Return logarithms of the rows of the nodes held back, each by the fit blind to it.
+    def collect(self, memberships: Sequence[NDArray[Any]]) -> Array:
+        """Return the log-memberships of the held-out nodes, each by the fit that did not see it.
 
         Parameters
         ----------
-        rows : sequence of ndarray of shape (n, K)
-            One a fit; if there are fewer, nodes held back by the others get nan.
+        memberships : sequence of ndarray of shape (n, K)
+            One per fit; if there are fewer, nodes held out of the other fits get nan.
         """
-        found = np.full((len(self.nodes), rows[0].shape[1]), np.nan)
-        for fold, blind in enumerate(rows):
+        log_proba = np.full((len(self.nodes), memberships[0].shape[1]), np.nan)
+        for fold, W in enumerate(memberships):
             here = self.folds == fold
-            found[here] = np.log(np.maximum(blind[self.nodes[here]], _LEAST))
-        return found
+            log_proba[here] = np.log(np.maximum(W[self.nodes[here]], _LEAST))
+        return log_proba
 
     def log_loss(self, log_proba: Array) -> float:
         """Return the mean log-loss after the best scaling."""
@@ -137,9 +141,9 @@ class HeldBack:
         return fit_scale(scores[there], targets[there], self.weights[there], spread, self.noise)
 
     def is_better(self, losses: Array, than: Array, errors: float = 1.0) -> bool:
-        """Tell whether the losses are lower, by so many standard errors of the difference.
+        """Tell whether the losses are lower, by this many standard errors of the difference.
 
-        Nodes at which a loss is missing (nan) do not count.
+        Nodes whose loss is missing (nan) are ignored.
         """
         gain = than - losses
         there = np.isfinite(gain)
@@ -148,7 +152,7 @@ class HeldBack:
         return bool(weights @ gain > errors * error)
 
     def mean(self, values: Array) -> float:
-        """Return the weighted mean of one value a node."""
+        """Return the weighted mean of one value per node."""
         return float(self.weights @ values / self.weights.sum())
 
     def losses(self, scores: Array) -> Array:
@@ -157,42 +161,42 @@ class HeldBack:
         return -with_noise(log_softmax(scores, axis=1), self.noise)[rows, self.codes]
 
     def _softened(self, n_classes: int) -> Array:
-        # As if four more labels had been missed: few must not make probabilities extreme, and
-        # settings chosen by these labels suit them better than others.
+        # As if four more labels had been missed: a few labels must not make probabilities extreme,
+        # and settings chosen by these labels fit them better than others.
         missed = 4.0 / (len(self.codes) + 4.0)
         return np.asarray((1.0 - missed) * self.targets(n_classes) + missed / n_classes)
 
     def targets(self, n_classes: int) -> Array:
-        """Return the labels as rows, shape (h, K)."""
+        """Return the labels one-hot encoded, shape (h, K)."""
         return np.eye(n_classes)[self.codes]
 
 
-def hold_back(
+def hold_out(
     y: NDArray[np.int64],
     validation: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
     n_folds: int = _FOLDS,
-) -> HeldBack | None:
-    """Return what to judge by, or None where there are too few labels to hold any back.
+) -> HeldOut | None:
+    """Return the labels to judge by, or None if there are too few to hold any out.
 
     Parameters
     ----------
     y : ndarray of shape (n,)
         Labels 0…K−1, −1 where there is none.
     validation : pair of ndarray, optional
-        Nodes and their labels, to be judged by instead of folds.
+        Nodes and their labels, to judge by instead of folds.
     """
     if validation is not None:
         nodes, codes = validation
         order = np.argsort(nodes)
         folds = np.zeros(len(nodes), dtype=np.int64)
-        return HeldBack(nodes[order], codes[order], folds, [y], np.ones(len(nodes)), own=False)
+        return HeldOut(nodes[order], codes[order], folds, [y], np.ones(len(nodes)), own=False)
     nodes = np.flatnonzero(y >= 0)
     codes = y[nodes]
     counts = np.bincount(codes)
     if (counts[counts > 0] < 2).all() or (counts > 0).sum() < 2:
         return None
     folds = assign_folds(codes, min(n_folds, len(nodes)))
-    # The only label of a class cannot be held back.
+    # The only label of a class cannot be held out.
     alone = counts[codes] < 2
     seen = []
     for fold in range(int(folds.max()) + 1):
@@ -200,29 +204,26 @@ def hold_back(
         hidden[nodes[(folds == fold) & ~alone]] = -1
         seen.append(hidden)
     kept = ~alone
-    return HeldBack(nodes[kept], codes[kept], folds[kept], seen, np.ones(int(kept.sum())))
-
-
-# ------------------------------------------------------------------------------
-# A classifier on smoothed features: hops and penalty by labels held back.
+    return HeldOut(nodes[kept], codes[kept], folds[kept], seen, np.ones(int(kept.sum())))
 
 
 # Half decades, strongest first; features have length one.
 _PENALTIES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 _FIRST_PENALTY = 0.3
 
-# Believed to be 0.2, give or take so many decades: some dozens of labels say little about it.
+# Prior of the penalty: log-normal around 0.2, with this standard deviation in decades. A few dozen
+# labels say little about it.
 _LIKELY_PENALTY, _DECADES = 0.2, 0.5
 
-# The first suits most graphs. Another is taken only where it does better by a standard error:
-# with some dozens of labels, the best of several is often so by chance.
+# The first suits most graphs. Another is chosen only if it is better by a standard error: with a
+# few dozen labels, the best of several is often so by chance.
 _HOPS = (16, 4, 0)
 _SAMPLE = 4096
 
 
 @dataclass(frozen=True)
 class Classifier:
-    """What was chosen for a classifier, and the fits that led to it.
+    """The settings chosen for a classifier, and the fits that led to them.
 
     Attributes
     ----------
@@ -239,40 +240,40 @@ class Classifier:
 
 
 def choose_classifier(
-    smoothing: Smoothing, n_classes: int, held: HeldBack, than: Array | None = None
-) -> tuple[Classifier, HeldBack] | None:
-    """Return the best classifier, and the labels held back, weighed by class.
+    smoothing: Smoothing, n_classes: int, held: HeldOut, than: Array | None = None
+) -> tuple[Classifier, HeldOut] | None:
+    """Return the best classifier, and the held-out labels, reweighted by class.
 
     Parameters
     ----------
     than : ndarray of shape (h,), optional
-        Losses to compete with: where the first try has no chance, None is returned.
+        Losses to beat: None is returned if the first candidate has no chance to.
     """
     best: tuple[Array, int, int, Array, Array] | None = None
     at = _PENALTIES.index(_FIRST_PENALTY)
     for hops in sorted(_HOPS):
         smoothing.over(hops)  # each on the way to the next
     for hops in _HOPS if smoothing.graph is not None else (0,):
-        judged = _Judged(smoothing.over(hops), n_classes, held)
+        search = _PenaltySearch(smoothing.over(hops), n_classes, held)
         if best is None:
             if than is None:
-                held = judged.weigh(at)
-            elif judged.has_no_chance(at, than):
+                held = search.reweight(at)
+            elif search.has_no_chance(at, than):
                 return None
-        at = _descend_steps(judged.loss, at, len(_PENALTIES))
-        losses = held.losses(judged.scaled(at))
-        errors = 1.0 if hops else 0.5  # without the graph, nothing that it says can mislead
+        at = _descend_steps(search.loss, at, len(_PENALTIES))
+        losses = held.losses(search.scaled(at))
+        errors = 1.0 if hops else 0.5  # without the graph, misleading links do no harm
         if best is None or held.is_better(losses, best[0], errors):
-            best = (losses, hops, at, *judged.fits[at])
+            best = (losses, hops, at, *search.fits[at])
     assert best is not None
     _, hops, at, scores, theta = best
     return Classifier(hops, _PENALTIES[at], held.scale(scores), theta), held
 
 
-class _Judged:
-    """Classifiers on one smoothing, penalty by penalty."""
+class _PenaltySearch:
+    """Classifiers on one smoothing, for a grid of penalties."""
 
-    def __init__(self, all_nodes: NDArray[Any], n_classes: int, held: HeldBack) -> None:
+    def __init__(self, all_nodes: NDArray[Any], n_classes: int, held: HeldOut) -> None:
         Z, self.all_nodes = all_nodes, all_nodes
         self.held, self.n_classes = held, n_classes
         self.fits: dict[int, tuple[Array, Array]] = {}
@@ -284,8 +285,8 @@ class _Judged:
         self.seen = seen * balance(self.y[self.labelled])[:, None]
         self.last: Array | None = None
 
-    def weigh(self, at: int) -> HeldBack:
-        """Return the labels held back, weighed by class, and how many of them are wrong."""
+    def reweight(self, at: int) -> HeldOut:
+        """Return the held-out labels with class weights and an estimate of their noise."""
         self.loss(at)
         scores, theta = self.fits[at]
         noise = fit_noise(scores, self.held.targets(self.n_classes))
@@ -296,26 +297,26 @@ class _Judged:
         named = self.targets.any(axis=0)
         equal = shares(named[None] * len(self.targets) / named.sum())
         proportions = estimate_proportions(sample @ mean[:, :-1].T + mean[:, -1], equal, given)
-        self.held = self.held.weighed(proportions, equal)
+        self.held = self.held.reweighted(proportions, equal)
         return self.held
 
     def has_no_chance(self, at: int, than: Array) -> bool:
-        """Tell whether a penalty does worse by three standard errors."""
+        """Tell whether a penalty is worse by three standard errors."""
         self.loss(at)
         return self.held.is_better(than, self.held.losses(self.scaled(at)), errors=3.0)
 
     def scaled(self, at: int) -> Array:
-        """Return the scores of the nodes held back as if of all nodes' classes, shape (h, K)."""
+        """Return the scores of held-out nodes, for the proportions of all nodes, (h, K)."""
         scores, _ = self.fits[at]
         return self.held.scale(scores) * scores + self.held.shift
 
     def loss(self, at: int) -> float:
-        """Return the log-loss of a penalty on the labels held back, and how unlikely it is."""
+        """Return the log-loss of a penalty on the held-out labels, plus its negative log prior."""
         theta = fit_logistic(
             self.Z, self.targets, _PENALTIES[at], self.seen, start=self.last, tol=1e-3
         )
         self.last = theta
-        scores = blind_scores(self.Z_held, theta, self.held.folds)
+        scores = held_out_scores(self.Z_held, theta, self.held.folds)
         self.fits[at] = scores, theta
         away = np.log10(_PENALTIES[at] / _LIKELY_PENALTY) / _DECADES
         loss = self.held.mean(self.held.losses(self.scaled(at)))
@@ -323,7 +324,7 @@ class _Judged:
 
 
 def _descend_steps(loss_at: Callable[[int], float], start: int, stop: int) -> int:
-    """Return where the loss is lowest, going down from `start` either way."""
+    """Return where the loss is lowest, descending from `start` in either direction."""
     losses = {start: loss_at(start)}
     at = start
     for step in (1, -1):

@@ -1,4 +1,4 @@
-"""What classes share, and which of them to merge: each two judged without a pass over the links."""
+"""Greedy merging of classes: the cost of merging each pair, without a pass over the links."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from nodeproof.graph import Graph
 from nodeproof.problem import Models, Problem
 from nodeproof.terms import NodeData, Term
 
-__all__ = ["Family", "Merges", "PulledMerges", "merge_rows"]
+__all__ = ["CoupledMerges", "Family", "Merges", "merge_memberships"]
 
 Array = NDArray[np.float64]
 
-# What merging two classes means for features and rows is judged by so many nodes, evenly spaced.
+# Costs of features and memberships are estimated from this many nodes, evenly spaced.
 _SAMPLE = 4000
 
-# So many mergers that look best at the current affinity are judged at their own.
+# This many of the mergers that look best at the current affinity are evaluated at their own.
 _CLOSER = 12
 
-# How well models that hang together are fitted to judge mergers.
-_PULLED_TOL = 1e-5
+# Tolerance of models coupled by a sum of norms, to evaluate mergers.
+_COUPLED_TOL = 1e-5
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Family:
     Attributes
     ----------
     nodes : NodeData
-        What is known of the nodes; its number of classes does not count.
+        The data; its number of classes is ignored.
     terms : sequence of Term
         Bound or not.
     graph, weights, threshold, trust, son
@@ -69,7 +69,7 @@ class Family:
         return int(self.nodes.X.shape[0])
 
     def sample(self, n_classes: int) -> tuple[Term, ...]:
-        """Return the terms of some nodes' features, each class with a model of its own."""
+        """Return the terms of a sample of the features, with an independent model per class."""
         if self.nodes.X is None:
             return ()
         sample = NodeData(n_classes, self.nodes.X[:: self.step])
@@ -79,11 +79,11 @@ class Family:
 
     @property
     def step(self) -> int:
-        """Every how many nodes one is in the sample."""
+        """Every step-th node is in the sample."""
         return -(-self.n_nodes // _SAMPLE)
 
     def naming(self, n_classes: int) -> float:
-        """Return how long it takes to say the sizes of the classes, beside what each costs."""
+        """Return the description length of the class sizes that all classes share, in nats."""
         if self.weights != "calibrated":
             return 0.0
         n, K = self.n_nodes, n_classes
@@ -96,14 +96,14 @@ class Merges:
     Parameters
     ----------
     family : Family
-        What is to be solved.
+        The problem to solve.
     W : ndarray of shape (n, K)
-        Rows on the simplex.
+        Memberships.
 
     Attributes
     ----------
     groups : ndarray of shape (K,)
-        Which class each of those given has become part of, 0, 1, …
+        The class that each of the given classes is now part of, 0, 1, …
     """
 
     def __init__(self, family: Family, W: NDArray[Any]) -> None:
@@ -116,7 +116,7 @@ class Merges:
         self.pairs = np.zeros((K, K)) if graph is None else graph.pair_mass(self.W, True)
         self.terms = family.sample(K)
         self.groups = np.arange(K)
-        # What each class costs, and what the union of each two would, beside their links.
+        # Cost of each class, and of the union of each pair, without their links.
         self.own, self.unions = np.zeros(K), np.full((K, K), np.inf)
         self._begin()
 
@@ -131,42 +131,42 @@ class Merges:
         self.unions[i, i] = np.inf
 
     def _charge(self, W: NDArray[Any]) -> Array:
-        """Return what each class costs beside its links: (c,) for columns of shape (n, c).
+        """Return the cost of each class without its links: (c,) for columns of shape (n, c).
 
-        Calibrated: how long it takes to say which nodes are its own, what they are like and, to
-        the precision that so many nodes allow, what the class is like. Fixed weights: the losses
-        of its nodes.
+        Calibrated: the description length of which nodes it has, of their features, and of its
+        model, to the precision that so many nodes allow. Fixed weights: the losses of its nodes.
         """
-        rows = W[:: self.family.step]
-        scale = len(W) / len(rows)
+        sample = W[:: self.family.step]
+        scale = len(W) / len(sample)
         total = np.zeros(W.shape[1])
         if self.problem.calibrated:
-            sizes = scale * rows.sum(axis=0)
-            total += scale * xlogy(rows, rows).sum(axis=0) - gammaln(sizes + 1.0)
+            sizes = scale * sample.sum(axis=0)
+            total += scale * xlogy(sample, sample).sum(axis=0) - gammaln(sizes + 1.0)
         for term in self.terms:
             if self.problem.calibrated:
-                models = term.estimate(rows)
-                costs = term.cost(models, 0, len(rows))
+                models = term.estimate(sample)
+                costs = term.cost(models, 0, len(sample))
                 total += term.description_lengths(models, sizes)
             else:
-                costs = self.family.weights[1] * term.vertex_costs(term.refit(rows), 0, len(rows))
-            total += scale * np.einsum("vi,vi->i", rows, costs)
+                theta = term.refit(sample)
+                costs = self.family.weights[1] * term.vertex_costs(theta, 0, len(sample))
+            total += scale * np.einsum("vi,vi->i", sample, costs)
         return total
 
     @property
     def n_classes(self) -> int:
-        """Classes that are left."""
+        """Number of classes left."""
         return self.W.shape[1]
 
     @property
     def total(self) -> float:
-        """What all of it costs: the length of a description, or φ."""
+        """Total cost: the description length, or φ."""
         links, pairs = np.trace(self.links), np.trace(self.pairs)
         own = float(self.own.sum()) + self.family.naming(self.n_classes) + self._pull()
         return own + self._energy(self._affinity(links, pairs), links, pairs)
 
     def _pull(self) -> float:
-        """Return what the classes cost by being apart."""
+        """Return the sum of norms between the classes' models."""
         return 0.0
 
     def __iter__(self) -> Iterator[tuple[float, NDArray[np.int64]]]:
@@ -178,7 +178,7 @@ class Merges:
             yield self.total, self.groups
 
     def best(self) -> list[tuple[float, int, int]]:
-        """Return the mergers that look best, each with what it adds to the total, least first."""
+        """Return the mergers that look best and what each adds to the total, cheapest first."""
         K = self.n_classes
         rows, columns = np.tril_indices(K, -1)
         links, pairs = np.trace(self.links), np.trace(self.pairs)
@@ -201,7 +201,7 @@ class Merges:
         return sorted(judged)
 
     def merge(self, i: int, j: int) -> None:
-        """Put the nodes of class i into class j."""
+        """Merge class i into class j."""
         keep = np.arange(self.n_classes) != i
         groups = np.where(self.groups == i, j, self.groups)
         self.groups = groups - (groups > i)
@@ -218,7 +218,7 @@ class Merges:
         self._merged(j - (i < j))
 
     def _merged(self, j: int) -> None:
-        """Bring what classes cost up to date: class j has grown."""
+        """Update the costs: class j has grown."""
         self._fill(j, self.n_classes)
 
     def _affinity(self, links: float, pairs: float) -> Affinity | None:
@@ -235,22 +235,22 @@ class Merges:
         return affinity.energy(np.full((1, 1), links), np.full((1, 1), pairs))
 
 
-def merge_rows(W: NDArray[Any], groups: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Return the rows with the classes of each group as one, shape (n, groups)."""
+def merge_memberships(W: NDArray[Any], groups: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return the memberships with the classes of each group merged, shape (n, groups)."""
     return np.asarray(W @ np.eye(groups.max() + 1, dtype=np.float32)[groups], dtype=np.float32)
 
 
-class PulledMerges(Merges):
-    """The same with a sum of norms, under which the models of all classes hang together.
+class CoupledMerges(Merges):
+    """The same with a sum of norms, which couples the models of all classes.
 
-    After every merger all models are fitted again. What a merger would add is judged with the
-    other models as they are and, for the union, the mean of its two.
+    All models are refitted after every merger. The cost of a merger is estimated with the other
+    models unchanged and, for the union, the mean of the two models.
     """
 
     def _begin(self) -> None:
         family, K = self.family, self.n_classes
         problem = family.problem(K)
-        models = Models(None, problem.fit_terms(self.W, tol=_PULLED_TOL), np.zeros(K))
+        models = Models(None, problem.fit_terms(self.W, tol=_COUPLED_TOL), np.zeros(K))
         pull = problem.pull(models)
         self.apart = np.zeros((K, K)) if pull is None else pull
         sizes = self.W.sum(axis=0)
@@ -267,16 +267,16 @@ class PulledMerges(Merges):
         self._begin()
 
     def _losses(self, models: Sequence[Array], W: Array) -> Array:
-        """Return the loss of each column's nodes at its model, shape (c,)."""
-        rows = W[:: self.family.step]
+        """Return the loss of each class's nodes under its model, shape (c,)."""
+        sample = W[:: self.family.step]
         total = np.zeros(W.shape[1])
         for term, theta in zip(self.terms, models, strict=True):
-            costs = term.vertex_costs(theta, 0, len(rows))
-            total += self.family.weights[1] * np.einsum("vi,vi->i", rows, costs)
-        return total * len(W) / len(rows)
+            costs = term.vertex_costs(theta, 0, len(sample))
+            total += self.family.weights[1] * np.einsum("vi,vi->i", sample, costs)
+        return total * len(W) / len(sample)
 
     def _closer(self, models: Sequence[Array], means: Sequence[Array], i: int) -> Array:
-        """Return what mergers of class i with each one before it add to the sum of norms, (i,)."""
+        """Return what merging class i with each earlier class adds to the sum of norms, (i,)."""
         sizes, apart = self.sizes, self.apart
         here, there = (
             np.hstack([theta.reshape(len(theta), -1) for theta in thetas])
@@ -297,6 +297,6 @@ class PulledMerges(Merges):
 
 
 def _between(one: Array, others: Array, share: Array) -> Array:
-    """Return the means of one model with each of others, of which it has the given shares."""
+    """Return the weighted means of one model with each of the others; `share` is its weight."""
     weight = share.reshape(-1, *[1] * one.ndim)
     return np.asarray(weight * one + (1.0 - weight) * others)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nodeproof.auto.features import choose_feature_term, names_all
-from nodeproof.auto.held_out import HeldBack
+from nodeproof.auto.features import choose_feature_term, every_class_has_labels
+from nodeproof.auto.held_out import HeldOut
 from nodeproof.auto.settings import Choices
 from nodeproof.auto.tuning import Tuned, tune_links, tune_softmax
 from nodeproof.errors import InputError
@@ -17,22 +17,22 @@ from nodeproof.terms.registry import bind_term, check_terms
 
 __all__ = ["Plan", "choose_plan"]
 
-# Without features, trust in the graph is tuned where a sweep has at most so many products.
+# Without features, settings are tuned if a sweep takes at most this many multiplications.
 _CHEAP = 5_000_000
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The terms to fit, how far the graph is trusted, and how that was found.
+    """The terms to fit, how far the graph is trusted, and how that was chosen.
 
     Attributes
     ----------
     terms : list of Term
         Bound to the data.
     trust : float
-        What the graph's evidence is multiplied by.
+        Factor of the graph's evidence.
     tuned : Tuned or None
-        What labels held back had to say, if they were asked.
+        The choice made on held-out labels, if any.
     """
 
     terms: list[Term]
@@ -45,26 +45,26 @@ def choose_plan(
     nodes: NodeData,
     weights: Any,
     trust: float | None,
-    held: HeldBack | None,
+    held: HeldOut | None,
     solver: Any,
     choices: Choices,
 ) -> Plan:
-    """Return the bound terms and the trust in the graph; "auto" takes what fits the data.
+    """Return the bound terms and the trust in the graph; "auto" chooses by the data.
 
     Parameters
     ----------
     terms : "auto" or list of Term
-        What was asked for.
+        As the user gave them.
     nodes : NodeData
         The data.
     weights : "calibrated" or tuple
         Fixed weights leave nothing to tune.
     trust : float or None
-        Given, or to be chosen.
-    held : HeldBack or None
-        Labels to choose by, if there are enough.
+        Given, or None to choose it.
+    held : HeldOut or None
+        Held-out labels to choose by, if there are enough.
     solver : object
-        What the fits are made with.
+        Solver of the candidate fits.
     """
     if not (isinstance(terms, str) and terms == "auto"):
         return Plan(_given_terms(terms, nodes, choices), _trust_in(terms, trust, choices))
@@ -81,14 +81,14 @@ def choose_plan(
         else:
             chosen.append(term)
         reasons.append(reason)
-    elif tunable and nodes.graph is not None and names_all(nodes) and _is_cheap(nodes):
+    elif tunable and nodes.graph is not None and every_class_has_labels(nodes) and _is_cheap(nodes):
         assert held is not None
         tuned = tune_links(nodes, held, solver)
     if tuned is not None and tuned.setting.term is not None:
         chosen.append(tuned.setting.term)
         if not tuned.setting.term.needs_features:
             left = "" if nodes.X is None else "; the features are left out"
-            reasons = [f"a classifier of links does best on labels held back{left}"]
+            reasons = [f"a classifier of links does best on held-out labels{left}"]
     if nodes.y is not None:
         chosen.append(Labels() if tuned is None else tuned.labels())
         reasons.append(f"{int((nodes.y >= 0).sum())} labels")
@@ -98,11 +98,12 @@ def choose_plan(
     if tuned is None:
         return Plan(bound, _trust_in(chosen, trust, choices))
     losses = "; ".join(f"{name}: {loss:.3f}" for name, loss in tuned.losses.items())
-    judged = f"log-loss of {len(tuned.held.nodes)} labels held back: {losses}"
+    judged = f"log-loss on {len(tuned.held.nodes)} held-out labels: {losses}"
     choices["trust"] = {"value": tuned.setting.trust, "why": judged}
     choices["affinities"] = {
         "value": tuned.setting.affinities,
-        "why": "one contrast of links for all classes, or one for each two, by the same labels",
+        "why": "one contrast of links for all classes, or one per pair of classes; chosen on the "
+        "same labels",
     }
     return Plan(bound, tuned.setting.trust, tuned)
 
@@ -116,7 +117,7 @@ def _given_terms(terms: Any, nodes: NodeData, choices: Choices) -> list[Term]:
 
 
 def _trust_in(terms: Sequence[Term], trust: float | None, choices: Choices) -> float:
-    """Return what was given; else full trust, or none where links were used for features."""
+    """Return the given trust; else full trust, or none if features are averaged over links."""
     if trust is not None:
         return trust
     if any(term.averages_links for term in terms):

@@ -1,4 +1,7 @@
-"""How choices are told."""
+"""Choice of null model, weights, solver and reported probabilities.
+
+Each function adds what it chose, and why, to the record of automatic choices (``clf.choices_``).
+"""
 
 from __future__ import annotations
 
@@ -32,12 +35,8 @@ __all__ = [
 ]
 
 
-#: by what was chosen: its value and why
+#: record of automatic choices: what was chosen -> its value and the reason
 Choices = dict[str, dict[str, Any]]
-
-
-# ------------------------------------------------------------------------------
-# Null model, weights and solver.
 
 
 #: the solvers of the convex program, by name
@@ -45,12 +44,12 @@ CONVEX_SOLVERS: dict[str, Any] = {"sdp": ExactSDP, "admm": BlockADMM, "cano": CA
 
 
 def choose_null_model(graph: Graph, asked: str, choices: Choices) -> None:
-    """Note which null model the graph was given, and why."""
+    """Record which null model the graph has, and why."""
     why = "given"
     if asked == "auto":
         why = (
-            f"degrees spread {max(graph.degree_dispersion(), 0.0):.2f} beyond chance "
-            "(squared coefficient of variation)"
+            f"squared coefficient of variation of the degrees: "
+            f"{max(graph.degree_dispersion(), 0.0):.2f} above chance"
         )
     choices["null_model"] = {"value": graph.null_model, "why": why}
 
@@ -70,7 +69,7 @@ def choose_weights(
     why, trust = "given", None
     if isinstance(weights, str) and weights == "auto":
         weights = PAPER_WEIGHTS if fixed else "calibrated"
-        why = "the paper's" if fixed else "likelihoods, re-estimated from the rows"
+        why = "the paper's" if fixed else "likelihoods, re-estimated from the memberships"
     elif isinstance(weights, str) and weights == "calibrated":
         trust = 1.0
     elif isinstance(weights, Real) and not isinstance(weights, bool):
@@ -80,14 +79,16 @@ def choose_weights(
     if isinstance(weights, str):
         if weights != "calibrated":
             raise InputError(
-                "weights must be 'auto', 'calibrated', a trust in the graph such as 0.5, or three "
-                f"numbers (graph, features, labels), got {weights!r}"
+                "weights must be 'auto', 'calibrated', the trust in the graph, such as 0.5, or "
+                f"three numbers (graph, features, labels), got {weights!r}"
             )
         if fixed:
             what = "the convex program" if convex else "CADO as published"
             raise InputError(f"{what} needs fixed weights, for example (1, 2.5, 13)")
         if threshold != "auto":
-            raise InputError("calibrated weights estimate the threshold; leave it at 'auto'")
+            raise InputError(
+                "with calibrated weights the threshold is estimated; leave it at 'auto'"
+            )
     else:
         weights = _three_weights(weights)
     choices["weights"] = {"value": weights, "why": why}
@@ -112,14 +113,14 @@ def _three_weights(weights: Any) -> tuple[float, ...]:
         isinstance(weight, float) and 0 <= weight <= LARGEST for weight in three
     ):
         raise InputError(
-            f"weights must be three numbers ≥ 0 (graph, features, labels), none above {LARGEST:g}, "
+            f"weights must be three numbers from 0 to {LARGEST:g} (graph, features, labels), "
             f"got {three}"
         )
     return three
 
 
 def choose_solver(solver: Any, choices: Choices, **settings: Any) -> Any:
-    """Return the solver: a name's, with the classifier's settings, or the object given."""
+    """Return the solver: by name, with the classifier's settings, or the object given."""
     common = {key: settings[key] for key in ("max_iter", "tol", "n_jobs", "random_state")}
     if isinstance(solver, str):
         if solver in ("auto", "block"):
@@ -142,26 +143,22 @@ def choose_solver(solver: Any, choices: Choices, **settings: Any) -> Any:
     return chosen
 
 
-# ------------------------------------------------------------------------------
-# The probabilities to report.
-
-
-# Entries of rows below this count as this.
+# Memberships are clipped from below, to take their logarithm.
 _LEAST_ROW = 1e-9
 
 
 def most_certain(n_classes: int | None, given: NDArray[np.int64] | None) -> float:
-    """Return how probable a class can be at most, by the labels that were given.
+    """Return an upper limit of class probabilities, given the labels.
 
-    Where all of m labels name one class, nothing is known of other classes, not even that there
-    are none. By Laplace's rule of succession one more node has this class with probability
-    (m + 1)/(m + 2). With labels of several classes, or where the user says how many there are,
+    If all m labels name one class, nothing is known about other classes, not even whether there
+    are any. By Laplace's rule of succession one more node is of this class with probability
+    (m + 1)/(m + 2). With labels of several classes, or if the user gives the number of classes,
     the limit is 1.
 
     Parameters
     ----------
     n_classes : int or None
-        Number of classes, where the user says.
+        Number of classes, if the user gives it.
     given : ndarray of shape (n,), or None
         Class numbers of labels, −1 where there is none.
 
@@ -186,41 +183,41 @@ def choose_probabilities(
     most: float,
     choices: Choices,
 ) -> NDArray[Any]:
-    """Return the rows to report: scaled as held-out labels suggest, or without echo.
+    """Return the probabilities to report: calibrated on held-out labels, or by belief propagation.
 
     Parameters
     ----------
     most : float
-        How probable a class can be at most.
+        Upper limit of class probabilities.
     """
-    rows: NDArray[Any] | None = None
-    value = "the solver's rows"
+    beliefs: NDArray[Any] | None = None
+    value = "the solver's memberships"
     if not problem.calibrated or getattr(solver, "temperature", None) != 1.0:
         why = "weights are not likelihoods, or the temperature is not 1"
     elif result.status is Status.INTERRUPTED:
         why = "the fit was interrupted"
     elif problem.terms and problem.terms[0].discriminative:
-        why = "a classifier's, its sharpness by labels held back"
+        why = "a classifier's; its sharpness was chosen on held-out labels"
     else:
-        rows, share = reported_probabilities(problem, result, solver)
+        beliefs, share = reported_probabilities(problem, result, solver)
         if problem.graph is None or problem.trust == 0:
             why = "without links they are exact given the class models"
         elif not affordable(problem):
             why = "belief propagation would need more memory than the graph"
-        elif rows is None:
-            why = "belief propagation did not settle"
+        elif beliefs is None:
+            why = "belief propagation did not converge"
         else:
-            value, why = "belief propagation", "nodes do not hear their echo"
+            value, why = "belief propagation", "a node's own influence is not counted twice"
         if share < 1.0:
             rivals = count_of(len(result.alternatives), "other start")
             why += f"; averaged with {rivals} that ended elsewhere, almost as good"
-    reported = np.asarray(result.W if rows is None else rows)
+    reported = np.asarray(result.W if beliefs is None else beliefs)
     if tuned is not None and getattr(solver, "temperature", None) == 1.0:
         scale = tuned.scale
         reported = np.exp(log_softmax(scale * np.log(np.maximum(reported, _LEAST_ROW)), axis=1))
-        why += f"; scores × {scale:.2f}, as {len(tuned.held.nodes)} labels held back bear out"
+        why += f"; scores × {scale:.2f}, calibrated on {len(tuned.held.nodes)} held-out labels"
     if most < 1.0 and getattr(solver, "temperature", None) != 0.0:
         reported = most * reported
-        why += f"; at most {most:.3f}, as all labels name one class"
+        why += f"; at most {most:.3f}, because all labels name one class"
     choices["probabilities"] = {"value": value, "why": why}
     return reported

@@ -1,4 +1,4 @@
-"""Several ways to fit the same nodes, raced on labels held back."""
+"""Candidate settings for the same nodes, raced on held-out labels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from nodeproof.auto.held_out import Blind, Classifier, HeldBack, choose_classifier
+from nodeproof.auto.held_out import Classifier, CrossFitted, HeldOut, choose_classifier
 from nodeproof.problem import Problem
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import BlockCADO, Result, Status
@@ -26,40 +26,40 @@ Affinities = Literal["scalar", "matrix"]
 _TRUST = (0.1, 0.3, 1.0)
 _ROUNDS = 2
 
-# How much settings may suit the labels that they were chosen by better than others.
+# How much better settings may fit the labels that they were chosen on than others.
 _CHOSEN = 0.02
 
-# How far mean confidence and accuracy are believed to lie apart, before labels are held back.
+# Prior standard deviation of the difference between mean confidence and accuracy.
 _MISCALIBRATION = 0.04
 
-# How many labels a class an estimated share of wrong labels is worth.
+# How many labels per class the estimated share of wrong labels is worth.
 _NOISE_STRENGTH = 10.0
 
-# By how many standard errors a classifier of links must do better than their likelihood. On Cora,
+# By how many standard errors a classifier of links must beat their likelihood. On Cora,
 # Citeseer and ACM, links and 20 labels per class, three splits each, 0, 0.5, 1 and 2 were tried on
 # the same splits: mean calibration error .08 with 0.5 and .26 with 2. On planted graphs, 0 cost up
 # to .6 points beside 2. So few splits cannot tell 0.5 from its neighbours.
 _CLASSIFIER_ERRORS = 0.5
 
-# Rows that are only compared need not settle as much as those that are kept.
+# Fits that are only compared need not converge as far as the final one.
 _LOOSE = 1e-2
 
-# What the probabilities are scaled by at the end is believed to be near one, within so much.
+# Prior standard deviation of the log of the final scale of the scores.
 _LOG_SCALE_SPREAD = 0.2
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One way to fit.
+    """Candidate settings of a fit.
 
     Attributes
     ----------
     term : Term or None
-        What is made of the features; None leaves them out.
+        The features' term; None leaves them out.
     trust : float
         In the graph.
     affinities : {"scalar", "matrix"}
-        One contrast of links for all classes, or one for each two.
+        One contrast of links for all classes, or one per pair of classes.
     """
 
     term: Term | None
@@ -67,50 +67,50 @@ class Setting:
     affinities: Affinities = "scalar"
 
     def applied_to(self, solver: BlockCADO) -> BlockCADO:
-        """Return the solver with these affinities; one that is asked for them keeps them."""
+        """Return the solver with these affinities; a solver set to a matrix keeps it."""
         return replace(solver, affinities="matrix") if self.affinities == "matrix" else solver
 
     def __str__(self) -> str:
         features = "" if self.term is None else f"{self.term.short_name}, "
-        kind = ", class by class" if self.affinities == "matrix" else ""
+        kind = ", one contrast per pair of classes" if self.affinities == "matrix" else ""
         return f"{features}trust {self.trust:g}{kind}"
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """The setting that was chosen, and how it did on the labels held back.
+    """The setting that was chosen, and how it did on held-out labels.
 
     Attributes
     ----------
     setting : Setting
         What to fit.
-    held : HeldBack
-        The labels that were held back.
+    held : HeldOut
+        The held-out labels.
     logs : ndarray of shape (h, K)
-        Logarithms of their rows, each by the fit blind to it.
-    rows : list of ndarray of shape (n, K)
-        What the blind fits ended with.
+        Log-memberships of the held-out nodes, each by the fit that did not see its label.
+    memberships : list of ndarray of shape (n, K)
+        The memberships of each of these fits.
     losses : dict
-        Mean log-loss by setting that was tried.
+        Mean log-loss of every setting that was tried.
     """
 
     setting: Setting
-    held: HeldBack
+    held: HeldOut
     logs: Array
-    rows: list[NDArray[np.float32]]
+    memberships: list[NDArray[np.float32]]
     losses: dict[str, float] = field(default_factory=dict)
 
     def labels(self) -> Labels:
-        """Return the label term, as doubtful as the labels held back have turned out to be."""
+        """Return the label term, with the accuracy estimated on the held-out labels."""
         if self.held.noise == 0.0 or not self.held.own:
             return Labels()
         return Labels(accuracy=1.0 - self.held.noise, strength=_NOISE_STRENGTH)
 
     @property
     def scale(self) -> float:
-        """What log-probabilities are multiplied by at the end.
+        """Final factor of the log-probabilities.
 
-        One where all is likelihood, unless the labels held back gainsay it plainly.
+        One if all terms are likelihoods, unless the held-out labels clearly contradict it.
         """
         scale = self.held.scale(self.logs, _LOG_SCALE_SPREAD)
         if self.setting.term is not None and self.setting.term.discriminative:
@@ -118,40 +118,40 @@ class Tuned:
         scaled, plain = self.held.losses(scale * self.logs), self.held.losses(self.logs)
         return scale if self.held.is_better(scaled, plain, errors=2.0) else 1.0
 
-    def blind(self) -> Blind:
-        """Return what the fits blind to them think of the nodes held back."""
+    def cross_fitted(self) -> CrossFitted:
+        """Return the held-out nodes with their cross-fitted probabilities."""
         proba = softmax(self.scale * self.logs, axis=1).astype(np.float32)
-        return Blind(self.held.nodes, self.held.codes, proba, self.held.noise)
+        return CrossFitted(self.held.nodes, self.held.codes, proba, self.held.noise)
 
     def accuracy(self, proba: NDArray[Any]) -> tuple[float, float, float] | None:
-        """Return an estimate of the accuracy at nodes without a label, and its 95 % interval.
+        """Return an estimate of the accuracy at unlabelled nodes, and its 95 % interval.
 
-        Their mean confidence, corrected by how far confidence and truth lie apart at the labels
-        held back, as far as so few can tell.
+        It is their mean confidence, corrected by the difference between confidence and accuracy
+        on the held-out labels, shrunk according to how few they are.
 
         Parameters
         ----------
         proba : ndarray of shape (u, K)
-            Probabilities of the nodes without a label; None is returned where there are none.
+            Probabilities of the unlabelled nodes; None is returned if there are none.
         """
         if len(proba) == 0:
             return None
-        proba_held = self.blind().proba.astype(np.float64)
+        proba_held = self.cross_fitted().proba.astype(np.float64)
         right = (proba_held.argmax(axis=1) == self.held.codes).astype(np.float64)
         excess = right - proba_held.max(axis=1)
         weights = self.held.weights / self.held.weights.sum()
-        if self.held.noise:  # agreement with labels that are partly wrong, undone
+        if self.held.noise:  # from agreement with noisy labels to accuracy
             elsewhere = self.held.noise / (proba.shape[1] - 1)
             right = (right - elsewhere) / (1.0 - self.held.noise - elsewhere)
             excess = right - proba_held.max(axis=1)
         n = 1.0 / float(weights @ weights)
         shift = float(weights @ excess)
-        # One success and one failure more than were seen: few labels must not look certain.
+        # One more success and one more failure than observed: few labels must not look certain.
         spread = float(weights @ (excess - shift) ** 2)
         variance = (spread * n + 0.5) / (n + 2.0) / n
         confidence = float(proba.max(axis=1).mean())
         believed = _MISCALIBRATION**2 / (_MISCALIBRATION**2 + variance)
-        # Settings were chosen by these labels: they may lower the estimate, not raise it.
+        # Settings were chosen on these labels: they may lower the estimate, not raise it.
         estimate, corrected = confidence + believed * min(shift, 0.0), confidence + shift
         error = 1.96 * np.sqrt(variance + _CHOSEN**2)
         low, high = min(estimate, corrected) - error, max(estimate, corrected) + error
@@ -160,45 +160,47 @@ class Tuned:
 
 
 def tune_softmax(
-    nodes: NodeData, held: HeldBack, solver: BlockCADO, rivals: tuple[Term, ...] = ()
+    nodes: NodeData, held: HeldOut, solver: BlockCADO, rivals: tuple[Term, ...] = ()
 ) -> Tuned:
-    """Choose hops, penalty, trust in the graph and rounds of re-fit for :class:`Softmax`.
+    """Choose hops, penalty, trust in the graph and refitting rounds for :class:`Softmax`.
 
-    Hops and penalty by the classifier alone, whose fits take milliseconds; then trust, then
-    rounds, each with what was chosen before. At last other ways to fit are tried: a classifier
-    of links, and what may be given.
+    Hops and penalty are chosen with the classifier alone, whose fits take milliseconds; then the
+    trust, then the rounds, each with the previous choices fixed. Finally the alternatives are
+    tried: a classifier of links, and the given rivals.
 
     Parameters
     ----------
     rivals : tuple of Term
-        What else might be made of the features.
+        Other terms for the features.
     """
     assert nodes.smoothing is not None
     chosen = choose_classifier(nodes.smoothing, nodes.n_classes, held)
     assert chosen is not None
     classifier, held = chosen
-    best = _tune_around(nodes, held, solver, _Way("features", classifier))
+    best = _tune_around(nodes, held, solver, _ClassifierOf("features", classifier))
     best = _try_links(nodes, solver, best)
     for term in rivals:
         best = _race(nodes, replace(solver, n_init=1), best, Setting(term, 1.0))
     return best
 
 
-def tune_links(nodes: NodeData, held: HeldBack, solver: BlockCADO) -> Tuned:
-    """Choose what to make of links where there are no features.
+def tune_links(nodes: NodeData, held: HeldOut, solver: BlockCADO) -> Tuned:
+    """Choose a model of the links if there are no features.
 
-    Their likelihood with one contrast for all classes, unless held-out labels ask for something
-    else: a contrast for each two classes, by two standard errors, or a classifier, by half of one.
+    It is their likelihood with one contrast for all classes, unless another does better on
+    held-out labels: a contrast per pair of classes, by two standard errors, or a classifier, by
+    half a standard error.
     """
     plain = Setting(None, 1.0)
-    best = _believe(_judge(plain, held, list(_blind_rows(nodes, held, solver, plain))))
+    memberships = list(_held_out_memberships(nodes, held, solver, plain))
+    best = _with_label_noise(_evaluate(plain, held, memberships))
     matrix = Setting(None, 1.0, "matrix")
-    best = _race(nodes, solver, best, matrix, starts=best.rows, errors=2.0)
+    best = _race(nodes, solver, best, matrix, starts=best.memberships, errors=2.0)
     return _try_links(nodes, solver, best, errors=_CLASSIFIER_ERRORS)
 
 
 def _try_links(nodes: NodeData, solver: BlockCADO, best: Tuned, errors: float = 1.0) -> Tuned:
-    """Return the better of what is best so far and a classifier of links."""
+    """Return the better of the best so far and a classifier of links."""
     if nodes.graph is None or nodes.graph.n_entries == 0:
         return best
     nodes = replace(nodes, links=nodes.links or Smoothing.of_links(nodes.graph))
@@ -207,7 +209,7 @@ def _try_links(nodes: NodeData, solver: BlockCADO, best: Tuned, errors: float = 
     chosen = choose_classifier(nodes.links, nodes.n_classes, best.held, than=lowest)
     if chosen is None:
         return best
-    other = _tune_around(nodes, best.held, solver, _Way("links", chosen[0]))
+    other = _tune_around(nodes, best.held, solver, _ClassifierOf("links", chosen[0]))
     losses = best.losses | other.losses
     tried = best.held.best_losses(other.logs)
     chosen_one = other if best.held.is_better(tried, lowest, errors) else best
@@ -215,8 +217,8 @@ def _try_links(nodes: NodeData, solver: BlockCADO, best: Tuned, errors: float = 
 
 
 @dataclass(frozen=True)
-class _Way:
-    """A classifier, and what it learns from."""
+class _ClassifierOf:
+    """A classifier, and whether it learns from features or links."""
 
     of: Literal["features", "links"]
     classifier: Classifier
@@ -226,24 +228,26 @@ class _Way:
         return Softmax(chosen.hops, chosen.l2, rounds=rounds, of=self.of, **settings)
 
 
-def _tune_around(nodes: NodeData, held: HeldBack, solver: BlockCADO, way: _Way) -> Tuned:
-    """Return a classifier with the trust in the graph and the rounds that suit it."""
-    return _try_rounds(nodes, solver, way, _try_trust(nodes, held, solver, way))
+def _tune_around(nodes: NodeData, held: HeldOut, solver: BlockCADO, source: _ClassifierOf) -> Tuned:
+    """Return a classifier with the best trust in the graph and number of rounds."""
+    return _try_rounds(nodes, solver, source, _try_trust(nodes, held, solver, source))
 
 
-def _judge(setting: Setting, held: HeldBack, rows: list[NDArray[np.float32]]) -> Tuned:
-    logs = held.collect(rows)
-    return Tuned(setting, held, logs, rows, {str(setting): held.mean(held.best_losses(logs))})
+def _evaluate(setting: Setting, held: HeldOut, memberships: list[NDArray[np.float32]]) -> Tuned:
+    logs = held.collect(memberships)
+    losses = {str(setting): held.mean(held.best_losses(logs))}
+    return Tuned(setting, held, logs, memberships, losses)
 
 
-def _believe(found: Tuned) -> Tuned:
-    """Return the same, with labels that gainsay what is certain taken for wrong.
+def _with_label_noise(tuned: Tuned) -> Tuned:
+    """Return the same with an estimate of label noise.
 
-    Likelihoods are believed: it is not they that are too sure.
+    Labels that contradict confident predictions are taken to be wrong: likelihoods are trusted not
+    to be overconfident.
     """
-    targets = found.held.targets(found.logs.shape[1])
-    noise = fit_noise(found.logs, targets, found.held.weights, _LOG_SCALE_SPREAD)
-    return _judge(found.setting, replace(found.held, noise=noise), found.rows)
+    targets = tuned.held.targets(tuned.logs.shape[1])
+    noise = fit_noise(tuned.logs, targets, tuned.held.weights, _LOG_SCALE_SPREAD)
+    return _evaluate(tuned.setting, replace(tuned.held, noise=noise), tuned.memberships)
 
 
 def _race(
@@ -254,36 +258,36 @@ def _race(
     starts: list[NDArray[np.float32]] | None = None,
     errors: float = 1.0,
 ) -> Tuned:
-    """Return the better of what is best so far and another setting.
+    """Return the better of the best so far and another setting.
 
-    The other gives up where it is worse by two standard errors on the folds so far.
+    The other is abandoned once it is worse by two standard errors on the folds so far.
     """
     held = best.held
     lowest = held.best_losses(best.logs)
-    rows: list[NDArray[np.float32]] = []
-    for found in _blind_rows(nodes, held, solver, setting, starts):
-        rows.append(found)
-        losses = held.best_losses(held.collect(rows))
+    memberships: list[NDArray[np.float32]] = []
+    for W in _held_out_memberships(nodes, held, solver, setting, starts):
+        memberships.append(W)
+        losses = held.best_losses(held.collect(memberships))
         there = np.isfinite(losses)
-        if len(rows) == len(held.y) or not there.any():
+        if len(memberships) == len(held.y) or not there.any():
             continue
         if held.is_better(lowest, losses, errors=2.0):
             best.losses[str(setting)] = float(losses[there].mean())
             return best
-    other = _believe(_judge(setting, held, rows))
+    other = _with_label_noise(_evaluate(setting, held, memberships))
     losses = other.held.best_losses(other.logs)
     chosen = other if held.is_better(losses, lowest, errors) else best
     return replace(chosen, losses=best.losses | other.losses)
 
 
-def _blind_rows(
+def _held_out_memberships(
     nodes: NodeData,
-    held: HeldBack,
+    held: HeldOut,
     solver: BlockCADO,
     setting: Setting,
     starts: list[NDArray[np.float32]] | None = None,
 ) -> Iterator[NDArray[np.float32]]:
-    """Yield the rows of each fit that may not see one part of the labels."""
+    """Yield the memberships of each fit, which does not see one fold of the labels."""
     solver = setting.applied_to(solver)
     for fold, y in enumerate(held.y):
         seen = replace(nodes, y=y)
@@ -291,23 +295,23 @@ def _blind_rows(
         bound = [term.bind(seen) for term in terms]
         problem = Problem(nodes.graph, bound, nodes.n_classes, trust=setting.trust)
         result = _finished(solver.solve(problem, start=starts[fold] if starts else None))
-        rows, _ = reported_probabilities(problem, result, solver)
-        yield result.W if rows is None else rows
+        beliefs, _ = reported_probabilities(problem, result, solver)
+        yield result.W if beliefs is None else beliefs
 
 
-def _try_trust(nodes: NodeData, held: HeldBack, solver: BlockCADO, way: _Way) -> Tuned:
-    """Return the best trust in the graph beside the classifier fitted to the labels."""
-    best = _classify(nodes, held, solver, way, Setting(way.term(), 0.0))
+def _try_trust(nodes: NodeData, held: HeldOut, solver: BlockCADO, source: _ClassifierOf) -> Tuned:
+    """Return the best trust in the graph for the classifier fitted to the labels."""
+    best = _classify(nodes, held, solver, source, Setting(source.term(), 0.0))
     if nodes.graph is None:
         return best
     settings = [Setting(best.setting.term, trust) for trust in _TRUST]
-    if way.classifier.hops == 0:
+    if source.classifier.hops == 0:
         settings += [Setting(best.setting.term, trust, "matrix") for trust in (0.3, 1.0)]
     hopeless = False
     for setting in settings:
         if hopeless and setting.affinities == "scalar":
             continue
-        other = _classify(nodes, held, solver, way, setting)
+        other = _classify(nodes, held, solver, source, setting)
         losses = best.losses | other.losses
         lowest, tried = held.best_losses(best.logs), held.best_losses(other.logs)
         best = replace(other if held.is_better(tried, lowest) else best, losses=losses)
@@ -315,13 +319,13 @@ def _try_trust(nodes: NodeData, held: HeldBack, solver: BlockCADO, way: _Way) ->
     return best
 
 
-def _try_rounds(nodes: NodeData, solver: BlockCADO, way: _Way, best: Tuned) -> Tuned:
-    """Return the same with re-fits, unless they do worse."""
+def _try_rounds(nodes: NodeData, solver: BlockCADO, source: _ClassifierOf, best: Tuned) -> Tuned:
+    """Return the same with refits, unless they do worse."""
     held = best.held
-    setting = replace(best.setting, term=way.term(_ROUNDS))
+    setting = replace(best.setting, term=source.term(_ROUNDS))
     again = best
     for _ in range(_ROUNDS):
-        again = _classify(nodes, held, solver, way, setting, again.rows)
+        again = _classify(nodes, held, solver, source, setting, again.memberships)
     without, with_rounds = held.best_losses(best.logs), held.best_losses(again.logs)
     losses = best.losses | {f"{setting}, {_ROUNDS} rounds": held.mean(with_rounds)}
     return replace(best if held.is_better(without, with_rounds) else again, losses=losses)
@@ -329,28 +333,28 @@ def _try_rounds(nodes: NodeData, solver: BlockCADO, way: _Way, best: Tuned) -> T
 
 def _classify(
     nodes: NodeData,
-    held: HeldBack,
+    held: HeldOut,
     solver: BlockCADO,
-    way: _Way,
+    source: _ClassifierOf,
     setting: Setting,
     before: list[NDArray[np.float32]] | None = None,
 ) -> Tuned:
-    """Judge a setting with the classifier's own fits, or one more round of them."""
-    blind = way.term(sharpness=way.classifier.sharpness, folds=0)
+    """Evaluate a setting with the classifier's own fits, or one more round of them."""
+    term = source.term(sharpness=source.classifier.sharpness, folds=0)
     solver = replace(setting.applied_to(solver), tol=max(solver.tol, _LOOSE))
-    rows = []
+    memberships = []
     for fold, y in enumerate(held.y):
         seen = replace(nodes, y=y)
-        softmax, labels = blind.bind(seen), Labels().bind(seen)
-        softmax.first = way.classifier.first[fold]
+        softmax, labels = term.bind(seen), Labels().bind(seen)
+        softmax.first = source.classifier.first[fold]
         graph = nodes.graph if setting.trust else None
         problem = Problem(graph, [softmax, labels], nodes.n_classes, trust=setting.trust)
         start = "labels" if before is None else before[fold]
-        rows.append(_finished(solver.solve(problem, start=start)).W)
-    return _judge(setting, held, rows)
+        memberships.append(_finished(solver.solve(problem, start=start)).W)
+    return _evaluate(setting, held, memberships)
 
 
 def _finished(result: Result) -> Result:
     if result.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt  # what is only compared is of no use half done
+        raise KeyboardInterrupt  # half-finished candidates cannot be compared
     return result

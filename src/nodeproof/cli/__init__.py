@@ -1,8 +1,8 @@
-"""The command line: options here, what each command does in the module of its name.
+"""The command line: options here, each command in the module of its name.
 
-`main` is what the program `nodeproof` runs; nothing else imports this room. A command reads files
-by `tables` and `datasets`, calls the library as any user would, and prints; it decides nothing
-about the method. May import everything.
+`main` is the entry point of the program `nodeproof`; nothing else imports this package. A command
+reads files with `tables` and `datasets`, calls the library as any user would, and prints; it makes
+no decisions about the method. May import everything.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from nodeproof import __version__
 from nodeproof.cli.terminal import (
     check_limit,
     command_of,
+    discard_output,
     fail,
     find_model,
-    forget_output,
     lacks_memory,
     prepare_output,
 )
@@ -31,18 +31,22 @@ from nodeproof.errors import InputError, MissingExtraError
 __all__ = ["cli", "main"]
 
 
+_HEADER = click.option(
+    "--header/--no-header", default=None, help="Whether files have a header.", show_default="guess"
+)
+
 _SAFE_CSV = click.option(
     "--safe-csv", is_flag=True, help="Put ' before texts that a spreadsheet would evaluate."
 )
 
 _TERM = click.option(
     "--term", "terms", multiple=True, metavar="MODULE:NAME",
-    help="Term of your own, from an installed module or one in this folder; may be repeated.",
+    help="Custom term, from an installed module or one in this folder; may be repeated.",
 )  # fmt: skip
 
 
 class _Command(click.Command):
-    """A command; its help is shown however little memory there is."""
+    """A command that checks the memory limit first, but not before showing its help."""
 
     def invoke(self, ctx: click.Context) -> Any:
         check_limit()
@@ -64,12 +68,12 @@ def cli() -> None:
 
 @cli.command()
 @click.option("--out", type=click.Path(path_type=Path), default=Path("demo"), show_default=True,
-              help="Folder for the picture and the figures.")  # fmt: skip
+              help="Folder for the picture and the results.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
               help="Seed of the data.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def demo(out: Path, seed: int, as_json: bool) -> None:
-    """Compare six combinations of sources on planted data with the best possible."""
+    """Compare six combinations of sources with the best possible, on planted data."""
     from nodeproof.cli.demo import run_demo
     from nodeproof.cli.terminal import check_folder
 
@@ -86,10 +90,11 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
 @click.option(
     "--classes",
     type=click.IntRange(min=1),
-    help="Number of classes; else that of labels or, without, what the data say.",
+    help="Number of classes.",
+    show_default="from the labels; without labels, chosen from the data",
 )
-@click.option("--header/--no-header", default=None, help="Files have a header line, or have not.")
-@click.option("--source", help="Column of EDGES with one end: a name, or a position from 0.")
+@_HEADER
+@click.option("--source", help="Column of EDGES with one end: a name, or a 0-based position.")
 @click.option("--target", help="Column of EDGES with the other end.")
 @click.option("--weight", help="Column of EDGES with the weight.")
 @click.option("--node", help="Column of the other files with the node.")
@@ -97,32 +102,32 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
 @click.option(
     "--unknown", multiple=True, metavar="TOKEN", help="Label that means unknown; may be repeated."
 )
-@click.option("--strict", is_flag=True, help="Refuse nodes that have no link.")
+@click.option("--strict", is_flag=True, help="Refuse nodes without links.")
 @_TERM
 @click.option("--null-model", type=click.Choice(["auto", "uniform", "degree"]), default="auto",
-              show_default=True, help="What chance would link.")  # fmt: skip
+              show_default=True, help="Null model of the links.")  # fmt: skip
 @click.option("--weights", default="auto", show_default=True, metavar="auto|G,F,L",
               help="Fixed weights of graph, features and labels, as in the paper.")  # fmt: skip
-@click.option("--threshold", type=float, help="Neutral density of links, for fixed weights.")
+@click.option("--threshold", type=float, help="Neutral density of links, with fixed weights.")
 @click.option("--temperature", type=click.FloatRange(min=0), default=1.0, show_default=True,
               help="1 gives probabilities, 0 hard assignments.")  # fmt: skip
 @click.option("--n-init", type=click.IntRange(min=1), help="Number of starts.")
 @click.option("--max-iter", type=click.IntRange(min=1), default=300, show_default=True,
-              help="Most sweeps of a start.")  # fmt: skip
+              help="Maximum number of sweeps per start.")  # fmt: skip
 @click.option("--tol", type=click.FloatRange(min=0), default=1e-3, show_default=True,
-              help="Stop when rows change by less, on average.")  # fmt: skip
+              help="Stop when memberships change by less on average.")  # fmt: skip
 @click.option("--query", type=click.IntRange(min=1), metavar="K",
               help="Also write query.csv: the K nodes to label next.")  # fmt: skip
-@click.option("--report", is_flag=True, help="Also write report.html, a page to look at.")
+@click.option("--report", is_flag=True, help="Also write report.html, a page for the browser.")
 @click.option("--proof-budget", type=click.FloatRange(min=0), default=10.0, show_default=True,
               metavar="SECONDS",
-              help="For the report, look so long for a proof; 0 for none.")  # fmt: skip
+              help="For the report: seconds to search for a proof (0: skip).")  # fmt: skip
 @click.option("--checkpoint", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-              help="Save the state there every minute; after a kill the fit goes on.")  # fmt: skip
+              help="Save the state there every minute, to resume an interrupted fit.")  # fmt: skip
 @click.option("--time-budget", type=click.FloatRange(min=0), metavar="SECONDS",
-              help="Stop after the sweep in which so many have passed, and write.")  # fmt: skip
-@click.option("--scheduler", metavar="ADDRESS", help="Let a Dask cluster do the sweeps.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Threads; every core by default.")
+              help="Stop at the end of a sweep after this time; write results.")  # fmt: skip
+@click.option("--scheduler", metavar="ADDRESS", help="Run the sweeps on a Dask cluster.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Threads.", show_default="all cores")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
               help="Seed of the starts.")  # fmt: skip
 @_SAFE_CSV
@@ -131,8 +136,9 @@ def fit(edges: Path, **options: Any) -> None:
     """Label every node of the graph in EDGES.
 
     Files are CSV, TSV, Parquet or .npz; EDGES may also be MatrixMarket, GraphML, GML, a folder of
-    Planetoid or OGB files, or one that `nodeproof convert` wrote, for a graph larger than memory.
-    Nodes are the union of all files. Writes predictions.csv, summary.json and model.npz.
+    Planetoid or OGB files or, for a graph larger than memory, a folder written by `nodeproof
+    convert`. The nodes are the union of all files. Writes predictions.csv, summary.json and
+    model.npz.
     """
     from nodeproof.cli.fit import run_fit
 
@@ -140,7 +146,7 @@ def fit(edges: Path, **options: Any) -> None:
     options["command"] = command_of(context)
     given = context.get_parameter_source("proof_budget") is not ParameterSource.DEFAULT
     if given and not options["report"]:
-        raise InputError("--proof-budget is for the report: give --report, too, or leave it out")
+        raise InputError("--proof-budget is only used with --report: add --report or omit it")
     for path in (options["features"], options["labels"]):
         if path is not None and path.is_dir():
             raise InputError(f"{path} is a folder; give a file")
@@ -150,13 +156,13 @@ def fit(edges: Path, **options: Any) -> None:
 @cli.command()
 @click.argument("model", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--features", type=click.Path(path_type=Path),
-              help="Table of the new nodes: node, then features as at the fit.")  # fmt: skip
+              help="Table of the new nodes: node, then the features of the fit.")  # fmt: skip
 @click.option("--edges", type=click.Path(path_type=Path),
-              help="Table of their links: new node, fitted node, perhaps a weight.")  # fmt: skip
+              help="Table of their links: new node, fitted node, optionally a weight.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), default=Path("predictions.csv"),
               show_default=True, help="File for the predictions.")  # fmt: skip
-@click.option("--header/--no-header", default=None, help="Files have a header line, or have not.")
-@click.option("--source", help="Column of the links with one end: a name, or a position from 0.")
+@_HEADER
+@click.option("--source", help="Column of the links with one end: a name, or a 0-based position.")
 @click.option("--target", help="Column of the links with the other end.")
 @click.option("--weight", help="Column of the links with the weight.")
 @click.option("--node", help="Column of the features file with the node.")
@@ -164,12 +170,12 @@ def fit(edges: Path, **options: Any) -> None:
 @_SAFE_CSV
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
 def predict(model: Path, **options: Any) -> None:
-    """Label new nodes with the model that `nodeproof fit` has written to DIR.
+    """Label new nodes with the model that `nodeproof fit` wrote to DIR.
 
-    New are the nodes that the model does not know; nothing is fitted again. Files are CSV, TSV
-    or Parquet. Writes node, label and probability.
+    New nodes are those that the model does not know; nothing is refitted. Files are CSV, TSV or
+    Parquet. Writes node, label and probability.
     """
-    file = find_model(model)  # before all that is imported below
+    file = find_model(model)  # before the slow imports
     from nodeproof.cli.predict import run_predict
 
     run_predict(file, **options)
@@ -178,24 +184,24 @@ def predict(model: Path, **options: Any) -> None:
 @cli.command()
 @click.argument("model", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--time-budget", type=click.FloatRange(min=0), default=45.0, show_default=True,
-              help="Seconds that the search for a proof may take.")  # fmt: skip
+              metavar="SECONDS", help="Seconds to search for a proof.")  # fmt: skip
 @click.option("--tolerance", type=click.FloatRange(min=0),
-              help="What may be missing; by default 1e-9 of the size of the numbers. With "
-              "--verify, the most that you accept.")  # fmt: skip
-@click.option("--verify", is_flag=True, help="Check the certificate that lies in DIR instead.")
+              help="Largest gap that counts as proven; with --verify, the largest that you accept.",
+              show_default="1e-9, relative to the size of the numbers")  # fmt: skip
+@click.option("--verify", is_flag=True, help="Verify the certificate in DIR instead.")
 @click.option("--model", "about", type=click.Path(path_type=Path), metavar="MODEL",
-              help="With --verify: the model that the certificate is to be about; the one beside "
-              "it by default.")  # fmt: skip
+              help="With --verify: the model that was certified.",
+              show_default="the one in the same folder")  # fmt: skip
 @_TERM
 @_SAFE_CSV
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
 def certify(model: Path, **options: Any) -> None:
-    """Prove the labelling in DIR the best of all, or say how far from it it can be.
+    """Prove that the labelling in DIR is optimal, or bound its gap.
 
-    DIR is what `nodeproof fit` wrote. Writes certificate.npz (which anybody can verify),
-    certificate.json, certificate.csv (each node: is it certain) and, with matplotlib,
-    certificate.png. With --verify, DIR may also be a certificate's file; it is confirmed only
-    about the links and costs of a model.
+    DIR is the folder written by `nodeproof fit`. Writes certificate.npz (which anyone can verify),
+    certificate.json, certificate.csv (whether each node is certified) and, with matplotlib,
+    certificate.png. With --verify, DIR may also be a certificate file; it is checked against the
+    links and costs of the model.
     """
     if not options["verify"]:
         find_model(model)
@@ -207,17 +213,17 @@ def certify(model: Path, **options: Any) -> None:
 @cli.command()
 @click.argument("model", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--out", type=click.Path(path_type=Path),
-              help="File to write; report.html in DIR by default.")  # fmt: skip
+              help="File to write.", show_default="report.html in DIR")  # fmt: skip
 @click.option("--title", default="", help="Heading of the page.")
 @_TERM
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
 def report(model: Path, **options: Any) -> None:
-    """Write a page that shows what `nodeproof fit` found, from what it wrote to DIR.
+    """Write an HTML report on the results of `nodeproof fit` in DIR.
 
-    The page is one HTML file that needs nothing else. It says what is proven if `nodeproof
-    certify DIR` was run before.
+    The page is one self-contained file. It includes the certificate if `nodeproof certify DIR` was
+    run before.
     """
-    file = find_model(model)  # before all that is imported below
+    file = find_model(model)  # before the slow imports
     from nodeproof.cli.report import run_report
 
     run_report(file, **options)
@@ -227,24 +233,25 @@ def report(model: Path, **options: Any) -> None:
 @click.argument("edges", type=click.Path(path_type=Path))
 @click.argument("out", type=click.Path(path_type=Path), required=False)
 @click.option("--nodes", type=click.Path(path_type=Path),
-              help="Table whose column node lists further nodes.")  # fmt: skip
-@click.option("--header/--no-header", default=None, help="Files have a header line, or have not.")
-@click.option("--source", help="Column of EDGES with one end: a name, or a position from 0.")
+              help="Table with a column node that lists further nodes.")  # fmt: skip
+@_HEADER
+@click.option("--source", help="Column of EDGES with one end: a name, or a 0-based position.")
 @click.option("--target", help="Column of EDGES with the other end.")
 @click.option("--weight", help="Column of EDGES with the weight.")
 @click.option("--memory", metavar="SIZE",
-              help="Memory to use, such as 4GB; half of what is free by default.")  # fmt: skip
-@click.option("--jobs", type=click.IntRange(min=1), help="Threads; every core by default.")
-@click.option("--fresh", is_flag=True, help="Forget what was begun, and replace OUT.")
+              help="Memory to use, such as 4GB.",
+              show_default="half of the free memory")  # fmt: skip
+@click.option("--jobs", type=click.IntRange(min=1), help="Threads.", show_default="all cores")
+@click.option("--fresh", is_flag=True, help="Start over, and replace OUT.")
 @click.option("--verify", is_flag=True,
-              help="Check the sums of all files; given alone, of a folder there is.")  # fmt: skip
+              help="Verify all checksums; without OUT, those of the folder EDGES.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
 def convert(edges: Path, out: Path | None, **options: Any) -> None:
     """Convert the links in EDGES to a graph on disk, the folder OUT.
 
     EDGES is a Parquet, CSV or TSV file, a folder of them, or a quoted pattern; it may be far larger
-    than memory. After Ctrl-C or a crash the same command goes on. `nodeproof convert --verify OUT`
-    checks a folder.
+    than memory. After Ctrl-C or a crash the same command resumes. `nodeproof convert --verify OUT`
+    verifies a folder.
     """
     from nodeproof.cli.convert import run_convert
 
@@ -254,14 +261,16 @@ def convert(edges: Path, out: Path | None, **options: Any) -> None:
 @cli.command()
 @click.argument("names", nargs=-1, required=True, metavar="{fig1|fig2|fig3|theorem|all|…}...")
 @click.option("--seeds", type=click.IntRange(min=1), default=None,
-              help="Draws of the data at each place; 10 by default, 2 with --quick.")  # fmt: skip
-@click.option("--jobs", type=click.IntRange(min=1), help="Processes; every core by default.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("reproduction"),
-              show_default=True, help="Folder; what is finished there is not redone.")  # fmt: skip
+              help="Random data sets per point.", show_default="10; 2 with --quick")  # fmt: skip
 @click.option(
-    "--quick", is_flag=True, help="A few places of each panel: a minute and a half, not 40 minutes."
+    "--jobs", type=click.IntRange(min=1), help="Number of processes.", show_default="all cores"
 )
-@click.option("--fresh", is_flag=True, help="Forget what is finished in the folder.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("reproduction"),
+              show_default=True, help="Results folder; finished cells are reused.")  # fmt: skip
+@click.option(
+    "--quick", is_flag=True, help="A few points per panel: a minute and a half, not 40 minutes."
+)
+@click.option("--fresh", is_flag=True, help="Start over, ignoring finished cells.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
 def reproduce(
     names: tuple[str, ...],
@@ -272,10 +281,10 @@ def reproduce(
     fresh: bool,
     as_json: bool,
 ) -> None:
-    """Run the paper's experiments: figures, tables and whether each claim holds.
+    """Run the paper's experiments: figures, tables, and a verdict on each claim.
 
-    NAMES are figures (fig1, fig2, fig3, beyond, phase, theorem, convergence), panels, or all.
-    Every finished cell is kept at once; after Ctrl-C or a crash the same command goes on.
+    Names are figures (fig1, fig2, fig3, beyond, phase, theorem, convergence), panels, or all.
+    Finished cells are saved immediately; after Ctrl-C or a crash the same command resumes.
     """
     from nodeproof.cli.reproduce import run_reproduce
     from nodeproof.cli.terminal import check_folder
@@ -300,7 +309,7 @@ def data() -> None:
 @data.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def data_list(as_json: bool) -> None:
-    """List the public data sets that there are."""
+    """List the public data sets."""
     from nodeproof.cli.data import run_list
 
     run_list(as_json)
@@ -308,12 +317,14 @@ def data_list(as_json: bool) -> None:
 
 @data.command("get")
 @click.argument("name")
-@click.option("--out", type=click.Path(path_type=Path), help="File to write; else NAME.npz.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="File to write.", show_default="NAME.npz"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
 def data_get(name: str, out: Path | None, as_json: bool) -> None:
-    """Write the data set NAME to one .npz file, which `nodeproof fit` takes.
+    """Write the data set NAME to one .npz file, which `nodeproof fit` can read.
 
-    It is looked for in the folder that NODEPROOF_DATA names, then in the cache, then fetched.
+    It is looked up in the folder NODEPROOF_DATA, then in the cache, and otherwise downloaded.
     """
     from nodeproof.cli.data import run_get
 
@@ -324,12 +335,12 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with one line and exit code 2."""
     given = sys.argv[1:] if arguments is None else arguments
     prepare_output()
-    # With colours, numba would let a terminal's colours be reset at the end: behind the JSON.
+    # Otherwise numba would have the terminal's colours reset at exit, after the JSON.
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
     try:
         _check_text(given)
         status = cli.main(given, prog_name="nodeproof", standalone_mode=False)
-        sys.stdout.flush()  # a full disk shows here, not after the end
+        sys.stdout.flush()  # a full disk fails here, not at exit
     except click.exceptions.NoArgsIsHelpError as asked:
         click.echo(asked.ctx.get_help() if asked.ctx else "")
         sys.exit(2)
@@ -338,11 +349,11 @@ def main(arguments: list[str] | None = None) -> None:
     except (InputError, MissingExtraError) as error:
         fail(str(error))
     except BrokenPipeError:
-        forget_output()
+        discard_output()
         sys.exit(1)
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            forget_output()
+            discard_output()
         where = f": {error.filename}" if error.filename else ""
         fail(f"{error.strerror or error}{where}")
     except (KeyboardInterrupt, click.Abort):
@@ -356,9 +367,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _check_text(given: list[str]) -> None:
-    """Refuse names that are not UTF-8: what reads and writes tables cannot take them."""
+    """Refuse names that are not UTF-8: tables cannot be read or written under them."""
     for name in given:
         try:
             name.encode()
         except UnicodeEncodeError:
-            raise InputError(f"{name} is not UTF-8; give a name that is") from None
+            raise InputError(f"{name} is not valid UTF-8; use a name that is") from None

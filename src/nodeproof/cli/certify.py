@@ -37,7 +37,7 @@ def run_certify(
     safe_csv: bool,
     as_json: bool,
 ) -> None:
-    """Certify the model in a folder, or verify the certificate that lies there."""
+    """Certify the model in a folder, or verify the certificate in it."""
     for place in terms:
         import_term(place)
     folder = model if model.is_dir() else model.parent
@@ -47,7 +47,7 @@ def run_certify(
         _verify(file, beside if about is None else find_model(about), tolerance, as_json)
         return
     if about is not None:
-        raise InputError("--model goes with --verify; the model to certify is DIR itself")
+        raise InputError("--model is only used with --verify; the model to certify is DIR")
     fitted = load_model(find_model(model))
     check_writable(folder)
     check_places(folder, _NAMES)
@@ -57,8 +57,8 @@ def run_certify(
             missing = stage.objective - stage.lower_bound
             share = missing / abs(stage.objective) if stage.objective else float("inf")
             line.show(
-                f"{stage.method}: within {share:.2%} of the best "
-                f"({stage.seconds:.0f} s; Ctrl-C stops and writes)"
+                f"{stage.method}: within {share:.2%} of the optimum "
+                f"({stage.seconds:.0f} s; Ctrl-C stops and saves)"
             )
 
         proof = fitted.certify(time_budget=time_budget, tolerance=tolerance, callback=tell)
@@ -75,7 +75,7 @@ def run_certify(
 def _write(
     fitted: Fitted, proof: Certificate, summary: dict[str, Any], folder: Path, safe: bool
 ) -> list[Path]:
-    """Write the certificate, what it says, and its word on every node; return the files."""
+    """Write the certificate, its summary and the table of nodes; return the files."""
     *names, picture = _NAMES
     with atomic_folder(folder) as temporary:
         proof.save(temporary / names[0])
@@ -112,7 +112,7 @@ def draw_certificate(proof: Certificate, path: Path) -> Path:
 
 
 def _verify(file: Path, model: Path, tolerance: float | None, as_json: bool) -> None:
-    """Say whether a certificate holds, and is about a model."""
+    """Report whether a certificate holds and belongs to a model."""
     began = time.perf_counter()
     proof = Certificate.load(file)
     if model.is_file():
@@ -121,8 +121,8 @@ def _verify(file: Path, model: Path, tolerance: float | None, as_json: bool) -> 
     else:
         found = proof.verify(tolerance=tolerance)
         reason = (
-            f"nothing to check {file} against: there is no {model}; give the model that it is to "
-            "be about with --model"
+            f"nothing to check {file} against: there is no {model}; give the certified model with "
+            "--model"
         )
     summary = {
         "nodeproof": __version__,
@@ -150,12 +150,12 @@ def _show(proof: Certificate, written: list[Path]) -> None:
     table.add_row("meaning", proof.explain())
     if proof.status != "not applicable":
         table.add_row("objective", f"{proof.objective:,.6f}")
-        table.add_row("no labelling is below", f"{proof.lower_bound:,.6f}")
+        table.add_row("lower bound", f"{proof.lower_bound:,.6f}")
         sure, n = int(proof.certified_nodes.sum()), len(proof.labels)
         names = ", up to the names of the classes" if proof.renaming else ""
-        table.add_row("certain nodes", f"{sure:,} of {n:,}{names}")
+        table.add_row("certified nodes", f"{sure:,} of {n:,}{names}")
         if len(proof.moved):
-            table.add_row("other labels than the fit", f"{len(proof.moved):,} nodes")
+            table.add_row("labels differ from the fit", f"{len(proof.moved):,} nodes")
         table.add_row("search", f"{proof.method}, {proof.seconds:.1f} s")
     table.add_row("written", ", ".join(str(path) for path in written))
     screen.print(table)

@@ -1,4 +1,4 @@
-"""What commands share: consoles, a progress line, notes instead of Python warnings."""
+"""Consoles, progress lines, and notes in place of Python warnings."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = [
     "screen",
 ]
 
-#: results go to the standard output, everything else to the standard error stream; what looks
-#: like markup or an emoji's code is part of a name or a path, and shown as it is
+#: results go to standard output, everything else to standard error; what looks like markup or an
+#: emoji code is part of a name or a path, and is shown as it is
 screen = Console(markup=False, emoji=False)
 errors = Console(stderr=True, markup=False, emoji=False)
 
 # Work that ends sooner needs no progress line.
 _PATIENCE = 2.0
 
-# What a fit needs is said from so many bytes or seconds on.
+# Needs of a fit are announced from this many bytes or seconds on.
 _MUCH_MEMORY, _MUCH_TIME = 2**30, 20.0
 
 
@@ -56,7 +56,7 @@ def notes_from_warnings(collected: list[str]) -> Iterator[None]:
 
 
 class LiveLine:
-    """A live line on the terminal, once the work takes longer than two seconds."""
+    """A live line on the terminal, shown once the work takes longer than two seconds."""
 
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
@@ -72,11 +72,11 @@ class LiveLine:
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
+        """Seconds since the start."""
         return time.monotonic() - self.began
 
     def show(self, text: str) -> None:
-        """Put this on the line."""
+        """Show a text on the line."""
         if not self.enabled or self.seconds < _PATIENCE:
             return
         shown = Text(text)  # a string would be read as markup
@@ -87,14 +87,14 @@ class LiveLine:
 
 
 class ProgressLine(LiveLine):
-    """A solver's callback: shows how far it is, and stops it when its time is spent.
+    """A solver's callback: shows its progress, and stops it when the time budget is spent.
 
     Parameters
     ----------
     enabled : bool
         Whether anything is shown.
     budget : float, optional
-        Seconds.
+        Time budget in seconds.
     """
 
     def __init__(self, enabled: bool, budget: float | None = None) -> None:
@@ -102,34 +102,34 @@ class ProgressLine(LiveLine):
         self.budget, self.spent = budget, False
 
     def announce(self, needs: Needs) -> None:
-        """Say what a fit needs, unless that is little."""
+        """Announce what a fit needs, if it is a lot."""
         if self.enabled and (needs.memory >= _MUCH_MEMORY or needs.seconds >= _MUCH_TIME):
             note(f"the fit {needs}")
 
     def __call__(self, progress: Progress) -> bool:
-        """Show how far the solver is; tell it to stop when the time is spent."""
+        """Show the solver's progress; return True, to stop it, once the time is spent."""
         self.show(
             f"start {progress.run} of {progress.n_runs}, sweep {progress.iteration}, "
-            f"rows change by {progress.change:.1e} ({self.seconds:.0f} s; Ctrl-C stops and writes)"
+            f"mean change {progress.change:.1e} ({self.seconds:.0f} s; Ctrl-C stops and saves)"
         )
         self.spent = self.budget is not None and self.seconds >= self.budget
         return self.spent
 
 
 class StageLine(LiveLine):
-    """Shows how far a conversion of links, or a check of what it wrote, is."""
+    """Shows the progress of a conversion of links, or of its verification."""
 
     stages: ClassVar[dict[str, str]] = {
-        "columns": "looking at columns",
+        "columns": "inspecting columns",
         "ids": "collecting ids",
         "links": "sorting links",
         "rows": "writing rows",
     }
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Show how much of a stage is done."""
+        """Show the progress of a stage."""
         share = done / total if total else 1.0
         self.show(
             f"{self.stages.get(stage, f'checking {stage}')}: {share:.0%} ({self.seconds:.0f} s; "
-            "after Ctrl-C the same command goes on)"
+            "after Ctrl-C the same command resumes)"
         )

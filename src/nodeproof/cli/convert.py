@@ -22,7 +22,7 @@ __all__ = ["run_convert"]
 def run_convert(
     edges: Path, out: Path | None, *, verify: bool, jobs: int | None, as_json: bool, **options: Any
 ) -> None:
-    """Convert, or only verify a folder that was converted earlier."""
+    """Convert, or only verify a folder written earlier."""
     if out is None and not verify:
         raise click.UsageError("Missing argument 'OUT': the folder to write.")
     began = time.perf_counter()
@@ -32,7 +32,7 @@ def run_convert(
             graph = GraphFolder.open(edges)
         else:
             if work_folder(out).exists() and not options["fresh"]:
-                notes.append("going on from what an earlier run has finished (--fresh forgets it)")
+                notes.append("resuming an earlier run (--fresh starts over)")
             try:
                 with notes_from_warnings(notes):
                     graph = convert(
@@ -41,9 +41,7 @@ def run_convert(
             except KeyboardInterrupt:
                 line.__exit__()
                 if work_folder(out).exists():
-                    note(
-                        f"what is finished is kept in {work_folder(out)}; the same command goes on"
-                    )
+                    note(f"finished work is kept in {work_folder(out)}; the same command resumes")
                 raise
             notes += _notes(graph)
         if verify:
@@ -69,7 +67,7 @@ def run_convert(
 
 
 def _notes(graph: GraphFolder) -> list[str]:
-    """Say what of the links was dropped or merged."""
+    """Return notes on links that were dropped or merged."""
     read, notes = graph.read, []
     if read["loops"]:
         notes.append(f"{count_of(read['loops'], 'self loop')} dropped")
@@ -78,8 +76,8 @@ def _notes(graph: GraphFolder) -> list[str]:
     if read["repeats"]:
         largest = " with its largest weight" if len(graph.weights) else ""
         notes.append(
-            f"{count_of(read['repeats'], 'repeat')} of a link, in the same or the other direction; "
-            f"each link counts once{largest}"
+            f"{count_of(read['repeats'], 'duplicate')} of a link, in the same or the other "
+            f"direction; each link counts once{largest}"
         )
     alone = int((graph.degrees[:] == 0).sum())
     if alone:
@@ -91,7 +89,7 @@ def _show(summary: dict[str, Any]) -> None:
     table = Table(title="Graph folder", show_header=False)
     for key in ("nodes", "links"):
         table.add_row(key, f"{summary[key]:,}")
-    table.add_row("weights", "yes" if summary["weighted"] else "all one")
+    table.add_row("weights", "yes" if summary["weighted"] else "none")
     table.add_row("size", f"{summary['bytes'] / 1e6:,.1f} MB")
     table.add_row("checksums", "verified" if summary["verified"] else "written")
     table.add_row("time", f"{summary['seconds']:.1f} s")

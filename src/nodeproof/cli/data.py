@@ -1,4 +1,4 @@
-"""`nodeproof data`: list the public data sets, and get one as a file."""
+"""`nodeproof data`: list the public data sets, and download one to a file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run_list(as_json: bool) -> None:
     table = Table("name", title="Public data sets")
     for column in ("nodes", "MB"):
         table.add_column(column, justify="right")
-    for column in ("checksum", "to cite"):
+    for column in ("checksum", "cite"):
         table.add_column(column)
     for source in REGISTRY.values():
         size = "–" if source.megabytes is None else f"{source.megabytes:,.1f}"
@@ -44,12 +44,12 @@ def run_list(as_json: bool) -> None:
 
 
 def run_get(name: str, out: Path | None, as_json: bool) -> None:
-    """Load a data set, write it to one ``.npz`` file, and print what it holds."""
+    """Load a data set, write it to one ``.npz`` file, and print a summary."""
     source = find_source(name)
     path = out or Path(f"{source.name}.npz")
     if path.is_dir() or not resolved(path).parent.is_dir():
-        what = "is a folder" if path.is_dir() else "lies in a folder that does not exist"
-        raise InputError(f"--out {path} {what}; give the name of a file")
+        what = "is a folder" if path.is_dir() else "is in a folder that does not exist"
+        raise InputError(f"--out {path} {what}; give a file name")
     notes: list[str] = []
     with DownloadLine(enabled=not as_json) as progress, notes_from_warnings(notes):
         data = load(source.name, progress=progress)
@@ -75,7 +75,7 @@ def run_get(name: str, out: Path | None, as_json: bool) -> None:
         table.add_row(key, f"{summary[key]:,}")
     for part, count in summary["masks"].items():
         table.add_row(part, f"{count:,}")
-    table.add_row("to cite", source.cite)
+    table.add_row("cite", source.cite)
     table.add_row("written", str(path))
     screen.print(table)
 
@@ -93,7 +93,7 @@ def _entry(name: str) -> dict[str, Any]:
 
 
 class DownloadLine:
-    """A live line on the terminal once a download takes longer than two seconds."""
+    """A live line on the terminal, shown once a download takes longer than two seconds."""
 
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
@@ -109,11 +109,11 @@ class DownloadLine:
         self.close()
 
     def reset(self) -> None:
-        """Begin to count anew."""
+        """Restart the count."""
         self.done = 0
 
     def update(self, size: int) -> None:
-        """Count bytes that have come, and show it."""
+        """Count bytes received, and show the total."""
         self.done += size
         if not self.enabled or time.monotonic() - self.began < _PATIENCE:
             return
@@ -125,7 +125,7 @@ class DownloadLine:
         self.line.update(text)
 
     def close(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self.line is not None:
             self.line.stop()
             self.line = None

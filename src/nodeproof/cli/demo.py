@@ -1,4 +1,4 @@
-"""`nodeproof demo`: planted data, six combinations of sources, bound, certificate, a picture."""
+"""`nodeproof demo`: planted data, six combinations of sources, bounds, certificates, a picture."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = ["run_demo"]
 #: name and arguments of the data
 DATA: dict[str, dict[str, Any]] = {
     "the paper's default": {},
-    "a harder one": {"p": 0.07, "omega": 0.3, "label_ratio": 0.05},
+    "a harder setting": {"p": 0.07, "omega": 0.3, "label_ratio": 0.05},
 }
 
-# Seconds that the search for a proof may take, for each of the data.
+# Seconds to search for a proof, per data set.
 _TIME_BUDGET = 3.0
 
 
 def run_demo(out: Path, seed: int, as_json: bool) -> None:
-    """Fit six configurations to planted data, certify the last; print tables, draw a picture."""
+    """Fit six configurations to planted data and certify the last; print tables, draw a picture."""
     drawn = {name: make_planted(random_state=seed, **asked) for name, asked in DATA.items()}
     fits = {name: _fit_all(data, seed) for name, data in drawn.items()}
     results = {name: _compare(data, fits[name], seed) for name, data in drawn.items()}
@@ -60,9 +60,9 @@ def run_demo(out: Path, seed: int, as_json: bool) -> None:
         return
     for name, data in drawn.items():
         screen.print(_table(name, data, results[name]))
-        said = f"certificate of {SOURCES['GFL']}: {proofs[name].explain()}"
-        screen.print(said, "", sep="\n", soft_wrap=True)
-    screen.print("best possible: told the true parameters and every other node's class")
+        verdict = f"certificate of {SOURCES['GFL']}: {proofs[name].explain()}"
+        screen.print(verdict, "", sep="\n", soft_wrap=True)
+    screen.print("best possible: given the true parameters and every other node's class")
     if picture:
         screen.print(f"picture: {picture}")
 
@@ -95,7 +95,7 @@ def _row(
     hidden = data.y < 0
     if "L" in sources:
         accuracy = float((found[hidden] == data.y_true[hidden]).mean())
-    else:  # names mean nothing without labels
+    else:  # without labels, class names are arbitrary
         accuracy = matched_accuracy(data.y_true[hidden], found[hidden])
     bound = data.genie_accuracy(sources)
     return {"sources": name, "method": method, "accuracy": accuracy, "bound": bound}
@@ -159,7 +159,7 @@ def _draw_bars(axes: Any, title: str, rows: list[dict[str, Any]], named: bool) -
         axes.text(0.02, y, f"{row['accuracy']:.3f}", color="white", va="center", fontsize=9)
     axes.plot([], [], color="black", lw=2.5, label="best possible (genie)")
     axes.axvline(1 / 3, color="#b04a3a", ls=":", label="chance")
-    axes.set(yticks=place, xlim=(0, 1.03), xlabel="accuracy on the nodes without a label")
+    axes.set(yticks=place, xlim=(0, 1.03), xlabel="accuracy on unlabelled nodes")
     names = [
         row["sources"] + ("" if own else "\n(spectral clustering)")
         for row, own in zip(rows, ours, strict=True)
@@ -178,5 +178,5 @@ def _draw_links(axes: Any, data: Planted, found: NDArray[Any], proof: Certificat
         axes.axvline(edge, color="#b04a3a", lw=1)
     axes.set(
         xlim=(0, len(order)), ylim=(len(order), 0), aspect="equal", xticks=[], yticks=[],
-        title=f"the default's links, sorted by class found\n(certificate: {proof.status})",
+        title=f"links of the default, sorted by predicted class\n(certificate: {proof.status})",
     )  # fmt: skip

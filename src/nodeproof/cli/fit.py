@@ -15,7 +15,7 @@ from rich.table import Table
 
 from nodeproof.certificate import Certificate, Stage
 from nodeproof.cli.console import LiveLine, ProgressLine, note, notes_from_warnings, screen
-from nodeproof.cli.given import Given, read_given
+from nodeproof.cli.fit_files import FitFiles, read_files
 from nodeproof.cli.results import (
     listed_classes,
     listed_features,
@@ -47,7 +47,7 @@ _PATIENCE = 10
 
 
 def run_fit(edges: Path, *, checkpoint: Path | None, **options: Any) -> None:
-    """Read the files, fit, and write what was found; the state is kept until all of it is."""
+    """Read the files, fit, and write the results; the checkpoint is kept until they are written."""
     if checkpoint is None:
         _fit_and_write(edges, saved=None, **options)
         return
@@ -90,7 +90,7 @@ def _fit_and_write(
     as_json: bool,
     command: str,
 ) -> None:
-    """Read the files, fit, and write what was found to the folder ``out``."""
+    """Read the files, fit, and write the results to the folder ``out``."""
     began = time.perf_counter()
     written = ["predictions.csv", "summary.json", "model.npz"]
     written += ["query.csv"] if query else []
@@ -100,14 +100,14 @@ def _fit_and_write(
     if report:
         check_jinja()
     own_terms = [_make_term(place) for place in terms]
-    given = read_given(
+    files = read_files(
         edges, features, labels, classes, out, header=header, source=source, target=target,
         weight=weight, node=node, label=label, strict=strict, unknown=unknown, jobs=jobs,
         show=not as_json,
     )  # fmt: skip
-    notes = given.notes
+    notes = files.notes
     if not as_json and not is_compiled():
-        note("the first fit compiles its loops, once, which takes some ten seconds")
+        note("the first fit compiles its loops once, which takes about ten seconds")
     with (
         ProgressLine(enabled=not as_json, budget=time_budget) as progress,
         notes_from_warnings(notes),
@@ -115,7 +115,7 @@ def _fit_and_write(
     ):
         settings = Settings(
             n_classes=classes,
-            terms=_with_labels(own_terms, given) if own_terms else "auto",
+            terms=_with_labels(own_terms, files) if own_terms else "auto",
             null_model=null_model,
             weights=_parse_weights(weights),
             threshold="auto" if threshold is None else threshold,
@@ -128,28 +128,26 @@ def _fit_and_write(
             random_state=seed,
             verbose=progress,
         )
-        # Ctrl-C ends the solve, not the command: what was done by then is written.
-        fitted = fit_nodes(given.checked(settings), settings, checkpoint=saved)
+        # Ctrl-C ends the solve, not the command: the results so far are written.
+        fitted = fit_nodes(files.to_fit_data(settings), settings, checkpoint=saved)
     if len(fitted.classes) == 1 and fitted.given is None:
         notes.append(f"there is only one class, {fitted.classes[0]}; give --classes K for more")
     if progress.spent:
-        how = "" if saved is None else "; the same command goes on from the last checkpoint"
-        notes.append(
-            f"the time budget of {time_budget:g} s is spent: the fit was stopped early{how}"
-        )
-    on_disk = isinstance(given.graph, GraphFolder)
+        how = "" if saved is None else "; the same command resumes from the last checkpoint"
+        notes.append(f"the fit was stopped after its time budget of {time_budget:g} s{how}")
+    on_disk = isinstance(files.graph, GraphFolder)
     proven = report and proof_budget and not on_disk and fitted.status != Status.INTERRUPTED
     written += ["certificate.npz"] if proven else []
     if doubts := _doubts(fitted, weights):
         notes.append(doubts)
     outdated = outdated_files(out, written, (edges, features, labels))
     if outdated:
-        notes.append(f"removed from {out}, as an earlier fit's: {', '.join(outdated)}")
-    summary = summarise(fitted, given, notes, seed, time.perf_counter() - began)
+        notes.append(f"removed from {out}, left by an earlier fit: {', '.join(outdated)}")
+    summary = summarise(fitted, files, notes, seed, time.perf_counter() - began)
     asked = query_nodes(fitted, query) if query else None
     if asked is not None:
-        summary["query"] = [str(given.names(node, node + 1)[0]) for node in asked[0]]
-    proof = _look_for_proof(fitted, proof_budget, show=not as_json) if proven else None
+        summary["query"] = [str(files.names(node, node + 1)[0]) for node in asked[0]]
+    proof = _search_proof(fitted, proof_budget, show=not as_json) if proven else None
     fitted = replace(fitted, command=command, notes=tuple(notes))
     with _keeping(saved), atomic_folder(out, without=outdated) as temporary:
         if report:
@@ -157,10 +155,10 @@ def _fit_and_write(
         if proof is not None:
             proof.save(temporary / "certificate.npz")
         if asked is not None:
-            write_query(fitted, given, *asked, temporary / "query.csv", safe_csv)
-        write_predictions(fitted, given, temporary / "predictions.csv", safe_csv)
+            write_query(fitted, files, *asked, temporary / "query.csv", safe_csv)
+        write_predictions(fitted, files, temporary / "predictions.csv", safe_csv)
         (temporary / "summary.json").write_text(as_text(summary), encoding="utf-8")
-        # Links that lie in a folder already are not written once more.
+        # Links that are already in a graph folder are not written again.
         save_model(fitted, temporary / "model.npz", certifiable=not on_disk)
     if saved is not None and fitted.status not in (Status.STOPPED, Status.INTERRUPTED):
         saved.remove()
@@ -180,14 +178,12 @@ def _make_term(place: str) -> Term:
     try:
         return kind()
     except Exception as error:
-        raise InputError(
-            f"cannot make the term {place}, which must not need arguments: {error}"
-        ) from error
+        raise InputError(f"cannot create the term {place} without arguments: {error}") from error
 
 
-def _with_labels(terms: list[Term], given: Given) -> list[Term]:
-    """Return these terms, with one for the labels if there are any and none is about them."""
-    codes = None if given.labels is None else given.labels.codes
+def _with_labels(terms: list[Term], files: FitFiles) -> list[Term]:
+    """Return these terms, plus one for the labels if there are any and no term uses them."""
+    codes = None if files.labels is None else files.labels.codes
     if codes is None or any(term.source == "labels" for term in terms):
         return terms
     return [*terms, Labels()]
@@ -200,8 +196,8 @@ def _parse_weights(text: str) -> str | float | tuple[float, ...]:
         numbers = tuple(float(part) for part in text.split(","))
     except ValueError:
         raise InputError(
-            "--weights takes auto, calibrated, a trust in the graph such as 0.3 or three numbers "
-            f"such as 1,2.5,13; got {text!r}"
+            "--weights must be auto, calibrated, the trust in the graph, such as 0.3, or three "
+            f"numbers, such as 1,2.5,13; got {text!r}"
         ) from None
     return numbers[0] if len(numbers) == 1 else numbers
 
@@ -217,21 +213,21 @@ def _cluster(scheduler: str | None) -> Iterator[Any]:
         from distributed.comm.addressing import resolve_address
     except ImportError:
         raise MissingExtraError("distributed", "dask") from None
-    # The command reports what goes wrong with a cluster, in one line.
+    # The command itself reports problems with a cluster, in one line.
     for name in ("distributed", "distributed.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
-        resolve_address(scheduler)  # a client without a usable address waits long for its end
+        resolve_address(scheduler)  # a client without a usable address takes long to give up
         client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
-        raise InputError(f"--scheduler {scheduler}: no cluster answers there ({error})") from None
+        raise InputError(f"--scheduler {scheduler}: no cluster responds ({error})") from None
     with client:
         yield client
 
 
 @contextmanager
 def _keeping(saved: Checkpoint | None) -> Iterator[None]:
-    """Say, where results cannot be written, that the fit is not lost."""
+    """Where results cannot be written, add to the error that the fit is not lost."""
     try:
         yield
     except (InputError, OSError) as error:
@@ -242,35 +238,35 @@ def _keeping(saved: Checkpoint | None) -> Iterator[None]:
         ) from None
 
 
-def _look_for_proof(fitted: Fitted, budget: float, show: bool) -> Certificate:
+def _search_proof(fitted: Fitted, budget: float, show: bool) -> Certificate:
     """Certify the labelling, for the report; Ctrl-C ends the search, not the command."""
     with LiveLine(enabled=show) as line:
 
         def tell(stage: Stage) -> None:
-            line.show(f"looking for a proof ({stage.seconds:.0f} of {budget:.0f} s; Ctrl-C stops)")
+            line.show(f"searching a proof ({stage.seconds:.0f} of {budget:.0f} s; Ctrl-C stops)")
 
         return fitted.certify(time_budget=budget, callback=tell)
 
 
 def _doubts(fitted: Fitted, weights: str) -> str | None:
-    """Return what to say where a fit contradicts most labels: it is hardly they that are wrong."""
+    """Return a note if the fit contradicts most labels: then it is hardly they that are wrong."""
     given = len(fitted.labelled)
     suspects = len(fitted.suspects)
     if 2 * suspects <= given:
         return None
-    advice = "check that labels and links name the same nodes"
+    advice = "check that labels and links use the same node names"
     if weights not in ("auto", "calibrated"):
         advice = f"try --weights auto, or {advice}"
     return f"more than half of the given labels look wrong, {suspects} of {given}: {advice}"
 
 
-def _labels(given: dict[str, int], without: int, suspects: int) -> str:
+def _labels(given: dict[str, int], unlabelled: int, suspects: int) -> str:
     if not given:
         return "none"
     look = "looks" if suspects == 1 else "look"
     return (
         f"{sum(given.values())} ({listed_classes(given)}), of which {suspects} {look} wrong; "
-        f"{count_of(without, 'node')} without"
+        f"{count_of(unlabelled, 'node')} without a label"
     )
 
 

@@ -49,7 +49,7 @@ def run_predict(
         import_term(place)
     fitted = load_model(file)
     if features is not None and fitted.n_features is None:
-        raise InputError(f"the model in {file} was fitted without features: leave out --features")
+        raise InputError(f"the model in {file} was fitted without features: omit --features")
     if features is None and needs_features(fitted):
         raise InputError(f"the model in {file} was fitted with features: give --features FILE")
     known = fitted.new_nodes.graph
@@ -93,7 +93,7 @@ def run_predict(
 
 
 def _feature_names(fitted: Fitted) -> list[str] | None:
-    """Return what the features are called that the model was fitted to."""
+    """Return the names of the features that the model was fitted to."""
     if fitted.n_features is None:
         return None
     if fitted.feature_names is not None:

@@ -1,4 +1,4 @@
-"""`nodeproof report`: a saved model in, a page out."""
+"""`nodeproof report`: a saved model in, an HTML page out."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def run_report(
     proof = _certificate_of(fitted, file.with_name("certificate.npz"))
     write_report(fitted, out, certificate=proof, title=title)
     if as_json:
-        said = {"nodeproof": __version__, "report": str(out), "certificate": proof is not None}
-        print_document(said)
+        written = {"nodeproof": __version__, "report": str(out), "certificate": proof is not None}
+        print_document(written)
     else:
         screen.print(f"written: {out}", soft_wrap=True)
 
 
 def _certificate_of(fitted: Fitted, file: Path) -> Certificate | None:
-    """Return the certificate beside a model, unless it does not hold or is that of another one."""
+    """Return the certificate in a model's folder, unless it is invalid or of another model."""
     if not file.is_file():
         return None
     proof = Certificate.load(file)
     if proof.status == "not applicable":
         wrong = why_not_about(proof, fitted)
-    else:  # a tolerance of its own may be any that the page can name
-        named = proof.tolerance if 0 <= proof.tolerance < math.inf else None
-        wrong = proof.verify(fitted, tolerance=named).reason
+    else:  # any finite tolerance will do: the page states it
+        tolerance = proof.tolerance if 0 <= proof.tolerance < math.inf else None
+        wrong = proof.verify(fitted, tolerance=tolerance).reason
     if wrong:
-        note(f"{file} is left out of the report: {wrong}")
+        note(f"{file} is omitted from the report: {wrong}")
         return None
     return proof

@@ -1,4 +1,4 @@
-"""`nodeproof reproduce`: the paper's experiments, with progress and the verdicts."""
+"""`nodeproof reproduce`: the paper's experiments, with progress and verdicts on its claims."""
 
 from __future__ import annotations
 
@@ -30,15 +30,13 @@ _WORDS = {True: "yes", False: "no", None: ""}
 
 
 def run_reproduce(names: tuple[str, ...], out: Path, as_json: bool, **settings: Any) -> None:
-    """Run the experiments named; print each claim of the paper and whether it holds."""
+    """Run the named experiments; print each claim of the paper and whether it holds."""
     with _Bar(enabled=not as_json) as bar:
         try:
             done = reproduce(names, out, begin=bar.begin, finished=bar.advance, **settings)
         except KeyboardInterrupt:
             bar.stop()
-            note(
-                f"{bar.ran} cells were finished and are kept; the same command continues from there"
-            )
+            note(f"{bar.ran} cells were finished and are kept; the same command resumes from there")
             raise
     for text in done.notes:
         note(text)
@@ -81,7 +79,7 @@ def _table(verdicts: list[Verdict]) -> Table:
 
 
 class _Bar:
-    """A live bar with the time left; where there is no terminal, a line for every tenth."""
+    """A live bar with the time left; without a terminal, a line for every tenth."""
 
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
@@ -109,7 +107,7 @@ class _Bar:
         self.stop()
 
     def stop(self) -> None:
-        if not self.progress.disable:  # older versions of rich would end a line all the same
+        if not self.progress.disable:  # older versions of rich would print a newline anyway
             self.progress.stop()
 
     def begin(self, missing: list[Cell], finished: int) -> None:

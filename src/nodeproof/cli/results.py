@@ -1,4 +1,7 @@
-"""CSV files that commands write."""
+"""Result files: predictions, query and summary of a fit, and CSV that is safe in spreadsheets.
+
+`outdated_files` names the results of an earlier fit that a new one invalidates.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from nodeproof import __version__
-from nodeproof.cli.given import Given
+from nodeproof.cli.fit_files import FitFiles
 from nodeproof.fitted import Fitted
 
 __all__ = [
@@ -29,8 +32,8 @@ __all__ = [
 ]
 
 
-# What a spreadsheet takes for the beginning of a formula, or passes over before one; in some
-# languages, letters of full width are the same.
+# Characters that start a formula in a spreadsheet, or are skipped before one; in some languages
+# their full-width forms, too.
 _FORMULA = "^[=+\\-@\t\r\n\N{FULLWIDTH EQUALS SIGN}\N{FULLWIDTH PLUS SIGN}" + (
     "\N{FULLWIDTH HYPHEN-MINUS}\N{FULLWIDTH COMMERCIAL AT}]"
 )
@@ -69,12 +72,8 @@ def made_safe(table: pa.Table) -> pa.Table:
     return table
 
 
-# ------------------------------------------------------------------------------
-# What an earlier fit left in a folder and a new one makes untrue.
-
-
-# What some fits write and others do not, or other commands add, with how it begins: people have
-# files of such names, too.
+# Files that some fits write and others do not, or that other commands add, and a mark near their
+# beginning: users may have files of the same names.
 _OUTPUTS = {
     "report.html": b'content="nodeproof ',
     "query.csv": b'"node","label","probability","gain"',
@@ -87,16 +86,16 @@ _BEGINNING = 4096
 
 
 def outdated_files(folder: Path, written: Iterable[str], read: Iterable[Path | None]) -> list[str]:
-    """Return the names of files in a folder of results that a new fit makes untrue.
+    """Return the names of files in a results folder that a new fit invalidates.
 
     Parameters
     ----------
     folder : path
         The folder that the fit is written to.
     written : iterable of str
-        What it writes there.
+        The files it writes there.
     read : iterable of path
-        What it is made from: that stays in any case.
+        Its input files, which are always kept.
     """
     if not (folder / "model.npz").is_file():
         return []
@@ -116,24 +115,20 @@ def _beginning(file: Path) -> bytes:
         return opened.read(_BEGINNING)
 
 
-# ------------------------------------------------------------------------------
-# What `nodeproof fit` writes.
-
-
-# Lines of a file that are written in one go.
+# Lines of a file that are written at a time.
 _LINES = 500_000
-#: names of features that a summary has
+#: the most feature names in a summary
 MOST_NAMES = 100
-# Features and classes that are shown.
+# The most features and classes shown.
 _SHOWN = 8
 
 
-def write_predictions(fitted: Fitted, given: Given, path: Path, safe: bool) -> None:
-    """Write one line per node, some hundred thousand at a time; `safe` as in `write_csv`."""
-    n = given.n_nodes
+def write_predictions(fitted: Fitted, files: FitFiles, path: Path, safe: bool) -> None:
+    """Write one line per node, in chunks; `safe` as in `write_csv`."""
+    n = files.n_nodes
     suspect = np.zeros(n, dtype=bool)
     suspect[fitted.suspects.node] = True
-    # The last name is that of no label.
+    # The last entry stands for no label.
     names = np.append(fitted.classes.astype(str), "")
     writer = None
     for lo in range(0, n, _LINES):
@@ -141,7 +136,7 @@ def write_predictions(fitted: Fitted, given: Given, path: Path, safe: bool) -> N
         codes = np.full(hi - lo, -1) if fitted.given is None else fitted.given[lo:hi]
         table = pa.table(
             {
-                "node": pa.array(given.names(lo, hi)),
+                "node": pa.array(files.names(lo, hi)),
                 "label": pa.array(fitted.labels[lo:hi]),
                 "probability": fitted.proba[lo:hi].max(axis=1).astype(np.float64).round(6),
                 "given_label": pa.array(names[codes], type=pa.string()),
@@ -157,16 +152,16 @@ def write_predictions(fitted: Fitted, given: Given, path: Path, safe: bool) -> N
 
 def write_query(
     fitted: Fitted,
-    given: Given,
+    files: FitFiles,
     nodes: NDArray[np.int64],
     gains: NDArray[np.float64],
     path: Path,
     safe: bool,
 ) -> None:
-    """Write the nodes to label next, best first, and by how much each lowers what is uncertain."""
+    """Write the nodes to label next, best first, and how much each reduces the uncertainty."""
     write_csv(
         {
-            "node": pa.array(nodes if given.ids is None else given.ids[nodes]),
+            "node": pa.array(nodes if files.ids is None else files.ids[nodes]),
             "label": pa.array(fitted.labels[nodes]),
             "probability": fitted.proba[nodes].max(axis=1).astype(np.float64).round(6),
             "gain": gains.round(6),
@@ -177,16 +172,16 @@ def write_query(
 
 
 def summarise(
-    fitted: Fitted, given: Given, notes: list[str], seed: int, seconds: float
+    fitted: Fitted, files: FitFiles, notes: list[str], seed: int, seconds: float
 ) -> dict[str, Any]:
-    """Return what summary.json says."""
+    """Return the contents of summary.json."""
     names, sizes = np.unique(fitted.labels, return_counts=True)
     return {
         "nodeproof": __version__,
         "nodes": fitted.n_nodes,
-        "links": given.n_links,
-        "features": 0 if given.X is None else given.X.shape[1],
-        "feature_names": (given.feature_names or [])[:MOST_NAMES],
+        "links": files.n_links,
+        "features": 0 if files.X is None else files.X.shape[1],
+        "feature_names": (files.feature_names or [])[:MOST_NAMES],
         "labels": len(fitted.labelled),
         "given_labels": _given_labels(fitted),
         "unlabelled": fitted.n_nodes - len(fitted.labelled),
@@ -206,7 +201,7 @@ def summarise(
 
 
 def listed_features(count: int, names: list[str]) -> str:
-    """Return the number of features and the names of the first, for a person."""
+    """Return the number of features and the first names, for display."""
     if not count or not names:
         return f"{count:,}" if count else ""
     more = ", …" if count > _SHOWN else ""
@@ -214,13 +209,13 @@ def listed_features(count: int, names: list[str]) -> str:
 
 
 def listed_classes(classes: dict[str, int]) -> str:
-    """Return the sizes of classes, or of the first of many, for a person."""
+    """Return the sizes of the classes, or of the first of many, for display."""
     shown = ", ".join(f"{name}: {size}" for name, size in list(classes.items())[:_SHOWN])
-    return shown + (f", … ({len(classes)} in all)" if len(classes) > _SHOWN else "")
+    return shown + (f", … ({len(classes)} in total)" if len(classes) > _SHOWN else "")
 
 
 def _given_labels(fitted: Fitted) -> dict[str, int]:
-    """Return how many nodes were given as of each class, those of some."""
+    """Return the number of given labels of each class that has any."""
     if fitted.given is None:
         return {}
     codes, counts = np.unique(fitted.given[fitted.given >= 0], return_counts=True)

@@ -1,4 +1,7 @@
-"""What a limit of memory (``ulimit -v``) does to a command: one line, never a traceback."""
+"""What the commands share: memory limits, terminal output, JSON, and checks of paths.
+
+Imports neither NumPy nor Arrow: `check_limit` runs before they are loaded.
+"""
 
 from __future__ import annotations
 
@@ -28,20 +31,20 @@ __all__ = [
     "check_limit",
     "check_places",
     "command_of",
+    "discard_output",
     "fail",
     "find_model",
-    "forget_output",
     "lacks_memory",
     "prepare_output",
     "print_document",
 ]
 
 
-# Bytes of address space that the libraries take for themselves, and for each core: below,
-# OpenBLAS ends the process itself, or waits for ever for threads that could not be started.
+# Bytes of address space that the libraries need, in total and per core: with less, OpenBLAS
+# aborts the process, or waits forever for threads that could not be started.
 _LEAST, _LEAST_PER_CORE = 1_750_000_000, 125_000_000
 
-# What libraries say that do not raise a MemoryError.
+# Messages of libraries that do not raise a MemoryError.
 _SIGNS = (
     "cannot allocate memory",
     "failed to map segment",
@@ -51,9 +54,9 @@ _SIGNS = (
 
 
 def check_limit() -> None:
-    """Refuse a limit of address space below what is needed without any data.
+    """Refuse a limit of address space (``ulimit -v``) below what is needed without any data.
 
-    To be called before NumPy and Arrow are imported, which take much of it on import.
+    To be called before NumPy and Arrow are imported, which reserve much of it.
     """
     limit = address_space_limit()
     if limit is None:
@@ -62,34 +65,30 @@ def check_limit() -> None:
     if limit < least:
         raise InputError(
             f"not enough memory: this process may use {limit / 1e9:.2g} GB of address space "
-            f"(ulimit -v), and without any data {least / 1e9:.2g} GB are needed on this machine"
+            f"(ulimit -v), but {least / 1e9:.2g} GB are needed on this machine even without data"
         )
-    # Arrow's own allocator would set a gigabyte of the address space aside, used or not.
+    # Arrow's own allocator would reserve a gigabyte of the address space, used or not.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
 def lacks_memory(error: BaseException | None) -> bool:
-    """Tell whether an error, or what it came from, is due to a lack of memory."""
+    """Tell whether an error, or its cause, is due to a lack of memory."""
     while error is not None:
-        said = str(error).lower()
-        if isinstance(error, MemoryError) or any(sign in said for sign in _SIGNS):
+        message = str(error).lower()
+        if isinstance(error, MemoryError) or any(sign in message for sign in _SIGNS):
             return True
         error = error.__cause__ or error.__context__
     return False
 
 
-# ------------------------------------------------------------------------------
-# The command line as it was typed, and how a command prints and ends on any terminal.
-
-
-# Options that say nothing of the data or the fit, but something of the machine.
+# Options that concern the machine, not the data or the fit.
 _OF_THE_MACHINE = ("checkpoint", "scheduler", "jobs", "as_json")
 
 
 def command_of(context: click.Context) -> str:
-    """Return the command line that repeats this one, with the names of files, not their places.
+    """Return the command line that repeats this one, with file names instead of full paths.
 
-    A model holds it, and reports show it.
+    It is saved with the model and shown in reports.
     """
     words = ["nodeproof", context.info_name or ""]
     for parameter in context.command.params:
@@ -111,24 +110,24 @@ def _shown(value: Any) -> str:
 
 
 def prepare_output() -> None:
-    """Let all be printed: to nowhere if the output is closed, with ? for what it cannot show."""
+    """Make printing safe: to nowhere if the output is closed, ? for unprintable characters."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            # Before any file is opened: it would be the output, and take what others print.
+            # Before any file is opened: it would get the output's descriptor, and what is printed.
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 
 
-def forget_output() -> None:
-    """Drop what is still to be printed: nobody can take it, and Python would try again."""
-    with suppress(OSError, ValueError):  # in tests, the output is no file
+def discard_output() -> None:
+    """Discard buffered output: it cannot be written, and Python would try again at exit."""
+    with suppress(OSError, ValueError):  # in tests, the output is not a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def fail(message: str, code: int = 2) -> None:
-    """Say what is wrong, and end."""
-    # One line that a terminal only shows, whatever the message holds: it may quote a file.
+    """Print an error message on one line, and exit."""
+    # Without control characters: the message may quote a file.
     line = " ".join(message.split())
     shown = "".join(
         letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line
@@ -137,17 +136,13 @@ def fail(message: str, code: int = 2) -> None:
     sys.exit(code)
 
 
-# ------------------------------------------------------------------------------
-# JSON for machines: one document, by the standard, and nothing else.
-
-
 def print_document(document: Any) -> None:
-    """Print a document to the standard output."""
+    """Print a document to standard output as JSON."""
     print(as_text(document, ascii_only=True), end="")
 
 
 def as_text(document: Any, *, ascii_only: bool = False) -> str:
-    r"""Return a document as JSON; numbers that are none are null, which the standard has.
+    r"""Return a document as standard JSON: infinities and nan become null.
 
     Examples
     --------
@@ -167,23 +162,15 @@ def _plain(value: Any) -> Any:
     return value
 
 
-# ------------------------------------------------------------------------------
-# Where the model that a command is given lies.
-
-
 def find_model(model: Path) -> Path:
-    """Return the file of a model: the one given, or that of the folder given."""
+    """Return a model's file: the given file, or the one in the given folder."""
     file = model / "model.npz" if model.is_dir() else model
     if not file.is_file():
-        raise InputError(f"there is no model {file}; give the folder that `nodeproof fit` wrote")
+        raise InputError(f"there is no model {file}; give the folder written by `nodeproof fit`")
     return file
 
 
-# ------------------------------------------------------------------------------
-# Whether results can be written where they shall be, asked before the work.
-
-
-# What lies beside a model, and says the same as it; a report can be made anew from the others.
+# Results that belong to a model in the same folder; a report can be made again from the others.
 _RESULTS = (
     *("predictions.csv", "summary.json", "query.csv", "certificate.npz", "certificate.json"),
     *("certificate.csv", "certificate.png"),
@@ -191,16 +178,16 @@ _RESULTS = (
 
 
 def check_file(out: Path, model: Path, read: Iterable[Path | None] = ()) -> None:
-    """Fail before the work where a file could not be written, or must not be.
+    """Fail early if a file cannot be written, or must not be.
 
     Parameters
     ----------
     out : path
         The file for the results.
     model : path
-        The model that they are made from: neither it nor what lies beside it is replaced.
+        The model that they are made from: neither it nor its other results are replaced.
     read : iterable of path
-        What else they are made from.
+        The other input files.
     """
     if out.is_dir():
         raise InputError(f"--out {out} is a folder; give a file")
@@ -211,12 +198,12 @@ def check_file(out: Path, model: Path, read: Iterable[Path | None] = ()) -> None
     if model.name == "model.npz":
         written += [resolved(model.with_name(name)) for name in _RESULTS]
     if resolved(out) in written:
-        raise InputError(f"--out {out} would overwrite what the fit has written; give another name")
+        raise InputError(f"--out {out} would overwrite a file written by the fit; choose another")
     _check_inputs(out, [out], read)
 
 
 def check_folder(out: Path, names: Iterable[str] = (), read: Iterable[Path | None] = ()) -> None:
-    """Fail before the work, not after it, where the results could not be written.
+    """Fail early if the results cannot be written.
 
     Parameters
     ----------
@@ -225,7 +212,7 @@ def check_folder(out: Path, names: Iterable[str] = (), read: Iterable[Path | Non
     names : iterable of str
         Files that will be written there.
     read : iterable of path
-        What they are made from: it is not replaced.
+        The input files, which are not replaced.
     """
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file; give a folder")
@@ -233,7 +220,7 @@ def check_folder(out: Path, names: Iterable[str] = (), read: Iterable[Path | Non
         raise InputError(f"--out {out}: the folder {resolved(out).parent} does not exist")
     folder = out if out.exists() else resolved(out).parent
     check_writable(folder)
-    try:  # where rights say nothing, as in /proc
+    try:  # permissions alone are not enough, as in /proc
         Path(tempfile.mkdtemp(prefix=".", dir=folder)).rmdir()
     except OSError as error:
         reason = error.strerror or error
@@ -243,14 +230,14 @@ def check_folder(out: Path, names: Iterable[str] = (), read: Iterable[Path | Non
 
 
 def check_places(folder: Path, names: Iterable[str]) -> None:
-    """Refuse a folder in which another folder has the name of a file to be written."""
+    """Refuse a folder that contains a folder with the name of a file to be written."""
     for name in names:
         if (folder / name).is_dir():
-            raise InputError(f"cannot write the file {folder / name}: it is a folder; move it away")
+            raise InputError(f"cannot write the file {folder / name}: a folder has that name")
 
 
 def _check_inputs(out: Path, written: list[Path], read: Iterable[Path | None]) -> None:
     there = [place for place in written if place.exists()]
     for path in read:
         if path is not None and path.exists() and any(path.samefile(place) for place in there):
-            raise InputError(f"--out {out} would overwrite {path}, which is read; give another")
+            raise InputError(f"--out {out} would overwrite the input {path}; choose another")

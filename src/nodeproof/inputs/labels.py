@@ -34,7 +34,7 @@ _MOST_TYPOS = 20
 _FEW_LABELS = 20
 
 
-# So many classes may well have a node each.
+# Up to this many classes may have as few as one labelled node each.
 _FEW_CLASSES = 50
 
 
@@ -224,9 +224,9 @@ def _align_pairs(nodes: NDArray[Any], given: Any, names: NDArray[Any] | None) ->
 
 
 def check_distinct(labels: EncodedLabels) -> None:
-    """Refuse labels that are hardly classes: features, or what identifies single nodes.
+    """Refuse labels that are hardly classes, but features or identifiers of nodes.
 
-    A label for each of many classes is enough where most nodes have none, but fractions name none.
+    One label per class may be enough if most nodes have none, but fractions are never classes.
     """
     if labels.codes is None:
         return
@@ -235,8 +235,8 @@ def check_distinct(labels: EncodedLabels) -> None:
         return
     if 2 * given > len(labels.codes) or _are_fractions(labels.classes[:named]):
         raise InputError(
-            f"there are {named:,} different labels on {given:,} nodes: are they features, or what "
-            "tells single nodes apart? Labels must name classes"
+            f"there are {named:,} different labels on {given:,} nodes: are they features, or "
+            "identifiers of nodes? Labels must be classes"
         )
 
 

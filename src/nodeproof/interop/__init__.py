@@ -1,8 +1,8 @@
-"""Convert from and to the objects of other libraries.
+"""Conversion from and to the objects of other libraries.
 
-`NodeClassifier.fit` takes most of them as they are; the functions here say which of their parts
-count where that is not plain, and write results back. All that is listed here is public; the
-reading side lives in `inputs`. May import `estimator`, `inputs` and what is below them.
+`NodeClassifier.fit` takes most of them as they are; the functions here select their parts where
+that is not obvious, and write results back. Everything listed here is public; the reading side is
+in `inputs`. May import `estimator`, `inputs` and what is below them.
 """
 
 from nodeproof.interop.anndata import from_anndata, to_anndata

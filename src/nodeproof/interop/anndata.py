@@ -1,4 +1,4 @@
-"""AnnData: labels of cells from their neighbours, and back into its columns."""
+"""AnnData: its parts for a fit, and results as its columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nodeproof.errors import InputError
 from nodeproof.inputs.graph_objects import NamedGraph, connectivities, is_anndata, to_csr
 from nodeproof.inputs.label_values import UNKNOWN
 from nodeproof.inputs.node_names import names_of_graph
-from nodeproof.interop.networks import outcome_of
+from nodeproof.interop.networks import node_results
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
@@ -30,12 +30,12 @@ def from_anndata(
     graph: str = "connectivities",
     unknown: Collection[str] = UNKNOWN,
 ) -> dict[str, Any]:
-    """Return what `fit` needs of an AnnData: ``clf.fit(**from_anndata(adata, labels="type"))``.
+    """Return the arguments of `fit`: ``clf.fit(**from_anndata(adata, labels="type"))``.
 
     Parameters
     ----------
     adata : anndata.AnnData
-        Cells, in the order that `labels_` will have. It is not changed.
+        Cells, in the order of `labels_`. It is not changed.
     labels : str, optional
         The column of ``obs`` with labels; none by default.
     features : str, optional
@@ -44,7 +44,7 @@ def from_anndata(
     graph : str
         The key of ``obsp`` with the links.
     unknown : collection of str
-        Labels that mean there is none, in whichever case; what is missing always does.
+        Labels that mean unknown, ignoring case; missing values always do.
 
     Returns
     -------
@@ -72,27 +72,27 @@ def _read_features(adata: Any, key: str | None) -> Any:
     if key != "X":
         raise InputError(f"adata.obsm has no {key!r}, only {_keys(adata.obsm)}; or give 'X'")
     if adata.isbacked:
-        raise InputError("adata.X lies in a file: read it first, adata = adata.to_memory()")
+        raise InputError("adata.X is in a file: read it first, adata = adata.to_memory()")
     if adata.X is None:
-        raise InputError("adata.X is None: there are no features in it")
+        raise InputError("adata.X is None: it has no features")
     return adata.X
 
 
 def _read_labels(adata: Any, column: str, unknown: Collection[str]) -> NDArray[Any]:
     if column not in adata.obs:
         raise InputError(f"adata.obs has no column {column!r}, only {_keys(adata.obs)}")
-    held = adata.obs[column]
-    known = held.notna().to_numpy()
-    labels = held.astype(object).to_numpy()
-    meant = {str(text).lower() for text in unknown}
+    values = adata.obs[column]
+    known = values.notna().to_numpy()
+    labels = values.astype(object).to_numpy()
+    unknown_words = {str(text).lower() for text in unknown}
     for row in np.flatnonzero(known):
-        known[row] = str(labels[row]).lower() not in meant
+        known[row] = str(labels[row]).lower() not in unknown_words
     labels[~known] = None
     return np.asarray(labels)
 
 
-def _keys(held: Any) -> str:
-    return ", ".join(map(repr, held)) or "nothing"
+def _keys(mapping: Any) -> str:
+    return ", ".join(map(repr, mapping)) or "nothing"
 
 
 def to_anndata(clf: NodeClassifier, adata: Any, *, key: str = "nodeproof") -> Any:
@@ -105,28 +105,28 @@ def to_anndata(clf: NodeClassifier, adata: Any, *, key: str = "nodeproof") -> An
     adata : anndata.AnnData
         Gets the columns ``obs[key]`` (the label, categorical, as text), ``obs[key_probability]``
         and ``obs[key_suspect]``; the class probabilities ``obsm[key_proba]`` of shape (n, K); and
-        ``uns[key]`` with the names of the classes and how they were found. One that lies in a
-        file has them in memory until it is written.
+        ``uns[key]`` with the names of the classes and the settings of the fit. If it is backed by
+        a file, they are in memory until it is written.
     key : str
-        What they are called.
+        Name, and prefix of names, of what is written.
     """
     if not is_anndata(adata):
         raise InputError(f"expected an AnnData, got {type(adata).__name__}")
     if adata.is_view:
-        raise InputError("this AnnData is a view of another: make it one of its own by .copy()")
-    found = outcome_of(clf, adata.n_obs, "adata", names_of_graph(adata))
+        raise InputError("this AnnData is a view of another one: call .copy() first")
+    results = node_results(clf, adata.n_obs, "adata", names_of_graph(adata))
     classes = clf.classes_.astype(str)
     categorical = import_module("pandas").Categorical
-    adata.obs[key] = categorical.from_codes(found.codes, categories=classes)
-    adata.obs[f"{key}_probability"] = found.probability
-    adata.obs[f"{key}_suspect"] = found.suspect
-    adata.obsm[f"{key}_proba"] = found.proba
+    adata.obs[key] = categorical.from_codes(results.codes, categories=classes)
+    adata.obs[f"{key}_probability"] = results.probability
+    adata.obs[f"{key}_suspect"] = results.suspect
+    adata.obsm[f"{key}_proba"] = results.proba
     adata.uns[key] = _describe(clf, classes)
     return adata
 
 
 def _describe(clf: NodeClassifier, classes: NDArray[np.str_]) -> dict[str, Any]:
-    """Return how the labels were found, in plain values that every version can write."""
+    """Return a description of the fit, in plain values that every version can write."""
     settings = clf.get_params(deep=False)
     del settings["verbose"]  # may be a callback
     described: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What was found, one entry a node, for those who write it down."""
+"""networkx, igraph and PyTorch Geometric: results as node attributes, and parts for a fit."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from nodeproof.inputs.pyg_data import (
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
 
-__all__ = ["Outcome", "from_pyg", "outcome_of", "to_igraph", "to_networkx", "to_pyg"]
+__all__ = ["NodeResults", "from_pyg", "node_results", "to_igraph", "to_networkx", "to_pyg"]
 
 
-class Outcome(NamedTuple):
-    """What was found.
+class NodeResults(NamedTuple):
+    """The results of a fit, one entry per node.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Outcome(NamedTuple):
     proba : ndarray of shape (n, K), float32
         Class probabilities of every node.
     probability : ndarray of shape (n,), float32
-        That of the class it has.
+        The probability of its class.
     suspect : ndarray of shape (n,), bool
         Whether the node has a given label that is probably wrong.
     """
@@ -58,17 +58,17 @@ class Outcome(NamedTuple):
     suspect: NDArray[np.bool_]
 
 
-def outcome_of(clf: NodeClassifier, n_nodes: int, what: str, names: Names = None) -> Outcome:
-    """Return what was found, in the order of the nodes of an object: by name if both have names.
+def node_results(clf: NodeClassifier, n_nodes: int, what: str, names: Names = None) -> NodeResults:
+    """Return the results in the order of an object's nodes: matched by name if both have names.
 
     Parameters
     ----------
     n_nodes : int
-        How many nodes the object has.
+        Number of nodes of the object.
     what : str
-        What it is called in an error.
+        What to call it in an error.
     names : ndarray of shape (n,), range or None
-        What it calls its nodes.
+        The object's names of its nodes.
     """
     check_is_fitted(clf)
     n = len(clf.labels_)
@@ -84,13 +84,9 @@ def outcome_of(clf: NodeClassifier, n_nodes: int, what: str, names: Names = None
     else:
         check_positions({"the classifier": fitted, what: names})
     proba = clf.proba_[order].astype(np.float32)
-    return Outcome(
+    return NodeResults(
         clf.labels_[order], proba.argmax(axis=1), proba, proba.max(axis=1), suspect[order]
     )
-
-
-# ------------------------------------------------------------------------------
-# What was found, as attributes of the nodes of networkx and igraph graphs.
 
 
 def to_networkx(clf: NodeClassifier, graph: Any, *, key: str = "nodeproof") -> Any:
@@ -104,7 +100,7 @@ def to_networkx(clf: NodeClassifier, graph: Any, *, key: str = "nodeproof") -> A
         Its nodes get the attributes ``key`` (the label), ``key_probability`` and ``key_suspect``,
         as plain Python values.
     key : str
-        What they are called.
+        Name, and prefix of names, of the attributes.
 
     Examples
     --------
@@ -121,10 +117,10 @@ def to_networkx(clf: NodeClassifier, graph: Any, *, key: str = "nodeproof") -> A
     if not is_networkx(graph):
         raise InputError(f"expected a networkx graph, got {type(graph).__name__}")
     names = names_of_graph(graph)
-    found = outcome_of(clf, graph.number_of_nodes(), "the graph", names)
+    results = node_results(clf, graph.number_of_nodes(), "the graph", names)
     if not hasattr(clf, "node_ids_"):
         warn_of_shuffle(names, "the graph", "labels are written")
-    columns = (found.labels.tolist(), found.probability.tolist(), found.suspect.tolist())
+    columns = (results.labels.tolist(), results.probability.tolist(), results.suspect.tolist())
     for node, label, probability, suspect in zip(graph.nodes, *columns, strict=True):
         graph.nodes[node][key] = label
         graph.nodes[node][f"{key}_probability"] = probability
@@ -143,44 +139,40 @@ def to_igraph(clf: NodeClassifier, graph: Any, *, key: str = "nodeproof") -> Any
         Its vertices get the attributes ``key`` (the label), ``key_probability`` and
         ``key_suspect``.
     key : str
-        What they are called.
+        Name, and prefix of names, of the attributes.
     """
     if not is_igraph(graph):
         raise InputError(f"expected an igraph graph, got {type(graph).__name__}")
-    found = outcome_of(clf, graph.vcount(), "the graph", names_of_graph(graph))
-    graph.vs[key] = found.labels.tolist()
-    graph.vs[f"{key}_probability"] = found.probability.tolist()
-    graph.vs[f"{key}_suspect"] = found.suspect.tolist()
+    results = node_results(clf, graph.vcount(), "the graph", names_of_graph(graph))
+    graph.vs[key] = results.labels.tolist()
+    graph.vs[f"{key}_probability"] = results.probability.tolist()
+    graph.vs[f"{key}_suspect"] = results.suspect.tolist()
     return graph
-
-
-# ------------------------------------------------------------------------------
-# PyTorch Geometric ``Data``: its parts for a fit, and what was found back into it.
 
 
 def from_pyg(
     data: Any, *, split: int | None = None, validation: bool = False, weight: str | None = "auto"
 ) -> dict[str, Any]:
-    """Return what `fit` needs of a ``Data``: ``clf.fit(**from_pyg(data))``.
+    """Return the arguments of `fit`: ``clf.fit(**from_pyg(data))``.
 
-    Labels count only inside ``train_mask``; a ``Data`` with labels and without one is refused.
+    Labels are used only inside ``train_mask``; a ``Data`` with labels but no mask is refused.
 
     Parameters
     ----------
     data : torch_geometric.data.Data
-        With ``edge_index`` or ``adj_t``, and perhaps ``x`` and ``y``.
+        With ``edge_index`` or ``adj_t``, and optionally ``x`` and ``y``.
     split : int, optional
-        Which column of the masks counts, where they have several.
+        The column of the masks to use, if they have several.
     validation : bool
-        Whether labels inside ``val_mask`` choose the settings. They are not fitted to.
+        Whether to choose settings on labels inside ``val_mask``. They are not fitted.
     weight : "auto", str or None
-        The attribute that has the weights of links; "auto": ``edge_weight``, else ``edge_attr`` of
-        one column. None: every link counts one.
+        The attribute with the weights of links; "auto": ``edge_weight``, else ``edge_attr`` of
+        one column. None: every link has weight one.
 
     Returns
     -------
     dict
-        ``X``, ``y``, ``graph`` and, if asked for, ``validation``.
+        ``X``, ``y``, ``graph`` and, if requested, ``validation``.
     """
     _check_kind(data)
     parts = {
@@ -201,21 +193,21 @@ def to_pyg(clf: NodeClassifier, data: Any) -> Any:
     clf : NodeClassifier
         Fitted to the nodes of `data`.
     data : torch_geometric.data.Data
-        Gets ``y_pred`` of shape (n,), the labels as they were coded in ``y`` (or positions in
-        `classes_`, if these are no integers); ``proba`` of shape (n, K), float32, columns in the
+        Gets ``y_pred`` of shape (n,), the labels as coded in ``y`` (or positions in `classes_`,
+        if these are not integers); ``proba`` of shape (n, K), float32, columns in the
         order of `classes_`; and the mask ``suspect`` of shape (n,). All on the device of its
         links.
     """
     _check_kind(data)
-    found = outcome_of(clf, count_nodes(data), "the Data")
-    labels = found.labels
+    results = node_results(clf, count_nodes(data), "the Data")
+    labels = results.labels
     if labels.dtype.kind not in "biu":
-        labels = found.codes
+        labels = results.codes
     torch = import_module("torch")
     links = data.edge_index if data.edge_index is not None else data.adj_t
     data.y_pred = torch.from_numpy(labels.astype(np.int64)).to(links.device)
-    data.proba = torch.from_numpy(found.proba).to(links.device)
-    data.suspect = torch.from_numpy(found.suspect).to(links.device)
+    data.proba = torch.from_numpy(results.proba).to(links.device)
+    data.suspect = torch.from_numpy(results.suspect).to(links.device)
     return data
 
 

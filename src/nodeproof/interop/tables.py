@@ -1,4 +1,4 @@
-"""Tables of pandas, polars and pyarrow: links between names in, what was found out."""
+"""Tables of pandas, polars and pyarrow: links between names in, results out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.inputs.graph_objects import column_names, is_table, table_columns
 from nodeproof.inputs.node_names import writable
 from nodeproof.inputs.unpacking import link_names
-from nodeproof.interop.networks import outcome_of
+from nodeproof.interop.networks import node_results
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
@@ -30,16 +30,16 @@ def from_tables(
     labels: str | None = None,
     features: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Return what `fit` needs of a table of links and a table of nodes that have names.
+    """Return the arguments of `fit` from a table of links and a table of named nodes.
 
     Parameters
     ----------
     edges : table
-        With the columns source, target and perhaps weight; ends are names out of `nodes`.
+        With the columns source, target and optionally weight; ends are names in `nodes`.
     nodes : table
-        One row a node, in the order that `labels_` will have.
+        One row per node, in the order of `labels_`.
     node : str
-        The column of `nodes` with the names: text or integers, each once.
+        The column of `nodes` with the names: text or integers, without repeats.
     labels : str, optional
         The column of `nodes` with labels, empty where unknown; none by default.
     features : list of str, optional
@@ -53,12 +53,12 @@ def from_tables(
     Examples
     --------
     >>> from nodeproof.interop import from_tables
-    >>> given = from_tables(
+    >>> parts = from_tables(
     ...     {"source": ["ann", "bob"], "target": ["bob", "eve"]},
     ...     {"node": ["eve", "bob", "ann"], "kind": ["red", None, "blue"]},
     ...     labels="kind",
     ... )
-    >>> given["y"], given["graph"].names.tolist(), given["graph"].matrix.nnz
+    >>> parts["y"], parts["graph"].names.tolist(), parts["graph"].matrix.nnz
     (['red', None, 'blue'], ['eve', 'bob', 'ann'], 4)
     """
     for what, table in (("edges", edges), ("nodes", nodes)):
@@ -73,8 +73,8 @@ def from_tables(
         raise InputError(f"the {node} column names {listed[counts.argmax()].item()!r} twice")
     source, target = _as_keys(source, "source"), _as_keys(target, "target")
     return {
-        "X": None if features is None else _called(_read_features(nodes, features), names),
-        "y": None if labels is None else _called(_column(nodes, labels), names),
+        "X": None if features is None else _with_index(_read_features(nodes, features), names),
+        "y": None if labels is None else _with_index(_column(nodes, labels), names),
         "graph": link_names(source, target, weight, names),
     }
 
@@ -96,12 +96,12 @@ def _as_keys(names: NDArray[Any], column: str) -> NDArray[Any]:
 def _read_features(nodes: Any, columns: Sequence[str]) -> Any:
     if isinstance(columns, str):
         raise InputError(f"features must be a list of columns, got {columns!r}")
-    held = [_column(nodes, name) for name in columns]
+    arrays = [_column(nodes, name) for name in columns]
     if hasattr(nodes, "select"):
         return nodes.select(list(columns))
     if hasattr(nodes, "iloc"):
         return nodes[list(columns)]
-    return np.column_stack(held)
+    return np.column_stack(arrays)
 
 
 def _column(table: Any, name: str) -> Any:
@@ -111,20 +111,20 @@ def _column(table: Any, name: str) -> Any:
     return table[name]
 
 
-def _called(rows: Any, names: NDArray[Any]) -> Any:
-    """Return rows of pandas with the names for an index, instead of what it was."""
+def _with_index(rows: Any, names: NDArray[Any]) -> Any:
+    """Return pandas rows with the names as index; others as they are."""
     return rows.set_axis(names) if hasattr(rows, "set_axis") else rows
 
 
 def to_table(clf: NodeClassifier, kind: Literal["pandas", "polars", "arrow"] = "pandas") -> Any:
-    """Return what was found as a table with one row a node.
+    """Return the results as a table with one row per node.
 
     Parameters
     ----------
     clf : NodeClassifier
         Fitted.
     kind : {"pandas", "polars", "arrow"}
-        Of which library.
+        The library of the table.
 
     Returns
     -------
@@ -137,17 +137,17 @@ def to_table(clf: NodeClassifier, kind: Literal["pandas", "polars", "arrow"] = "
     import pyarrow as pa
 
     check_is_fitted(clf)
-    found = outcome_of(clf, len(clf.labels_), "the table")
-    n = len(found.labels)
+    results = node_results(clf, len(clf.labels_), "the table")
+    n = len(results.labels)
     given = clf.fitted_.given
     given = np.full(n, -1) if given is None else given
     table = pa.table(
         {
             "node": pa.array(writable(clf.fitted_.names)),
-            "label": pa.array(found.labels),
-            "probability": pa.array(found.probability),
+            "label": pa.array(results.labels),
+            "probability": pa.array(results.probability),
             "given_label": pa.array(clf.classes_[given], mask=given < 0),
-            "suspect": pa.array(found.suspect),
+            "suspect": pa.array(results.suspect),
         }
     )
     if kind == "arrow":
@@ -160,6 +160,6 @@ def to_table(clf: NodeClassifier, kind: Literal["pandas", "polars", "arrow"] = "
         return library.from_arrow(table)
     frame = table.to_pandas()
     if clf.classes_.dtype.kind in "iu":
-        # Where some are missing, pandas would have floats.
+        # With missing values, pandas would convert to floats.
         frame["given_label"] = frame["given_label"].astype("Int64")
     return frame

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from nodeproof.auto.counting import FEWEST, Fit, Search, count_classes
+from nodeproof.auto.counting import FEWEST, Candidate, Search, count_classes
 from nodeproof.auto.merging import Family
 from nodeproof.auto.plans import choose_plan
 from nodeproof.convex.characteristic import biased_centroids
@@ -58,7 +58,7 @@ class Walk:
         self.n_atoms, self.callback = n_atoms, callback
         self.solver = BlockCADO(temperature=0.0, n_init=2, max_iter=_SWEEPS, random_state=seed)
         self.once_more = replace(self.solver, max_iter=_PULLED_SWEEPS)
-        self.found: dict[tuple[int, int], Fit] = {}
+        self.found: dict[tuple[int, int], Candidate] = {}
 
     def run(self, rows: NDArray[Any]) -> Status:
         """Visit every point: thresholds downwards, as classes merge, then upwards again.

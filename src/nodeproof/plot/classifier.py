@@ -1,4 +1,4 @@
-"""Pictures of a fitted classifier: where its nodes lie, and whether it can be believed."""
+"""Plots of a fitted classifier: node map, sources, block matrix and reliability."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from nodeproof.errors import InputError
+from nodeproof.graph import Graph
+from nodeproof.inputs.graph_objects import is_matrix_table, is_table, table_columns
+from nodeproof.inputs.node_names import align_graph
+from nodeproof.interop import from_tables
 from nodeproof.metrics import ReliabilityCurve, reliability_curve
+from nodeproof.query import check_candidates
 from nodeproof.report.layout import map_nodes
 from nodeproof.runtime.axes import axes_or_new, class_colours, shorten
+from nodeproof.solvers.assignments import OneHot
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
@@ -20,28 +26,28 @@ __all__ = ["block_matrix", "node_map", "reliability", "sources"]
 
 _BLUE, _GREY = "#2f6f9f", "#8794a3"
 
-# More nodes than that are not told apart in a picture.
+# More nodes than this cannot be told apart in a plot.
 _MOST_NODES = 20_000
 
-# Up to so many classes there is room for numbers, and for names.
+# The most classes with room for numbers, and for names.
 _NUMBERED, _NAMED = 12, 40
 
 
 def node_map(
     clf: NodeClassifier, *, nodes: ArrayLike | None = None, suspects: bool = True, ax: Any = None
 ) -> Any:
-    """Draw the nodes by their probabilities: sure ones at their class, torn ones in between.
+    """Draw the nodes by their probabilities: certain ones at their class, uncertain ones between.
 
     Parameters
     ----------
     clf : NodeClassifier
         Fitted.
     nodes : array of int, or mask of shape (n,), optional
-        Which to draw; by default all, or an even choice of 20,000.
+        Nodes to draw; by default all, or 20,000 evenly spaced ones.
     suspects : bool
         Whether to ring those whose given label looks wrong.
     ax : matplotlib Axes, optional
-        Where to draw; by default new ones.
+        Axes to draw on; by default new ones.
 
     Returns
     -------
@@ -55,7 +61,7 @@ def node_map(
     colours = np.array(class_colours(K))
     size = float(np.clip(12_000 / max(len(shown), 1), 1.5, 16.0))
     codes = clf.proba_[shown].argmax(axis=1)
-    # Classes on each other, none always on top.
+    # Shuffled, so that no class is always on top.
     order = np.argsort((np.arange(len(shown)) * 0.618034) % 1.0)
     ax.scatter(*positions[order].T, s=size, c=colours[codes[order]], linewidths=0)
     if suspects:
@@ -76,14 +82,12 @@ def node_map(
     ax.set(aspect="equal", xticks=[], yticks=[], xlim=(-wide, wide), ylim=(low, high))
     ax.spines[:].set_visible(False)
     some = "" if len(shown) == n else f" of {n:,}"
-    ax.set_title(f"{len(shown):,}{some} nodes by the probabilities of their classes")
+    ax.set_title(f"{len(shown):,}{some} nodes by their class probabilities")
     return ax
 
 
 def _nodes_to_draw(nodes: ArrayLike | None, n: int) -> NDArray[np.int64]:
     """Return positions of distinct nodes."""
-    from nodeproof.query import check_candidates
-
     if nodes is None:
         return np.linspace(0, n - 1, min(n, _MOST_NODES)).astype(np.int64)
     return check_candidates(nodes, n, labelled=np.arange(0), what="nodes")
@@ -118,7 +122,7 @@ def sources(clf: NodeClassifier, *, ax: Any = None) -> Any:
     clf : NodeClassifier
         Fitted.
     ax : matplotlib Axes, optional
-        Where to draw; by default new ones.
+        Axes to draw on; by default new ones.
 
     Returns
     -------
@@ -144,7 +148,7 @@ def sources(clf: NodeClassifier, *, ax: Any = None) -> Any:
 def block_matrix(
     clf: NodeClassifier, *, graph: Any = None, relative: bool = False, ax: Any = None
 ) -> Any:
-    """Draw how densely each two classes are linked.
+    """Draw the density of links between each pair of classes.
 
     Parameters
     ----------
@@ -153,26 +157,24 @@ def block_matrix(
     graph : object, optional
         Links between the same nodes, as `fit` takes them; by default those that were fitted.
     relative : bool
-        Whether to draw the density as a multiple of what chance would give by the null model,
-        instead of the weight of links a pair of nodes.
+        Whether to draw the density as a multiple of what the null model expects, instead of the
+        weight of links per pair of nodes.
     ax : matplotlib Axes, optional
-        Where to draw; by default new ones.
+        Axes to draw on; by default new ones.
 
     Returns
     -------
     matplotlib Axes
     """
-    from nodeproof.plot.links import links_between
-
     check_is_fitted(clf)
-    links, chance = links_between(clf, graph)
+    links, chance = _links_between(clf, graph)
     sizes = np.bincount(clf.proba_.argmax(axis=1), minlength=len(clf.classes_)).astype(np.float64)
     pairs = chance if relative else np.outer(sizes, sizes) - np.diag(sizes)
     density = np.full(links.shape, np.nan)
     np.divide(links, pairs, out=density, where=pairs > 0)
     ax = axes_or_new(ax, (5.4, 4.6))
     K = len(sizes)
-    what = "links, as a multiple of chance" if relative else "links a pair of nodes"
+    what = "links, as a multiple of chance" if relative else "links per pair of nodes"
     image = ax.imshow(density, **_shades(density, relative))
     ax.figure.colorbar(image, ax=ax, label=what)
     if K <= _NUMBERED:
@@ -187,12 +189,44 @@ def block_matrix(
         ax.set_xticks(range(K), names, rotation=90 if turned else 0)
         ax.set_yticks(range(K), names)
     ax.tick_params(length=0)
-    ax.set_title("Who is linked to whom")
+    ax.set_title("Links between classes")
     return ax
 
 
+def _links_between(
+    clf: NodeClassifier, graph: Any
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the weight of links from class to class, and what the null model expects."""
+    if graph is None:
+        found = clf.fitted_.findings
+        if found.blocks is None or found.chance is None:
+            raise InputError("block_matrix needs a graph: this classifier was fitted without one")
+        return found.blocks, found.chance
+    network = Graph(_in_order(clf, graph), "auto", len(clf.labels_))
+    assigned = OneHot(clf.proba_.argmax(axis=1).astype(np.int32), len(clf.classes_))
+    links = assigned.link_mass(network, matrix=True)
+    return links, network.density * assigned.sums(network.eta, matrix=True).pairs
+
+
+def _in_order(clf: NodeClassifier, graph: Any) -> Any:
+    """Return the links with nodes in the order of the fit."""
+    names = getattr(clf, "node_ids_", None)
+    if names is not None and is_table(graph) and not is_matrix_table(graph):
+        source, target, _ = table_columns(graph)
+        if source.dtype.kind not in "iu" or target.dtype.kind not in "iu":
+            return from_tables(graph, {"node": names})["graph"]
+        if names.dtype.kind in "if":
+            raise InputError(
+                "the node names are numbers other than 0, 1, 2, …, so the numbers in a table of "
+                "links are ambiguous (names or positions); for names give "
+                "nodeproof.interop.from_tables(links, {'node': clf.node_ids_})['graph']"
+            )
+    fitted = range(len(clf.labels_)) if names is None else names
+    return align_graph(graph, fitted, "the fit")
+
+
 def _shades(density: NDArray[np.float64], relative: bool) -> dict[str, Any]:
-    """Return colours: from white on, or on both sides of chance."""
+    """Return a colour map: from white, or diverging around chance."""
     from matplotlib.colors import TwoSlopeNorm
 
     highest = float(np.nanmax(density)) if np.isfinite(density).any() else 1.0
@@ -204,18 +238,17 @@ def _shades(density: NDArray[np.float64], relative: bool) -> dict[str, Any]:
 def reliability(
     what: NodeClassifier | tuple[ArrayLike, ArrayLike], *, n_bins: int = 10, ax: Any = None
 ) -> Any:
-    """Draw how often nodes are right against how sure they are, and how many are how sure.
+    """Draw the reliability diagram: accuracy against confidence, and counts of nodes.
 
     Parameters
     ----------
     what : (y_true, proba), or a fitted NodeClassifier
         True classes as column numbers and probabilities, of shape (n,) and (n, K); or a
-        classifier, whose probabilities are judged by the labels given to it, each left out in
-        its turn.
+        classifier, whose probabilities are judged by its labels, each held out in turn.
     n_bins : int
         Bins of equal width over the confidence 0…1.
     ax : matplotlib Axes, optional
-        Where to draw; by default new ones.
+        Axes to draw on; by default new ones.
 
     Returns
     -------
@@ -227,22 +260,24 @@ def reliability(
     else:
         check_is_fitted(what)
         found = what.fitted_.findings
-        if len(found.told) == 0:
+        if len(found.judged_labels) == 0:
             raise InputError(f"{_why_unjudged(what)}; give (y_true, proba)")
-        curve = reliability_curve(found.told, found.blind, n_bins, noise=found.noise)
+        curve = reliability_curve(
+            found.judged_labels, found.judged_proba, n_bins, noise=found.noise
+        )
     ax = axes_or_new(ax, (5.0, 4.6))
     _draw_counts(ax, curve, n_bins)
-    ax.plot([0, 1], [0, 1], ls="--", lw=1, color=_GREY, label="as sure as right")
+    ax.plot([0, 1], [0, 1], ls="--", lw=1, color=_GREY, label="perfect calibration")
     off = np.abs([curve.right - curve.low, curve.high - curve.right])
-    # A node that is sure lies on the edge, and is drawn whole.
+    # Points at confidence 1 lie on the edge and are drawn whole.
     ax.errorbar(curve.confidence, curve.right, yerr=off, fmt="o-", color=_BLUE, ms=5, lw=1.4,
                 elinewidth=1, clip_on=False,
-                label="share that is right, 95 % interval")  # fmt: skip
-    # At least half of the scale: by a few hundredths of it nobody sees the diagonal rise.
+                label="accuracy, 95 % interval")  # fmt: skip
+    # At least half of the scale: on a few hundredths of it the diagonal cannot be seen to rise.
     left = min(0.5, np.floor(curve.confidence.min() * n_bins) / n_bins)
-    ax.set(xlim=(left, 1), ylim=(0, 1.02), xlabel="confidence", ylabel="share that is right")
+    ax.set(xlim=(left, 1), ylim=(0, 1.02), xlabel="confidence", ylabel="accuracy")
     ax.set_title(curve.explain().replace(": ", ":\n"), fontsize="medium")
-    # Below: inside there is no place that the curve could not need.
+    # Below the axes: inside, the curve may be anywhere.
     ax.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3,
               columnspacing=1.0, handletextpad=0.5, frameon=False)  # fmt: skip
     ax.spines[["top", "right"]].set_visible(False)
@@ -250,18 +285,18 @@ def reliability(
 
 
 def _why_unjudged(clf: NodeClassifier) -> str:
-    """Say why the labels of a classifier cannot judge its probabilities."""
+    """Say why a classifier's labels cannot be used to judge its probabilities."""
     if clf.fitted_.given is None:
         return "this classifier has no labels to judge its probabilities by"
     if len(clf.classes_) == 1:
-        return "this classifier has one class only, of which every node is sure"
+        return "this classifier has only one class, and every node is certain"
     if clf.temperature == 0:
         return "this classifier has hard assignments (temperature=0), not probabilities"
-    return "the terms of this classifier leave its labels out"
+    return "this classifier has no term that uses its labels"
 
 
 def _draw_counts(ax: Any, curve: ReliabilityCurve, n_bins: int) -> None:
-    """Draw bars for the nodes in each bin along the bottom, with their numbers."""
+    """Draw bars for the counts of nodes in each bin along the bottom."""
     middles = (np.minimum(np.floor(curve.confidence * n_bins), n_bins - 1) + 0.5) / n_bins
     heights = 0.16 * curve.counts / curve.counts.max()
     ax.bar(middles, heights, width=0.9 / n_bins, color=_GREY, alpha=0.45, label="nodes")

@@ -1,8 +1,8 @@
-"""One HTML page that shows what was given to a fit and what was found.
+"""HTML report on a fit: the data, the results, and how far to trust them.
 
-It is self-contained: pictures are SVG, the script is small, nothing is fetched. Whatever came from
-outside, names above all, is escaped. `NodeClassifier.report` writes it. May import `fitting` and
-what is below it; not the estimator, whose fit it is given.
+The page is self-contained: pictures are SVG, the script is small, nothing is fetched, and all
+external text, such as names, is escaped. `NodeClassifier.report` writes it. May import `fitting`
+and what is below it, but not the estimator.
 """
 
 from nodeproof.findings import Findings

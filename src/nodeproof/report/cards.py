@@ -1,4 +1,4 @@
-"""What a notebook shows of a fitted classifier: a small card of HTML."""
+"""Notebook card of a fitted classifier, in HTML."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 __all__ = ["NotebookCard", "classifier_card"]
 
-# Classes and suspects that there is room for.
+# The most classes and suspects shown.
 _CLASSES, _SUSPECTS = 8, 3
 
 _SOURCES = {"graph": html.BLUE, "features": html.AMBER, "labels": html.GREEN}
 
 
 class NotebookCard:
-    """Shows a fitted classifier as a card in notebooks, and one to be fitted as scikit-learn does.
+    """Mixin that shows a fitted classifier as a card in notebooks; goes before `BaseEstimator`.
 
-    A mixin, to stand before `BaseEstimator`.
+    An unfitted classifier is shown as by scikit-learn.
     """
 
     @property
     def _repr_html_(self) -> Any:
-        # Raises AttributeError where scikit-learn is set to show text.
+        # Raises AttributeError if scikit-learn is set to show text.
         diagram = super()._repr_html_  # type: ignore[misc]
         fitted = getattr(self, "fitted_", None)
         return diagram if fitted is None else partial(classifier_card, fitted)
@@ -41,7 +41,7 @@ class NotebookCard:
 
 
 def classifier_card(fitted: Fitted) -> str:
-    """Return a fitted classifier as HTML: what was given, what was found, and how sure it is."""
+    """Return a fitted classifier as HTML: data, classes, sources, accuracy, suspects, choices."""
     colour = html.GREEN if fitted.status == "converged" else html.AMBER
     parts = [
         html.head("NodeClassifier", fitted.status, colour),
@@ -56,7 +56,7 @@ def classifier_card(fitted: Fitted) -> str:
 
 
 def _given(fitted: Fitted) -> str:
-    """Say what was given, in numbers."""
+    """Return the size of the data."""
     n, K = fitted.proba.shape
     said = [_count(n, "node")]
     if fitted.n_links is not None:
@@ -82,7 +82,7 @@ def _sizes(fitted: Fitted) -> Iterable[str]:
     if len(order) > _CLASSES:
         rest = int(sizes[order[_CLASSES:]].sum())
         more = _count(len(order) - _CLASSES, "more class", "es")
-        yield f'<div style="{html.QUIET}">… and {more} of {_count(rest, "node")} together</div>'
+        yield f'<div style="{html.QUIET}">… and {more} with {_count(rest, "node")} in total</div>'
 
 
 def _shares(fitted: Fitted) -> Iterable[str]:
@@ -107,12 +107,12 @@ def _accuracy(fitted: Fitted) -> Iterable[str]:
         estimate, low, high = (100 * value for value in fitted.estimated_accuracy)
         yield (
             f'<div style="margin-top:.7em">Estimated accuracy <strong>{estimate:.1f} %</strong> '
-            f"({low:.1f} to {high:.1f}) at nodes without a label</div>"
+            f"({low:.1f} to {high:.1f}) on unlabelled nodes</div>"
         )
 
 
 def _suspects(fitted: Fitted) -> Iterable[str]:
-    """Say how many given labels look wrong, and which most."""
+    """Return how many given labels look wrong, and the most suspect ones."""
     if fitted.given is None:
         return
     count = len(fitted.suspects)
@@ -134,17 +134,17 @@ def _suspects(fitted: Fitted) -> Iterable[str]:
 
 
 def _choices(fitted: Fitted) -> str:
-    """List what was chosen, and why, behind a click."""
+    """Return the record of automatic choices, collapsed."""
     rows = "".join(
-        html.line(name.replace("_", " "), _said(choice["value"]), choice["why"])
+        html.line(name.replace("_", " "), _text(choice["value"]), choice["why"])
         for name, choice in fitted.choices.items()
     )
     return (
-        '<details style="margin-top:.7em"><summary style="cursor:pointer">What was chosen, and why'
+        '<details style="margin-top:.7em"><summary style="cursor:pointer">Automatic choices'
         f'</summary><table style="{html.TABLE}.4em 0 0;font-size:.9em">'
         f"{rows}</table></details>"
     )
 
 
-def _said(value: Any) -> str:
+def _text(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

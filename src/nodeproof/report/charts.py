@@ -1,4 +1,4 @@
-"""The pictures of the report: coordinates in the units of their view boxes."""
+"""Charts of the report: coordinates in the units of their SVG view boxes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from nodeproof.metrics import ReliabilityCurve
 from nodeproof.report.layout import map_nodes
 
 if TYPE_CHECKING:
-    from nodeproof.report.subject import Subject
+    from nodeproof.report.data import ReportData
 
 __all__ = ["colours", "confidence", "drawing", "history", "node_map", "reliability"]
 
-# Ten that differ in hue and in lightness, on white and on near-black.
+# Ten colours that differ in hue and lightness, for white and for near-black backgrounds.
 _COLOURS = (
     ("#1f6fb2", "#6cb2f0"), ("#c4561b", "#f4965a"), ("#2a7f4f", "#63c98f"),
     ("#9b3a86", "#dd86cb"), ("#8a6d0b", "#d9b73c"), ("#5b54b8", "#a7a1f2"),
@@ -27,17 +27,17 @@ _COLOURS = (
 
 _GOLDEN = 0.618033988749895
 
-# Names beside the nodes of a drawing, and beside the corners of the map, are cut at this.
+# Names in drawings and maps are truncated to this length.
 _LONGEST = 20
 
-# The map: half of its width, how far corners are from the middle, and how far a pile reaches.
+# The map: half its width, the distance of corners from the middle, and the radius of a pile.
 _HALF, _REACH, _PILE = 240.0, 165.0, 60.0
 
-# More corners than that have no room for names.
+# More corners, or nodes, have no room for names.
 _NAMED_CORNERS = 24
 _NAMED_NODES = 60
 
-# The drawing of a graph: its least width, that of its nodes, and how many links can be bold.
+# The drawing of a graph: its minimum width, that of its nodes, and the most links drawn bold.
 _DRAWN_WIDTH, _DRAWN_REACH, _BOLD_LINKS = 440.0, 360.0, 400
 
 
@@ -81,18 +81,18 @@ def _cut(name: str) -> str:
     return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
 
 
-def node_map(subject: Subject) -> dict[str, Any] | None:
-    """Return the map of the nodes: between the corners of the classes."""
-    if subject.K == 1:
+def node_map(report: ReportData) -> dict[str, Any] | None:
+    """Return the node map, with a corner per class."""
+    if report.K == 1:
         return None
-    nodes, proba = subject.findings.nodes, subject.fitted.proba
+    nodes, proba = report.findings.nodes, report.fitted.proba
     anchors, places = map_nodes(proba, nodes)
 
     def on_page(points: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.column_stack([_HALF + _REACH * points[:, 0], _HALF - _REACH * points[:, 1]])
 
     at, homes = on_page(places), on_page(anchors)
-    codes = subject.codes[nodes]
+    codes = report.codes[nodes]
     corners = []
     for k, (x, y) in enumerate(homes.tolist()):
         # Beyond the pile of the class: above it in the upper half, else below.
@@ -100,33 +100,33 @@ def node_map(subject: Subject) -> dict[str, Any] | None:
         heights = heights[np.abs(heights - y) <= _PILE]
         up = y <= _HALF
         beyond = (min(heights, default=y) - 10.0) if up else (max(heights, default=y) + 20.0)
-        name = _cut(subject.names[k])
+        name = _cut(report.names[k])
         corners.append({"at": k, "name": name, "x": round(x, 1), "y": round(float(beyond), 1)})
     heights = np.concatenate([at[:, 1], homes[:, 1]])
     top, bottom = float(heights.min()) - 30.0, float(heights.max()) + 34.0
-    suspects = np.isin(nodes, subject.fitted.suspects.node)
+    suspects = np.isin(nodes, report.fitted.suspects.node)
     return {
         "width": 2 * _HALF,
         "top": round(top, 1),
         "height": round(bottom - top, 1),
         "middle": _HALF,
         "layers": [
-            {"at": k, "path": dots(at[codes == k])} for k in range(subject.K) if (codes == k).any()
+            {"at": k, "path": dots(at[codes == k])} for k in range(report.K) if (codes == k).any()
         ],
         "suspects": dots(at[suspects]),
-        "corners": corners if subject.K <= _NAMED_CORNERS else [],
+        "corners": corners if report.K <= _NAMED_CORNERS else [],
         "size": 6.0 if len(nodes) < 500 else 4.5 if len(nodes) < 2000 else 3.5,
         "places": [round(v, 1) for v in at.ravel().tolist()],
         "count": len(nodes),
     }
 
 
-def drawing(subject: Subject) -> dict[str, Any] | None:
-    """Return the picture of a small graph."""
-    positions, links = subject.findings.positions, subject.findings.links
+def drawing(report: ReportData) -> dict[str, Any] | None:
+    """Return the drawing of a small graph."""
+    positions, links = report.findings.positions, report.findings.links
     if positions is None or links is None or not len(links):
         return None
-    # Lying down: pages are tall already, and names are wide.
+    # In landscape: pages are tall already, and names are wide.
     _, _, axes = np.linalg.svd(positions.astype(np.float64), full_matrices=False)
     at = positions.astype(np.float64) @ axes.T
     at *= _DRAWN_REACH / (np.ptp(at, axis=0).max() or 1.0)
@@ -134,17 +134,17 @@ def drawing(subject: Subject) -> dict[str, Any] | None:
         f"M{_short(at[u, 0])} {_short(at[u, 1])}L{_short(at[v, 0])} {_short(at[v, 1])}"
         for u, v in links.tolist()
     )
-    names = subject.node_names(np.arange(subject.n))
-    suspects = set(subject.fitted.suspects.node.tolist())
-    given = subject.fitted.given
-    few = subject.n <= _NAMED_NODES
+    names = report.node_names(np.arange(report.n))
+    suspects = set(report.fitted.suspects.node.tolist())
+    given = report.fitted.given
+    few = report.n <= _NAMED_NODES
     radius = 7.0 if few else 4.5
-    degrees = np.bincount(links.ravel(), minlength=subject.n)
+    degrees = np.bincount(links.ravel(), minlength=report.n)
     short = [_cut(name) for name in names]
     places = _name_places(short, at, radius, np.argsort(-degrees, kind="stable")) if few else {}
     boxes = np.array([*np.hstack([at - radius - 2, at + radius + 2]), *map(_box, places.values())])
     (left, top), (right, bottom) = boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)
-    # What is narrow is not blown up.
+    # Narrow drawings are not enlarged.
     room = max(0.0, _DRAWN_WIDTH - (right - left)) / 2
     return {
         "view": " ".join(map(_short, (left - room, top, right - left + 2 * room, bottom - top))),
@@ -155,11 +155,11 @@ def drawing(subject: Subject) -> dict[str, Any] | None:
             {
                 "x": round(x, 1),
                 "y": round(y, 1),
-                "at": int(subject.codes[v]),
+                "at": int(report.codes[v]),
                 "name": names[v],
                 "short": short[v],
                 "place": places.get(v),
-                "class": subject.names[int(subject.codes[v])],
+                "class": report.names[int(report.codes[v])],
                 "labelled": given is not None and bool(given[v] >= 0),
                 "suspect": v in suspects,
             }
@@ -171,12 +171,12 @@ def drawing(subject: Subject) -> dict[str, Any] | None:
 def _name_places(
     names: Sequence[str], at: NDArray[np.float64], radius: float, order: NDArray[np.int64]
 ) -> dict[int, dict[str, Any]]:
-    """Return where names stand that cover neither a node nor a name of one earlier in `order`."""
+    """Return positions of names that cover neither nodes nor names earlier in `order`."""
     taken = np.hstack([at - radius, at + radius])
     found: dict[int, dict[str, Any]] = {}
     for v in order.tolist():
         x, y = at[v].tolist()
-        # Letters of other scripts can be twice as wide.
+        # Characters of other scripts can be twice as wide.
         width = sum(7.0 if ord(letter) < 0x1100 else 12.0 for letter in names[v])
         for dx, dy, anchor in (
             (0.0, -radius - 4.0, "middle"),
@@ -204,7 +204,7 @@ def _box(place: dict[str, Any]) -> tuple[float, float, float, float]:
 
 
 def reliability(found: ReliabilityCurve) -> dict[str, Any]:
-    """Return the curve of confidence against the share that is right."""
+    """Return the reliability curve: accuracy against confidence."""
     left, top, side = 46.0, 12.0, 240.0
 
     def x(values: NDArray[np.float64]) -> list[float]:
@@ -220,7 +220,7 @@ def reliability(found: ReliabilityCurve) -> dict[str, Any]:
             "low": low,
             "high": high,
             "size": round(3.0 + 5.0 * float(np.sqrt(count / found.counts.max())), 1),
-            "text": f"{count:,} nodes: {confidence:.0%} sure, {right:.0%} right",
+            "text": f"{count:,} nodes: confidence {confidence:.0%}, accuracy {right:.0%}",
         }
         for px, py, low, high, count, confidence, right in zip(
             x(found.confidence), y(found.right), y(found.low), y(found.high),
@@ -238,11 +238,11 @@ def reliability(found: ReliabilityCurve) -> dict[str, Any]:
     }
 
 
-def confidence(subject: Subject) -> dict[str, Any] | None:
-    """Return how many nodes are how sure."""
-    if subject.K == 1 or subject.fitted.settings.temperature == 0:
+def confidence(report: ReportData) -> dict[str, Any] | None:
+    """Return the histogram of confidence."""
+    if report.K == 1 or report.fitted.settings.temperature == 0:
         return None
-    top = subject.fitted.proba.max(axis=1)
+    top = report.fitted.proba.max(axis=1)
     counts, edges = np.histogram(np.clip(top, 0.0, 1.0), bins=20, range=(0.0, 1.0))
     first = max(int(np.argmax(counts > 0)) - 1, 0)
     counts, edges = counts[first:], edges[first:]
@@ -252,7 +252,7 @@ def confidence(subject: Subject) -> dict[str, Any] | None:
             "x": round(46.0 + width * at, 1),
             "width": round(width - 2.0, 1),
             "height": round(110.0 * count / counts.max(), 1),
-            "text": f"{edges[at]:.0%} to {edges[at + 1]:.0%} sure: {count:,} nodes",
+            "text": f"confidence {edges[at]:.0%} to {edges[at + 1]:.0%}: {count:,} nodes",
         }
         for at, count in enumerate(counts.tolist())
     ]
@@ -260,7 +260,7 @@ def confidence(subject: Subject) -> dict[str, Any] | None:
 
 
 def history(changes: Sequence[float], tol: float) -> dict[str, Any] | None:
-    """Return how much rows changed in each sweep, on a logarithmic scale."""
+    """Return the mean change of memberships in each sweep, on a logarithmic scale."""
     values = np.array([change for change in changes if change > 0.0], dtype=float)
     if len(values) < 2:
         return None
@@ -279,7 +279,7 @@ def history(changes: Sequence[float], tol: float) -> dict[str, Any] | None:
     step = max(int(-(-(high - low) // 5)), 1)
     return {
         "points": [
-            {"x": px, "y": y(log), "text": f"sweep {at}: rows changed by {10**log:.2g} on average"}
+            {"x": px, "y": y(log), "text": f"sweep {at}: mean change {10**log:.2g}"}
             for at, (px, log) in enumerate(zip(xs, logs.tolist(), strict=True), start=1)
         ],
         "line": "M" + "L".join(f"{px} {y(log)}" for px, log in zip(xs, logs.tolist(), strict=True)),

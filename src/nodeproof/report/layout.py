@@ -1,4 +1,4 @@
-"""Where to draw the nodes: near the corner of a class, or between those they are torn between."""
+"""Node map: nodes near the corner of their class, or between the classes they may belong to."""
 
 from __future__ import annotations
 
@@ -9,43 +9,41 @@ from numpy.typing import ArrayLike, NDArray
 
 from nodeproof.errors import InputError
 
-__all__ = [
-    "map_nodes",
-]
+__all__ = ["map_nodes"]
 
 Array = NDArray[np.float64]
 _GOLDEN_ANGLE = np.pi * (3.0 - np.sqrt(5.0))
-# A node this sure lies at its corner.
+# A node with this probability lies at its corner.
 _SURE = 0.95
-# Piles of nodes: how far apart they are drawn at most, and the radius of the largest.
+# Piles of nodes: the largest spacing, and the radius of the largest pile.
 _SPACING, _RADIUS, _SHARE_OF_SIDE = 0.03, 0.3, 0.4
-# Nodes this near to each other are one pile.
+# Nodes in the same square of this side form a pile.
 _CELL = 0.01
-# Neighbours are told by so many nodes at most, and improved by turns for so many classes.
+# The order of classes uses at most this many nodes, and 2-opt up to this many classes.
 _ROWS, _TURNED = 20_000, 200
 
 
 def map_nodes(proba: ArrayLike, nodes: ArrayLike | None = None) -> tuple[Array, Array]:
-    """Return a place for each class, on a circle, and for each node, by its probabilities.
+    """Return positions of the classes, on a circle, and of the nodes, by their probabilities.
 
-    A node lies at the mean of the corners, weighed by its probabilities: half-way between two is
-    torn between two. Classes that are confused most are neighbours. Nodes at one place, above all
-    the sure ones at their corner, are spread as the seeds of a sunflower, the surest in the
-    middle; the others keep clear of the corner by the radius of its pile.
+    A node lies at the mean of the corners, weighted by its probabilities: one that may be of two
+    classes lies half-way between them. Classes that are confused most are neighbours. Nodes at the
+    same place, above all the certain ones at their corner, are spread like the seeds of a
+    sunflower, the most certain in the middle; the others keep clear of that pile.
 
     Parameters
     ----------
     proba : array of shape (n, K)
         Class probabilities.
     nodes : array of shape (m,), optional
-        Rows to place; by default all.
+        Nodes to place; by default all.
 
     Returns
     -------
     anchors : ndarray of shape (K, 2)
-        The corners, at distance one from the origin; a single class is there itself.
+        The corners, at distance one from the origin; a single class lies at the origin.
     positions : ndarray of shape (m, 2)
-        The nodes, in the order asked for.
+        The nodes, in the order of `nodes`.
 
     Examples
     --------
@@ -61,31 +59,31 @@ def map_nodes(proba: ArrayLike, nodes: ArrayLike | None = None) -> tuple[Array, 
     """
     P = np.asarray(proba)
     if P.ndim != 2 or P.shape[1] == 0:
-        raise InputError(f"proba must have one row a node and one column a class: got {P.shape}")
+        raise InputError(f"proba must have shape (n_nodes, n_classes), got {P.shape}")
     anchors = _anchors(_circle_order(P))
     rows = np.asarray(P if nodes is None else P[np.asarray(nodes)], dtype=np.float64)
     return anchors, _positions(rows, anchors)
 
 
 def _circle_order(P: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the classes in their order round the circle, those that are confused side by side."""
+    """Return the order of classes around the circle, with confused classes side by side."""
     n, K = P.shape
     if K <= 3 or n == 0:
         return np.arange(K)
     rows = P[np.linspace(0, n - 1, min(n, _ROWS)).astype(int)].astype(np.float64)
     confused = rows.T @ rows
     np.fill_diagonal(confused, 0.0)
-    # Noise of the last digits must not decide.
+    # Rounding errors must not decide.
     confused = np.round(confused / max(confused.max(), 1e-300), 9)
     order = _chain(confused)
     if K <= _TURNED:
-        order = _turn_stretches(order, confused)
+        order = _improve_order(order, confused)
     order = np.roll(order, -int(np.flatnonzero(order == 0)[0]))
     return order if order[1] < order[-1] else np.roll(order[::-1], 1)
 
 
 def _chain(confused: Array) -> NDArray[np.int64]:
-    """Return all classes, each followed by the one it is confused with most of those left."""
+    """Return a greedy chain: after each class, the remaining one it is confused with most."""
     order = [0]
     left = np.ones(len(confused), dtype=bool)
     left[0] = False
@@ -95,14 +93,14 @@ def _chain(confused: Array) -> NDArray[np.int64]:
     return np.array(order)
 
 
-def _turn_stretches(order: NDArray[np.int64], confused: Array) -> NDArray[np.int64]:
-    """Turn stretches round while that brings more confusion side by side (2-opt)."""
+def _improve_order(order: NDArray[np.int64], confused: Array) -> NDArray[np.int64]:
+    """Reverse segments while that puts more confused classes side by side (2-opt)."""
     K = len(order)
     for _ in range(4 * K):
         C = confused[np.ix_(order, order)]
         after = np.roll(np.arange(K), -1)
         beside = C[np.arange(K), after]
-        # Turning i+1…j replaces the sides (i, i+1) and (j, j+1) by (i, j) and (i+1, j+1).
+        # Reversing i+1…j replaces the sides (i, i+1) and (j, j+1) by (i, j) and (i+1, j+1).
         gain = C + C[np.ix_(after, after)] - beside[:, None] - beside[None, :]
         gain[np.tril_indices(K)] = 0.0
         i, j = np.unravel_index(int(np.argmax(gain)), gain.shape)
@@ -113,7 +111,7 @@ def _turn_stretches(order: NDArray[np.int64], confused: Array) -> NDArray[np.int
 
 
 def _anchors(order: NDArray[np.int64]) -> Array:
-    """Return the corners: clockwise from the top, from left to right of two."""
+    """Return the corners: clockwise from the top; two classes from left to right."""
     K = len(order)
     if K == 1:
         return np.zeros((1, 2))
@@ -132,14 +130,14 @@ def _positions(P: Array, anchors: Array) -> Array:
     second = np.partition(P, K - 2, axis=1)[:, K - 2] if K > 1 else np.zeros(n)
     home, centre = anchors[best], P @ anchors
     sure = top >= _SURE
-    # Piles: one a corner, and one a small square of the rest.
+    # Piles: one per corner, and one per small square elsewhere.
     cells = np.round(centre / (_SPACING if K == 2 else _CELL)).astype(np.int64)
     key = np.where(sure, best, K + (cells[:, 0] + 1000) * 2001 + cells[:, 1] + 1000)
     rank, size = _ranks(key, -top)
     largest = 0.9 if K == 1 else min(_RADIUS, _SHARE_OF_SIDE * 2 * np.sin(np.pi / K))
     spacing = min(_SPACING, largest / np.sqrt(size.max()))
     radius = spacing * np.sqrt(np.bincount(best[sure], minlength=K))
-    # Nodes that are less than sure begin at the rim of the pile; at a tie they are not moved.
+    # Less certain nodes start at the rim of the pile; ties are not moved.
     away = centre - home
     length = np.linalg.norm(away, axis=1)
     push = radius[best] * (top - second) / np.maximum(length, 1e-12)
@@ -148,7 +146,7 @@ def _positions(P: Array, anchors: Array) -> Array:
     step = spacing * np.sqrt(rank)
     offsets = step[:, None] * np.column_stack([np.cos(turn), np.sin(turn)])
     if K == 2:
-        # Between two corners there is but a line: piles stand upright on it, as a histogram.
+        # Between two corners there is only a line: piles stand upright on it, like a histogram.
         tallest = rank[~sure].max(initial=1)
         upright = min(_SPACING, 2 * largest / tallest) * np.ceil(rank / 2) * (-1.0) ** rank
         offsets[~sure] = np.column_stack([np.zeros(n), upright])[~sure]
@@ -156,14 +154,10 @@ def _positions(P: Array, anchors: Array) -> Array:
 
 
 def _ranks(key: NDArray[np.int64], by: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return each one's rank within those of its key, and how many each key has."""
+    """Return the rank of each element among those with its key, and the size of each group."""
     _, group, size = np.unique(key, return_inverse=True, return_counts=True)
     order = np.lexsort((by, group))
     start = np.cumsum(size) - size
     rank = np.empty(len(key), dtype=np.int64)
     rank[order] = np.arange(len(key)) - start[group[order]]
     return rank, size
-
-
-# ------------------------------------------------------------------------------
-# Where the nodes of a small graph are drawn.

@@ -1,4 +1,4 @@
-"""What the report says of single nodes: what decided, which labels look wrong, and why."""
+"""Report data on single nodes: sources of evidence and suspect labels."""
 
 from __future__ import annotations
 
@@ -7,32 +7,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.report.subject import Subject
+from nodeproof.report.data import ReportData
 
 __all__ = ["node_data", "sources", "suspects"]
 
-# Rows of a table of suspects; the rest is counted.
+# The most rows in the table of suspects; the rest is only counted.
 _MOST_SUSPECTS = 2_000
 
 
-def sources(subject: Subject) -> dict[str, Any] | None:
-    """Return how much each source contributed, in all and class by class."""
-    overall = subject.fitted.sources
+def sources(report: ReportData) -> dict[str, Any] | None:
+    """Return how much each source contributed, overall and per class."""
+    overall = report.fitted.sources
     if not overall:
         return None
-    findings = subject.findings
-    even = findings.even
-    codes = subject.codes[findings.nodes[even]]
-    second, first = np.argsort(subject.fitted.proba[findings.nodes[even]], axis=1)[:, -2:].T
+    findings = report.findings
+    sampled = findings.sampled
+    nodes = findings.nodes[sampled]
+    codes = report.codes[nodes]
+    second, first = np.argsort(report.fitted.proba[nodes], axis=1)[:, -2:].T
     rows = np.arange(len(codes))
     margins = np.array(
         [
             np.bincount(
                 codes,
-                weights=(scores[even][rows, first] - scores[even][rows, second]).astype(float),
-                minlength=subject.K,
+                weights=(scores[rows, first] - scores[rows, second]).astype(float),
+                minlength=report.K,
             )
-            for scores in findings.evidence.values()
+            for scores in (every[sampled] for every in findings.evidence.values())
         ]
     )
     helpful = np.maximum(margins, 0.0)
@@ -42,25 +43,25 @@ def sources(subject: Subject) -> dict[str, Any] | None:
         "overall": [{"source": s, "share": share} for s, share in overall.items()],
         "classes": [
             {
-                "name": subject.names[k],
+                "name": report.names[k],
                 "parts": [
                     {"source": s, "share": float(helpful[at, k] / whole[k])}
                     for at, s in enumerate(names)
                 ],
             }
-            for k in subject.shown_classes
+            for k in report.shown_classes
             if whole[k] > 0
         ],
         "names": names,
     }
 
 
-def suspects(subject: Subject) -> dict[str, Any]:
+def suspects(report: ReportData) -> dict[str, Any]:
     """Return the given labels that look wrong, most suspect first."""
-    found = subject.fitted.suspects
+    found = report.fitted.suspects
     kept: Any = found[:_MOST_SUSPECTS]
-    place = {int(v): at for at, v in enumerate(subject.findings.nodes.tolist())}
-    names = subject.node_names(kept.node)
+    place = {int(v): at for at, v in enumerate(report.findings.nodes.tolist())}
+    names = report.node_names(kept.node)
     return {
         "rows": [
             {
@@ -68,7 +69,7 @@ def suspects(subject: Subject) -> dict[str, Any]:
                 "name": name,
                 "given": str(record.given),
                 "suggested": str(record.suggested),
-                "p_wrong": min(float(record.p_wrong), 1.0 - 1e-9),  # nothing is that sure
+                "p_wrong": min(float(record.p_wrong), 1.0 - 1e-9),  # never shown as 100 %
             }
             for record, name in zip(kept, names, strict=True)
         ],
@@ -76,22 +77,22 @@ def suspects(subject: Subject) -> dict[str, Any]:
     }
 
 
-def node_data(subject: Subject) -> dict[str, Any]:
-    """Return what the script needs to show a node that is picked."""
-    findings, fitted = subject.findings, subject.fitted
+def node_data(report: ReportData) -> dict[str, Any]:
+    """Return the data for the script that shows a picked node."""
+    findings, fitted = report.findings, report.fitted
     nodes = findings.nodes
     given = np.full(len(nodes), -1) if fitted.given is None else fitted.given[nodes]
     sure = None
-    if subject.certificate is not None and subject.certificate.status != "not applicable":
-        sure = subject.certificate.certified_nodes[nodes].astype(int).tolist()
+    if report.certificate is not None and report.certificate.status != "not applicable":
+        sure = report.certificate.certified_nodes[nodes].astype(int).tolist()
     evidence = {}
     for source, scores in findings.evidence.items():
         centred = scores - scores.mean(axis=1, keepdims=True)
         evidence[source] = _rounded(centred, 2)
     return {
-        "classes": subject.names,
-        "names": subject.node_names(nodes),
-        "n": subject.n,
+        "classes": report.names,
+        "names": report.node_names(nodes),
+        "n": report.n,
         "proba": _rounded(fitted.proba[nodes], 4),
         "evidence": evidence,
         "linked": None if findings.linked is None else _rounded(findings.linked, 2),
@@ -102,5 +103,5 @@ def node_data(subject: Subject) -> dict[str, Any]:
 
 
 def _rounded(matrix: NDArray[Any], digits: int) -> list[float]:
-    """Return a matrix row by row in few characters: integers, in units of the last digit."""
+    """Return the entries of a matrix in few characters: integers, in units of the last digit."""
     return np.round(matrix.astype(np.float64) * 10**digits).astype(np.int64).ravel().tolist()

@@ -12,7 +12,7 @@
     return made;
   };
   const percent = (p) => {
-    // What is so close to either end has been rounded to it.
+    // Values this close to 0 or 1 were rounded.
     if (p === 0) return "<\u00a00.01\u00a0%";
     if (p === 1 && K > 1) return ">\u00a099.99\u00a0%";
     const near = Math.min(p, 1 - p);
@@ -32,7 +32,7 @@
         const numeric = header.classList.contains("n") ||
           table.tBodies[0].rows[0]?.cells[column].dataset.value !== undefined;
         const before = header.getAttribute("aria-sort");
-        // Numbers begin with the largest, names with the first.
+        // Numbers start with the largest, names with the first.
         const ascending = before === "none" ? !numeric : before === "descending";
         headers.forEach((other) => other.setAttribute("aria-sort", "none"));
         header.setAttribute("aria-sort", ascending ? "ascending" : "descending");
@@ -65,7 +65,7 @@
     });
   }
 
-  // One node: what every source says of it.
+  // Single node: the evidence of each source.
   const box = document.getElementById("evidence");
   const pick = document.getElementById("pick");
   const options = document.getElementById("names");
@@ -75,7 +75,7 @@
   const suspect = new Set(data.suspect);
   let current = -1;
 
-  const says = (value, most, source) => {
+  const scoreBar = (value, most, source) => {
     const bar = element("span", undefined, "says");
     const fill = element("i", undefined, `source-${source}`);
     const width = most > 0 ? 50 * Math.min(Math.abs(value) / most, 1) : 0;
@@ -105,9 +105,9 @@
     if (data.sure) facts.push(data.sure[at] ? "Its class is proven." : "Its class is not proven.");
     const table = element("table", undefined, "scores");
     const head = table.createTHead().insertRow();
-    // A source that has no word on this node, as labels on most, has no column.
-    const speaking = sources.filter((source) => scores[source].some((score) => score !== 0));
-    const titles = ["class", "probability", ...speaking, ...(linked ? ["links"] : [])];
+    // A source without evidence on this node, such as labels on most, has no column.
+    const informative = sources.filter((source) => scores[source].some((score) => score !== 0));
+    const titles = ["class", "probability", ...informative, ...(linked ? ["links"] : [])];
     titles.forEach((title) => {
       const cell = element("th", title);
       cell.scope = "col";
@@ -127,11 +127,11 @@
       named.append(swatch, data.classes[k]);
       title.append(named);
       row.append(title, element("td", percent(proba[k])));
-      for (const source of speaking) {
+      for (const source of informative) {
         const cell = element("td");
         const value = scores[source][k];
         const number = `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(1)}`;
-        cell.append(number, says(value, most, source));
+        cell.append(number, scoreBar(value, most, source));
         row.append(cell);
       }
       if (linked) row.append(element("td", linked[k].toFixed(1).replace(/\.0$/, "")));
@@ -139,14 +139,14 @@
     const scroll = element("div", undefined, "scroll");
     scroll.tabIndex = 0;
     scroll.setAttribute("role", "region");
-    scroll.setAttribute("aria-label", "What speaks for each class");
+    scroll.setAttribute("aria-label", "Evidence for each class");
     scroll.append(table);
     const legend = element("p",
-      "What each source adds to the score of a class, against the average class: +1 makes it " +
-      "e ≈ 2.7 times as likely. The probabilities also take into account how large the classes " +
-      "are and that neighbours echo each other, so they can differ from what these add up to.",
+      "Score that each source adds to a class, relative to the average class: +1 makes it " +
+      "e ≈ 2.7 times as likely. The probabilities also take into account the sizes of the classes " +
+      "and that a node influences its neighbours, so they can differ from the sum of these scores.",
       "fine");
-    if (order.length > shown.length) legend.textContent += ` The likeliest of ${K} classes are shown.`;
+    if (order.length > shown.length) legend.textContent += ` The most likely of ${K} classes are shown.`;
     box.replaceChildren(name, element("p", facts.join(" ")), scroll, legend);
     pick.value = data.names[at];
     if (map) {
@@ -156,7 +156,7 @@
     }
   };
 
-  // Nodes whose names begin with a text, then those that have it elsewhere; in any case.
+  // Nodes whose names start with a text, then those that contain it, ignoring case.
   const lower = data.names.map((name) => name.toLowerCase());
   const matching = (text) => {
     const wanted = text.toLowerCase(), begin = [], contain = [];
@@ -180,7 +180,7 @@
     const at = position.get(wanted) ??
       alike.find((v) => lower[v] === wanted.toLowerCase()) ?? alike[0];
     if (at !== undefined) { show(at); return; }
-    const few = data.names.length < data.n ? " among those that can be picked here" : "";
+    const few = data.names.length < data.n ? " among those available here" : "";
     box.querySelector(".missing")?.remove();
     box.prepend(element("p", `There is no node ${wanted}${few}.`, "missing"));
   };

@@ -1,4 +1,4 @@
-"""The page: what the template shows, in its words and numbers."""
+"""The page: renders the template with its texts, tables and charts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from nodeproof import __version__
 from nodeproof.errors import MissingExtraError
 from nodeproof.report import charts, nodes, sections, wording
-from nodeproof.report.subject import Subject, reliability_of
+from nodeproof.report.data import ReportData, reliability_of
 from nodeproof.storage.atomic import atomic_path
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_jinja", "render_report", "write_report"]
 
-# In a script element these could end it, or the line.
+# Characters that could end a script element or a line in it.
 _UNSAFE = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
@@ -41,7 +41,7 @@ def write_report(
     Parameters
     ----------
     fitted : Fitted
-        In this process, or loaded from a file.
+        Just fitted, or loaded from a file.
     path : path
         The file to write.
     certificate, y_true, title
@@ -61,39 +61,39 @@ def render_report(
 ) -> str:
     """Return the report on a fitted classifier as HTML."""
     template = _template()
-    subject = Subject.of(fitted, certificate)
-    truth = sections.judged_nodes(subject, y_true)
+    report = ReportData.of(fitted, certificate)
+    truth = sections.judged_nodes(report, y_true)
     reliability = reliability_of(truth)
     style, script = _file("page.css"), _file("page.js")
     return str(
         template.render(
-            title=title or f"{subject.n:,} nodes in {wording.classes(subject.K)}",
-            summary=wording.summary(subject),
-            tiles=sections.tiles(subject, certificate),
-            classes=sections.class_rows(subject),
-            colours=charts.colours(subject.K),
-            confusion=sections.confusion(subject),
-            blocks=sections.block_matrix(subject),
-            drawing=charts.drawing(subject),
-            map=charts.node_map(subject),
+            title=title or f"{report.n:,} nodes in {wording.classes(report.K)}",
+            summary=wording.summary(report),
+            tiles=sections.tiles(report, certificate),
+            classes=sections.class_rows(report),
+            colours=charts.colours(report.K),
+            confusion=sections.confusion(report),
+            blocks=sections.block_matrix(report),
+            drawing=charts.drawing(report),
+            map=charts.node_map(report),
             reliability=reliability and charts.reliability(reliability),
-            confidence=charts.confidence(subject),
-            reliable=wording.reliability(reliability, truth, subject),
-            sources=nodes.sources(subject),
-            suspects=nodes.suspects(subject),
+            confidence=charts.confidence(report),
+            reliable=wording.reliability(reliability, truth, report),
+            sources=nodes.sources(report),
+            suspects=nodes.suspects(report),
             certificate=sections.verdict(certificate),
             history=charts.history(fitted.history.get("change", []), fitted.settings.tol),
-            settings=sections.settings(subject),
+            settings=sections.settings(report),
             versions=sections.versions(),
-            notes=subject.findings.notes,
-            command=subject.findings.command,
-            python=wording.python_call(subject),
-            subject=subject,
+            notes=report.findings.notes,
+            command=report.findings.command,
+            python=wording.python_call(report),
+            report=report,
             version=__version__,
             style=style,
             script=script,
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-            data=json.dumps(nodes.node_data(subject), separators=(",", ":")).translate(_UNSAFE),
+            data=json.dumps(nodes.node_data(report), separators=(",", ":")).translate(_UNSAFE),
         )
     )
 

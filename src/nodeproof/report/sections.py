@@ -1,4 +1,4 @@
-"""The tables of the report, as rows that the template prints."""
+"""Tables of the report, as rows for the template."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nodeproof import __version__
-from nodeproof.auto.held_out import Blind
+from nodeproof.auto.held_out import CrossFitted
 from nodeproof.certificate.labelling.verify import percent as rounded_up
 from nodeproof.errors import InputError
 from nodeproof.inputs import encode_truth
 from nodeproof.inputs.node_names import align_rows
-from nodeproof.report.subject import Subject
+from nodeproof.report.data import ReportData
 from nodeproof.report.wording import accuracy, percent
 
 if TYPE_CHECKING:
@@ -32,66 +32,68 @@ __all__ = [
     "versions",
 ]
 
-# A gap above this says little.
+# A gap above this is not worth showing.
 _CLOSE = 0.2
 
-# More classes than that have their matrices one below the other.
+# With more classes, matrices stand below each other.
 _SIDE_BY_SIDE = 8
 
-# Letters that headers of a matrix have room for on half of a page, and in a narrow window.
+# The most characters in the header of a matrix, on half of a page and in a narrow window.
 _WORDS_WIDE, _WORDS_NARROW = 44, 28
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
 
-def judged_nodes(subject: Subject, y_true: Any) -> Blind:
-    """Return the nodes that probabilities are judged by: of those with known truth, or blind.
+def judged_nodes(report: ReportData, y_true: Any) -> CrossFitted:
+    """Return the nodes that probabilities are judged by: with true labels, or cross-fitted.
 
-    A true class that is none of the fitted ones has the number K, and a column of zeros: whatever
-    such a node is taken for is wrong.
+    A true class that is not among the fitted ones has the number K, and a column of zeros: any
+    prediction for such a node is wrong.
     """
-    fitted, findings = subject.fitted, subject.findings
+    fitted, findings = report.fitted, report.findings
     if y_true is None:
-        return Blind(findings.judged, findings.told, findings.blind, findings.noise)
-    names = range(subject.n) if fitted.node_ids is None else fitted.node_ids
+        return CrossFitted(
+            findings.judged_nodes, findings.judged_labels, findings.judged_proba, findings.noise
+        )
+    names = range(report.n) if fitted.node_ids is None else fitted.node_ids
     codes = encode_truth(align_rows(y_true, names, "y_true", "the fit"), fitted.classes, "y_true")
-    if len(codes) != subject.n:
-        raise InputError(f"y_true has {len(codes)} entries for {subject.n} nodes")
-    subject.judged_by = "truth"
+    if len(codes) != report.n:
+        raise InputError(f"y_true has {len(codes)} entries for {report.n} nodes")
+    report.judged_by = "truth"
     if fitted.given is not None:
         codes[fitted.given >= 0] = -1
     nodes = np.flatnonzero(codes >= 0)
     proba = fitted.proba[nodes]
-    if (codes == subject.K).any():
+    if (codes == report.K).any():
         proba = np.pad(proba, ((0, 0), (0, 1)))
-    return Blind(nodes, codes[nodes], proba, 0.0)
+    return CrossFitted(nodes, codes[nodes], proba, 0.0)
 
 
-def tiles(subject: Subject, certificate: Certificate | None) -> list[dict[str, str]]:
-    """Return what is to be seen first: a number, what it counts, and a word on it."""
-    fitted, findings = subject.fitted, subject.findings
+def tiles(report: ReportData, certificate: Certificate | None) -> list[dict[str, str]]:
+    """Return the headline figures: each a value, what it is, and a note."""
+    fitted, findings = report.fitted, report.findings
     found = []
     if fitted.estimated_accuracy is not None:
         estimate, interval = accuracy(*fitted.estimated_accuracy)
         found.append(
             {
                 "value": estimate,
-                "what": "estimated right",
-                "note": f"of nodes without a label; {interval}",
+                "what": "estimated accuracy",
+                "note": f"on unlabelled nodes; {interval}",
             }
         )
-    elif subject.K > 1 and fitted.settings.temperature > 0:
+    elif report.K > 1 and fitted.settings.temperature > 0:
         mean = float(fitted.proba.max(axis=1).mean())
         found.append(
-            {"value": percent(mean), "what": "mean probability", "note": "of the class chosen"}
+            {"value": percent(mean), "what": "mean probability", "note": "of the predicted class"}
         )
-    if subject.n_labels:
-        share = len(fitted.suspects) / subject.n_labels
+    if report.n_labels:
+        share = len(fitted.suspects) / report.n_labels
         found.append(
             {
                 "value": f"{len(fitted.suspects):,}",
                 "what": "label looks wrong" if len(fitted.suspects) == 1 else "labels look wrong",
-                "note": f"of {subject.n_labels:,} given ({percent(share)})",
+                "note": f"of {report.n_labels:,} given ({percent(share)})",
             }
         )
     if fitted.sources:
@@ -102,16 +104,16 @@ def tiles(subject: Subject, certificate: Certificate | None) -> list[dict[str, s
     if certificate is not None and certificate.status != "not applicable":
         sure = int(certificate.certified_nodes.sum())
         if certificate.certified:
-            value, what = "proven", "the best labelling"
+            value, what = "proven", "optimal labelling"
             if (tolerance := certificate.special_tolerance) is not None:
-                what = f"the best labelling, up to a tolerance of {tolerance:.3g}"
+                what = f"optimal labelling, up to a tolerance of {tolerance:.3g}"
         elif certificate.gap <= _CLOSE:
-            value, what = _at_most(certificate.gap), "from the best labelling"
+            value, what = _at_most(certificate.gap), "from the optimal labelling"
         else:
             value, what = "open", "no proof was found"
-        note = f"{sure:,} of {subject.n:,} nodes are certain"
+        note = f"{sure:,} of {report.n:,} nodes are certified"
         found.append({"value": value, "what": what, "note": note})
-    given = {"nodes": subject.n, "links": findings.n_links, "features": findings.n_features}
+    given = {"nodes": report.n, "links": findings.n_links, "features": findings.n_features}
     found += [
         {"value": f"{count:,}", "what": what[:-1] if count == 1 else what, "note": "given"}
         for what, count in given.items()
@@ -121,29 +123,29 @@ def tiles(subject: Subject, certificate: Certificate | None) -> list[dict[str, s
 
 
 def _at_most(gap: float) -> str:
-    """Return that a gap is no larger, in few digits."""
+    """Return an upper bound of a gap, in few digits."""
     shown = percent(gap)
     return shown if shown.startswith("<") else f"≤\xa0{shown}"
 
 
-def class_rows(subject: Subject) -> list[dict[str, Any]]:
-    """Return one row a class."""
-    fitted, K = subject.fitted, subject.K
+def class_rows(report: ReportData) -> list[dict[str, Any]]:
+    """Return one row per class."""
+    fitted, K = report.fitted, report.K
     confidence = np.bincount(
-        subject.codes, weights=fitted.proba.max(axis=1).astype(np.float64), minlength=K
+        report.codes, weights=fitted.proba.max(axis=1).astype(np.float64), minlength=K
     )
     given = np.zeros(K, dtype=int)
     doubted = np.zeros(K, dtype=int)
     if fitted.given is not None:
         given = np.bincount(fitted.given[fitted.given >= 0], minlength=K)
         doubted = np.bincount(fitted.given[fitted.suspects.node], minlength=K)
-    sizes = subject.sizes
+    sizes = report.sizes
     return [
         {
             "at": k,
-            "name": subject.names[k],
+            "name": report.names[k],
             "size": int(sizes[k]),
-            "share": sizes[k] / subject.n,
+            "share": sizes[k] / report.n,
             "confidence": confidence[k] / sizes[k] if sizes[k] else None,
             "given": int(given[k]),
             "suspects": int(doubted[k]),
@@ -152,14 +154,14 @@ def class_rows(subject: Subject) -> list[dict[str, Any]]:
     ]
 
 
-def confusion(subject: Subject) -> dict[str, Any] | None:
-    """Return how many nodes of each given label were found in each class."""
-    given = subject.fitted.given
-    if given is None or subject.K == 1:
+def confusion(report: ReportData) -> dict[str, Any] | None:
+    """Return the confusion matrix: nodes by given label and predicted class."""
+    given = report.fitted.given
+    if given is None or report.K == 1:
         return None
     labelled = given >= 0
-    counts = np.zeros((subject.K, subject.K), dtype=int)
-    np.add.at(counts, (given[labelled], subject.codes[labelled]), 1)
+    counts = np.zeros((report.K, report.K), dtype=int)
+    np.add.at(counts, (given[labelled], report.codes[labelled]), 1)
     whole = np.maximum(counts.sum(axis=1), 1)
 
     def cell(i: int, j: int) -> dict[str, Any]:
@@ -172,15 +174,15 @@ def confusion(subject: Subject) -> dict[str, Any] | None:
         }
 
     return {
-        **_matrix(subject, cell),
+        **_matrix(report, cell),
         "agree": float(np.trace(counts) / max(counts.sum(), 1)),
     }
 
 
-def block_matrix(subject: Subject) -> dict[str, Any] | None:
-    """Return how many times more links than by chance each two classes have."""
-    blocks, chance = subject.findings.blocks, subject.findings.chance
-    if blocks is None or chance is None or subject.K == 1 or not blocks.sum():
+def block_matrix(report: ReportData) -> dict[str, Any] | None:
+    """Return the links between each pair of classes, as multiples of chance."""
+    blocks, chance = report.findings.blocks, report.findings.chance
+    if blocks is None or chance is None or report.K == 1 or not blocks.sum():
         return None
     ratio = np.divide(blocks, chance, out=np.full_like(blocks, np.nan), where=chance > 0)
 
@@ -188,11 +190,11 @@ def block_matrix(subject: Subject) -> dict[str, Any] | None:
         r = float(ratio[i, j])
         if not np.isfinite(r):
             return {"text": "–", "strength": 0, "kind": "more", "title": "no pairs"}
-        # Eight times, or an eighth, is as strong as colours get.
+        # Colours saturate at eight times and an eighth of chance.
         strength = min(abs(np.log2(max(r, 1e-9))) / 3.0, 1.0)
         count = blocks[i, j] / (2 if i == j else 1)
         # Columns of many classes are narrow.
-        small, times = (".2f", "") if subject.K > _SIDE_BY_SIDE else (".2g", "×")
+        small, times = (".2f", "") if report.K > _SIDE_BY_SIDE else (".2g", "×")
         text = f"{r:{'.0f' if r >= 9.5 else '.1f' if r >= 0.095 else small}}{times}"
         return {
             "text": text if r else "0",
@@ -202,26 +204,26 @@ def block_matrix(subject: Subject) -> dict[str, Any] | None:
         }
 
     return {
-        **_matrix(subject, cell),
+        **_matrix(report, cell),
         "inside": float(np.trace(blocks) / blocks.sum()),
         "expected": float(np.trace(chance) / chance.sum()) if chance.sum() else 0.0,
     }
 
 
-def _matrix(subject: Subject, cell: Callable[[int, int], dict[str, Any]]) -> dict[str, Any]:
-    """Return a table of each two classes, or of the largest ones."""
-    shown = subject.shown_classes.tolist()
-    names = [subject.names[k] for k in shown]
+def _matrix(report: ReportData, cell: Callable[[int, int], dict[str, Any]]) -> dict[str, Any]:
+    """Return a table over pairs of classes, or of the largest classes."""
+    shown = report.shown_classes.tolist()
+    names = [report.names[k] for k in shown]
     rows = [[cell(i, j) for j in shown] for i in shown]
     words = [word for name in names for word in name.split()]
     needed = len(shown) * (1 + max(map(len, words), default=0))
     return {
         "names": names,
         "rows": rows,
-        "left_out": subject.K - len(shown),
+        "left_out": report.K - len(shown),
         "longest": max(map(len, names)),
         "widest": max(len(one["text"]) for row in rows for one in row),
-        # Where words have no room side by side, on half of a page or on a telephone.
+        # Headers are rotated if they do not fit, on half of a page or on a phone.
         "turned": (
             "turned" if needed > _WORDS_WIDE else "turned-narrow" if needed > _WORDS_NARROW else ""
         ),
@@ -230,7 +232,7 @@ def _matrix(subject: Subject, cell: Callable[[int, int], dict[str, Any]]) -> dic
 
 
 def verdict(proof: Certificate | None) -> dict[str, Any] | None:
-    """Return what is proven, in a sentence and in numbers."""
+    """Return what is proven, as a sentence and as figures."""
     if proof is None:
         return None
     n, sure = len(proof.labels), int(proof.certified_nodes.sum())
@@ -254,31 +256,31 @@ def verdict(proof: Certificate | None) -> dict[str, Any] | None:
 def _gap(gap: float) -> str:
     if not np.isfinite(gap):
         return "–"
-    # Digits below that are of the arithmetic, not of the labelling.
+    # Smaller gaps are rounding errors.
     return "<\xa00.000001\xa0%" if 0.0 < gap < 1e-8 else rounded_up(gap)
 
 
-def settings(subject: Subject) -> list[dict[str, str]]:
-    """Return what was chosen, and why."""
+def settings(report: ReportData) -> list[dict[str, str]]:
+    """Return the record of automatic choices."""
     rows = []
-    for name, choice in subject.fitted.choices.items():
+    for name, choice in report.fitted.choices.items():
         value = choice["value"]
         shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
         rows.append({"name": name.replace("_", " "), "value": shown, "why": str(choice["why"])})
-    seed = subject.fitted.settings.random_state
+    seed = report.fitted.settings.random_state
     rows.append(
         {
             "name": "seed",
             "value": str(seed),
-            "why": "the same one gives the same result"
+            "why": "the same seed gives the same result"
             if seed is not None
-            else "none was given: another run may differ in a few nodes",
+            else "not given: another run may differ in a few nodes",
         }
     )
     return rows
 
 
 def versions() -> str:
-    """Return the versions that matter."""
+    """Return the versions of nodeproof, Python and the main dependencies."""
     listed = [f"nodeproof {__version__}", f"Python {platform.python_version()}"]
     return ", ".join(listed + [f"{name} {version(name)}" for name in _PACKAGES])

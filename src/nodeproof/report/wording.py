@@ -1,4 +1,4 @@
-"""What the report says in words."""
+"""Sentences of the report."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from nodeproof.metrics import FEWEST_JUDGED, ReliabilityCurve
 from nodeproof.settings import Settings
 
 if TYPE_CHECKING:
-    from nodeproof.auto.held_out import Blind
-    from nodeproof.report.subject import Subject
+    from nodeproof.auto.held_out import CrossFitted
+    from nodeproof.report.data import ReportData
 
 __all__ = ["accuracy", "classes", "percent", "python_call", "reliability", "summary"]
 
-# Above this a confidence that is off by so much is worth a word.
+# A calibration error above this is worth mentioning.
 _OFF = 0.05
 
 
@@ -32,7 +32,7 @@ def percent(share: float) -> str:
         return f"{100 * share:.0f}\xa0%"
     if share < 0.00005 or share > 0.99995:
         return "<\xa00.01\xa0%" if share < 0.5 else ">\xa099.99\xa0%"
-    # Close to either end one digit more, twice.
+    # One or two more digits close to either end.
     distance = min(share, 1.0 - share)
     digits = 0 if distance >= 0.02 else 1 if distance >= 0.005 else 2
     return f"{100 * share:.{digits}f}\xa0%"
@@ -54,105 +54,105 @@ def accuracy(estimate: float, low: float, high: float) -> tuple[str, str]:
 
 
 def classes(count: int) -> str:
-    """Return how many classes there are."""
+    """Return a number of classes in words."""
     return "one class" if count == 1 else f"{count:,} classes"
 
 
-def summary(subject: Subject) -> str:
-    """Say in two or three sentences what was given and what was found."""
-    fitted, findings = subject.fitted, subject.findings
+def summary(report: ReportData) -> str:
+    """Return the data and the results in two or three sentences."""
+    fitted, findings = report.fitted, report.findings
     given = [
         count_of(count, what)
         for count, what in (
             (findings.n_links, "link"),
             (findings.n_features, "feature"),
-            (subject.n_labels, "label"),
+            (report.n_labels, "label"),
         )
         if count
     ]
     known = f"{', '.join(given[:-1])} and {given[-1]}" if len(given) > 1 else given[0]
-    were = "was" if subject.n == 1 else "were"
-    text = f"From {known}, {count_of(subject.n, 'node')} {were} sorted into {classes(subject.K)}."
+    were = "was" if report.n == 1 else "were"
+    text = f"From {known}, {count_of(report.n, 'node')} {were} assigned to {classes(report.K)}."
     if fitted.estimated_accuracy is not None:
         estimate, interval = accuracy(*fitted.estimated_accuracy)
         text += (
-            f" Of the nodes without a label, about {estimate} are estimated to be right "
+            f" An estimated {estimate} of the unlabelled nodes are classified correctly "
             f"({interval})."
         )
-    elif fitted.settings.temperature > 0 and subject.K > 1:
+    elif fitted.settings.temperature > 0 and report.K > 1:
         mean = float(fitted.proba.max(axis=1).mean())
-        text += f" The mean probability of the class chosen is {percent(mean)}."
-    if subject.n_labels:
+        text += f" The mean probability of the predicted class is {percent(mean)}."
+    if report.n_labels:
         count = len(fitted.suspects)
         wrong = "One given label looks" if count == 1 else f"{count:,} of the given labels look"
         text += f" {wrong if count else 'None of the given labels looks'} wrong."
     return text
 
 
-def reliability(found: ReliabilityCurve | None, judged: Blind, subject: Subject) -> str:
-    """Say how far the probabilities can be believed, and how that is known."""
-    text = _verdict(found, judged, subject)
-    if strangers := int((judged.codes == subject.K).sum()):
+def reliability(found: ReliabilityCurve | None, judged: CrossFitted, report: ReportData) -> str:
+    """Return how far the probabilities can be trusted, and how that is known."""
+    text = _verdict(found, judged, report)
+    if unknown := int((judged.codes == report.K).sum()):
         text += (
-            f" The true class of {count_of(strangers, 'node')} of {len(judged.nodes):,} is none of "
-            "the fitted ones: whatever was found there counts as wrong."
+            f" The true class of {count_of(unknown, 'node')} of {len(judged.nodes):,} is not among "
+            "the fitted ones: any prediction there counts as wrong."
         )
     return text
 
 
-def _verdict(found: ReliabilityCurve | None, judged: Blind, subject: Subject) -> str:
-    if subject.K == 1 and found is None:
-        if most_certain(subject.fitted.settings.n_classes, subject.fitted.given) < 1:
+def _verdict(found: ReliabilityCurve | None, judged: CrossFitted, report: ReportData) -> str:
+    if report.K == 1 and found is None:
+        if most_certain(report.fitted.settings.n_classes, report.fitted.given) < 1:
             return (
-                "All labels name one class: nothing here tells whether there are others, and the "
+                "All labels name one class: whether there are others is unknown, and the "
                 "probabilities say no more than these labels do."
             )
-        return "There is one class only: nothing to be uncertain about."
-    if subject.fitted.settings.temperature == 0:
-        return "The fit was asked for hard assignments (temperature 0), not for probabilities."
+        return "There is only one class, so nothing is uncertain."
+    if report.fitted.settings.temperature == 0:
+        return "The fit has hard assignments (temperature 0), not probabilities."
     if found is None:
         count = len(judged.nodes)
         if count == 0:
-            return f"{_why_unjudged(subject)}, so nothing here can check the probabilities."
+            return f"{_why_unjudged(report)}, so the probabilities cannot be checked."
         if count < FEWEST_JUDGED:
             are = "is" if count == 1 else "are"
-            return f"{count_of(count, 'label')} {are} too few to check the probabilities by."
-        return "So many labels are wrong that the probabilities cannot be checked by them."
+            return f"{count_of(count, 'label')} {are} too few to check the probabilities."
+        return "Too many labels are wrong to check the probabilities with them."
     off = found.confidence @ found.counts - found.right @ found.counts
     if found.error < _OFF:
-        verdict = "The probabilities can be taken at their word"
+        verdict = "The probabilities are well calibrated"
     elif off > 0:
-        verdict = "The probabilities are somewhat too sure of themselves"
+        verdict = "The probabilities are somewhat overconfident"
     else:
-        verdict = "The probabilities are more careful than they need be"
+        verdict = "The probabilities are somewhat underconfident"
     how = {
-        "truth": "by the true labels of nodes that had none",
-        "held back": "by labels that were held back from the fit in turn",
-        "left out": "by the given labels, each node's own left out",
-    }[subject.judged_by]
+        "truth": "the true labels of unlabelled nodes",
+        "held out": "held-out labels",
+        "own label removed": "the given labels, without each node's own",
+    }[report.judged_by]
     text = (
-        f"{verdict}: confidence and share of right nodes lie {percent(found.error)} apart on "
-        f"average, judged {how} ({count_of(int(found.counts.sum()), 'node')})."
+        f"{verdict}: confidence and accuracy differ by {percent(found.error)} on average, "
+        f"according to {how} ({count_of(int(found.counts.sum()), 'node')})."
     )
     if judged.noise > 0.005:
         text += (
-            f" About {percent(judged.noise)} of these labels are taken to be wrong themselves, "
-            "which is allowed for."
+            f" About {percent(judged.noise)} of these labels are estimated to be wrong, which is "
+            "taken into account."
         )
     return text
 
 
-def _why_unjudged(subject: Subject) -> str:
-    if subject.judged_by == "truth":
-        return "No true label was given for a node that had none"
-    if subject.n_labels:
-        return "The fit was asked to leave the given labels out"
+def _why_unjudged(report: ReportData) -> str:
+    if report.judged_by == "truth":
+        return "No true label was given for an unlabelled node"
+    if report.n_labels:
+        return "The fit did not use the given labels"
     return "No labels were given"
 
 
-def python_call(subject: Subject) -> str:
-    """Return the call that makes such a fit, of what was given, settings of their own included."""
-    fitted, findings = subject.fitted, subject.findings
+def python_call(report: ReportData) -> str:
+    """Return the Python call that makes this fit, with its non-default settings."""
+    fitted, findings = report.fitted, report.findings
     asked, defaults = fitted.settings, Settings()
     own = {
         setting.name: getattr(asked, setting.name)

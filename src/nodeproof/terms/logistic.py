@@ -12,12 +12,12 @@ from nodeproof.runtime import threads
 __all__ = [
     "assign_folds",
     "balance",
-    "blind_scores",
     "crossfit",
     "estimate_proportions",
     "fit_logistic",
     "fit_noise",
     "fit_scale",
+    "held_out_scores",
     "match_confidence",
     "shares",
     "with_noise",
@@ -153,7 +153,7 @@ def crossfit(
     return fit_logistic(Z, targets, l2, seen, tol=3e-4)
 
 
-def blind_scores(Z: NDArray[np.floating], theta: Array, folds: NDArray[np.int64]) -> Array:
+def held_out_scores(Z: NDArray[np.floating], theta: Array, folds: NDArray[np.int64]) -> Array:
     """Return the scores of each row by the regression of its fold, shape (n, K).
 
     Parameters

@@ -20,12 +20,12 @@ from nodeproof.terms.class_loss import LinearLoss
 from nodeproof.terms.logistic import (
     assign_folds,
     balance,
-    blind_scores,
     crossfit,
     estimate_proportions,
     fit_logistic,
     fit_noise,
     fit_scale,
+    held_out_scores,
     match_confidence,
     shares,
 )
@@ -220,7 +220,7 @@ class Softmax(Term):
         seen = np.asarray(Z @ self.first[:, :-1].T + self.first[:, -1], dtype=np.float64)
         if not self._judged.any():
             return seen
-        return np.where(self._judged[:, None], blind_scores(Z, *self._blind), seen)
+        return np.where(self._judged[:, None], held_out_scores(Z, *self._blind), seen)
 
     @cached_property
     def _blind(self) -> tuple[Array, NDArray[np.int64]]:
@@ -249,7 +249,7 @@ class Softmax(Term):
         """What scores of nodes without links are multiplied by, at most 1."""
         if not self.averages or self.sharpness is not None or not self._judged.any():
             return 1.0
-        own = blind_scores(self.smoothing.over(0)[self.labelled], *self._blind)
+        own = held_out_scores(self.smoothing.over(0)[self.labelled], *self._blind)
         return min(1.0, self._sharpness_of(own) / self.first_sharpness)
 
     def _sharpness_of(self, scores: Array) -> float:

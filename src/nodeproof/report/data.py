@@ -1,4 +1,4 @@
-"""What a report is about."""
+"""The data of a report: a fit with its findings and its certificate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.auto.held_out import Blind
+from nodeproof.auto.held_out import CrossFitted
 from nodeproof.errors import InputError
 from nodeproof.metrics import FEWEST_JUDGED, ReliabilityCurve, reliability_curve
 from nodeproof.runtime.caching import cached_property
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from nodeproof.findings import Findings
     from nodeproof.fitted import Fitted
 
-__all__ = ["Subject", "reliability_of"]
+__all__ = ["ReportData", "reliability_of"]
 
 
-# Classes that a matrix shows.
+# The most classes in a matrix.
 _MOST_CLASSES = 30
 
 
 @dataclass
-class Subject:
-    """What a report is about."""
+class ReportData:
+    """The fit that a report is about, with its findings and its certificate."""
 
     fitted: Fitted
     findings: Findings
@@ -35,15 +35,15 @@ class Subject:
     judged_by: str
 
     @classmethod
-    def of(cls, fitted: Fitted, certificate: Certificate | None) -> Subject:
-        """Return all that the page needs, checked against each other."""
+    def of(cls, fitted: Fitted, certificate: Certificate | None) -> ReportData:
+        """Return the data of a report; the certificate must be of as many nodes as the fit."""
         findings = fitted.findings
         if certificate is not None and len(certificate.labels) != len(fitted.proba):
             raise InputError(
-                f"the certificate speaks of {len(certificate.labels)} nodes, the model of "
+                f"the certificate is for {len(certificate.labels)} nodes, but the model has "
                 f"{len(fitted.proba)}"
             )
-        judged_by = "held back" if findings.held_back else "left out"
+        judged_by = "held out" if findings.held_out else "own label removed"
         return cls(fitted, findings, certificate, judged_by)
 
     @property
@@ -77,7 +77,7 @@ class Subject:
         return np.bincount(self.codes, minlength=self.K)
 
     def node_names(self, nodes: NDArray[np.int64]) -> list[str]:
-        """Return what nodes are called."""
+        """Return the names of nodes."""
         return [str(name) for name in self.fitted.names[nodes].tolist()]
 
     @cached_property
@@ -88,22 +88,18 @@ class Subject:
         return np.sort(np.argsort(-self.sizes, kind="stable")[:_MOST_CLASSES])
 
 
-# ------------------------------------------------------------------------------
-# Whether labels can tell how far probabilities can be believed, and what they tell.
-
-
-# Labels that are right so little more often than wrong cannot be told apart from wrong ones.
+# Below this contrast between right and wrong labels, nothing can be judged by them.
 _LEAST_CONTRAST = 0.2
 
 
-def reliability_of(judged: Blind) -> ReliabilityCurve | None:
-    """Return the reliability of probabilities, or None where labels are too few or too wrong.
+def reliability_of(judged: CrossFitted) -> ReliabilityCurve | None:
+    """Return the reliability of probabilities, or None if labels are too few or too noisy.
 
     Examples
     --------
     >>> import numpy as np
     >>> proba = np.tile([0.8, 0.2], (50, 1))
-    >>> found = reliability_of(Blind(np.arange(50), np.repeat([0, 1], [40, 10]), proba, 0.0))
+    >>> found = reliability_of(CrossFitted(np.arange(50), np.repeat([0, 1], [40, 10]), proba, 0.0))
     >>> round(found.error, 3), found.counts.tolist()
     (0.0, [50])
     """

@@ -1,4 +1,4 @@
-"""What `nodeproof fit` is given, read from files."""
+"""Input files of `nodeproof fit`: links, features and labels."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from nodeproof.tables.convert import convert
 from nodeproof.tables.folder_tables import read_folder_features, read_folder_labels
 from nodeproof.tables.reading import refuse_idle
 
-__all__ = ["Given", "read_given"]
+__all__ = ["FitFiles", "read_files"]
 
 
 @dataclass(frozen=True)
-class Given:
-    """What a fit is made from, read from files."""
+class FitFiles:
+    """The data of a fit, read from files."""
 
     graph: Any
     n_nodes: int
@@ -35,11 +35,11 @@ class Given:
     feature_names: list[str] | None
     labels: EncodedLabels | None
     notes: list[str]
-    # None where nodes are called by their positions.
+    # None if nodes are identified by their positions.
     ids: NDArray[Any] | None
 
-    def checked(self, settings: Settings) -> FitData:
-        """Return it as `fit_nodes` takes it."""
+    def to_fit_data(self, settings: Settings) -> FitData:
+        """Return the data as `fit_nodes` takes it."""
         labels = self.labels or encode_labels(None, settings.n_classes)
         names = self.feature_names
         with threads.using(settings.n_jobs):
@@ -53,11 +53,11 @@ class Given:
             )
 
     def names(self, lo: int, hi: int) -> NDArray[Any]:
-        """Return what the nodes lo…hi are called."""
+        """Return the names of the nodes lo…hi."""
         return np.arange(lo, hi) if self.ids is None else self.ids[lo:hi]
 
 
-def read_given(
+def read_files(
     edges: Path,
     features: Path | None,
     labels: Path | None,
@@ -72,9 +72,9 @@ def read_given(
     jobs: int | None,
     show: bool,
     **options: Any,
-) -> Given:
-    """Read a graph with its features and labels; convert links that are many files first."""
-    told: dict[str, Any] = {"unknown": unknown} if unknown else {}
+) -> FitFiles:
+    """Read a graph with its features and labels; links in a folder of files are converted first."""
+    unknown_option: dict[str, Any] = {"unknown": unknown} if unknown else {}
     notes: list[str] = []
     if _is_partitioned(edges):
         edges = _converted(edges, out, source, target, weight, jobs, show, notes)
@@ -82,7 +82,7 @@ def read_given(
     if not is_graph_folder(edges):
         tables = read_with_tables(
             edges, features, labels, source=source, target=target, weight=weight, strict=strict,
-            **options, **told,
+            **options, **unknown_option,
         )  # fmt: skip
         encoded = None
         if tables.y is not None:
@@ -90,12 +90,12 @@ def read_given(
             if len(names) and names[0] == "":  # unknown, and first in the order
                 names, codes = names[1:], codes - 1
             encoded = encode_names(names, codes.astype(np.int64), classes)
-        return Given(
+        return FitFiles(
             tables.graph, len(tables.ids), tables.graph.nnz // 2, tables.X, tables.feature_names,
             encoded, list(tables.notes), tables.ids,
         )  # fmt: skip
     if not source is target is weight is None:
-        raise InputError(f"{edges} has no columns: leave out source, target and weight")
+        raise InputError(f"{edges} has no columns: omit --source, --target and --weight")
     refuse_idle(features, labels, options["node"], options["label"])
     folder = GraphFolder.open(edges)
     encoded = None
@@ -106,7 +106,7 @@ def read_given(
         notes.append(f"{count_of(isolated, 'node')} without a link: isolated")
     folder_labels = None
     if labels is not None:
-        folder_labels = read_folder_labels(folder, labels, **options, **told)
+        folder_labels = read_folder_labels(folder, labels, **options, **unknown_option)
         encoded = encode_names(folder_labels.names, folder_labels.codes, classes)
     X, feature_names = None, None
     if features is not None:
@@ -119,7 +119,7 @@ def read_given(
         notes += folder_labels.notes
         if not len(folder_labels.names):
             notes.append("no node has a known label")
-    return Given(
+    return FitFiles(
         folder, folder.n_nodes, folder.n_entries // 2, X, feature_names, encoded, notes, folder.ids
     )
 
@@ -143,11 +143,11 @@ def _converted(
     folder = out.with_name(f"{out.name}-graph")
     if is_graph_folder(folder):
         raise InputError(
-            f"{edges} would be converted to {folder}, which is there already: give that folder "
+            f"{edges} would be converted to {folder}, which already exists: give that folder "
             "instead of the links, or remove it"
         )
     with StageLine(enabled=show) as line:
         convert(edges, folder, source=source, target=target, weight=weight, threads=jobs,
                 progress=line, note=notes.append)  # fmt: skip
-    notes.append(f"the links are in {folder} now; another fit can begin with it")
+    notes.append(f"the links were converted to {folder}; later fits can start from there")
     return folder
