@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import softmax
 
-from nodeproof.errors import InputError
 from nodeproof.solvers import Progress, Result, Status
 from nodeproof.solvers.base import check_at_least, check_count
+from nodeproof.solvers.starts import STARTS, as_memberships, choose_starts
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,7 @@ class MeanField:
     damping: float = 0.5  # the share of the old memberships that is kept
     max_iter: int = 200
     tol: float = 1e-3
+    random_state: int = 0
 
     temperature = 1.0  # of the free energy: belief propagation then refines the probabilities
 
@@ -46,17 +47,12 @@ class MeanField:
         return Result(W, models, value, status, max(len(changes), 1), {"change": changes})
 
     def begin(self, problem, start):
-        """Return the start, or the labels where there are some; shape (n, K)."""
-        n, K = problem.n_nodes, problem.n_classes
-        if start is not None and np.shape(start) != (n, K):
-            raise InputError(f"a start must have the shape {(n, K)}, got {np.shape(start)}")
+        """Return the start, or the most promising one of the package; shape (n, K)."""
         if start is not None:
-            return np.array(start, dtype=float)
-        W = np.full((n, K), 1 / K)
-        if problem.labels is not None:
-            known = problem.labels >= 0
-            W[known] = np.eye(K)[problem.labels[known]]
-        return W
+            return as_memberships(start, problem).astype(float)
+        (name,) = choose_starts(problem, 1)
+        rng = np.random.default_rng(self.random_state)
+        return STARTS[name](problem, rng).astype(float)
 
     def update(self, problem, W):
         """Return the best memberships of each node, all others as they are; shape (n, K)."""

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
-from nodeproof import Problem, solvers
+from nodeproof import NodeClassifier, Problem, solvers
+from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.runtime import threads
@@ -246,6 +248,18 @@ def test_convex_solvers_agree():
         found = [case.solve(problem) for case in SOLVERS if case.convex]
         lowest = min(result.program_value for result in found)
         assert all(result.lower_bound <= lowest for result in found)
+
+
+@pytest.mark.parametrize("weights", ["calibrated", (1.0, 2.5, 13.0)], ids=["calibrated", "fixed"])
+def test_a_solver_of_ones_own_labels_every_node_with_and_without_labels(weights):
+    data = make_planted(cluster_size=40, p=0.4, random_state=0)
+    clf = NodeClassifier(3, solver=MeanField(), weights=weights, threshold=0.2, random_state=0)
+    if weights == "calibrated":
+        clf.set_params(threshold="auto")
+    for y in (data.y, None):
+        clf.fit(data.X, y, graph=data.graph)
+        assert adjusted_rand_score(clf.labels_, data.y_true) > 0.9
+        assert clf.choices_["solver"]["value"] == "MeanField"
 
 
 # What is refused. -----------------------------------------------------------------------
