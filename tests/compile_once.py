@@ -36,3 +36,8 @@ def install() -> None:
     """Let every compilation of this process wait for its turn."""
     if fcntl is not None:
         Dispatcher.compile = _compile_once
+
+
+def dask_setup(_worker: object) -> None:
+    """Install it in a worker of a cluster that is given this file to preload."""
+    install()

@@ -87,8 +87,21 @@ def hard():
     return make_planted(cluster_size=60, p=0.15, omega=0.4, label_ratio=0.05, random_state=1)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the contract of terms be run on a term of your own (docs/extend.md)."""
+    group = parser.getgroup("nodeproof")
+    group.addoption(
+        "--term",
+        action="append",
+        default=[],
+        metavar="MODULE:NAME",
+        help="test this term instead of nodeproof's; made without arguments",
+    )
+    group.addoption("--counts", action="store_true", help="its features are counts")
+
+
 def pytest_configure() -> None:
-    """Compile each loop in one worker; hear Ctrl-C also in the background, for the children."""
+    """Share compiled loops among workers; hear Ctrl-C also in the background."""
     compile_once.install()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

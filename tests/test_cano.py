@@ -5,8 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from convex_helpers import best_labelling, labelled, small_problem
-from nodeproof.convex.cano import State
-from nodeproof.convex.cano_models import ModelsStep, nearest_models
+from nodeproof.convex.cano import ModelsStep, State, nearest_models
 from nodeproof.convex.program import Program
 from nodeproof.errors import InputError
 from nodeproof.solvers import CANO, BlockADMM, Status

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from certificate_helpers import draw_instance
-from nodeproof.certificate.labelling import ascent
-from nodeproof.certificate.labelling.ascent import Ascent
+from nodeproof.certificate.labelling import improve
 from nodeproof.certificate.labelling.dual import Factors
 from nodeproof.certificate.labelling.families import FAMILIES
+from nodeproof.certificate.labelling.improve import Ascent
 
 pytestmark = pytest.mark.numeric
 
@@ -19,7 +19,7 @@ H = 1e-6
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("seed", range(12))
 def test_the_gradient_of_the_bound_is_right(family, seed, monkeypatch):
-    monkeypatch.setattr(ascent, "_SOFT", 1e-9)  # the lowest eigenvalue counts alone
+    monkeypatch.setattr(improve, "_SOFT", 1e-9)  # the lowest eigenvalue counts alone
     rng = np.random.default_rng([41, seed])
     instance = draw_instance(rng, "random")
     n, K = instance.n_nodes, instance.n_classes

@@ -117,7 +117,7 @@ def test_pickles_are_not_read(saved):
     with np.load(saved) as archive:
         arrays = {name: archive[name] for name in archive.files}
     np.savez(saved, **(arrays | {"nu": objects}))
-    load_refuses(saved, "no plain numbers")
+    load_refuses(saved, "holds Python objects")
 
 
 def test_newer_formats_are_refused_by_name(saved):

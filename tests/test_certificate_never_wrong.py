@@ -20,14 +20,13 @@ from certificate_helpers import (
     exact_value,
 )
 from nodeproof import certify
-from nodeproof.certificate.labelling.ascent import Ascent
 from nodeproof.certificate.labelling.bound import judge
 from nodeproof.certificate.labelling.certify import certify_instance
 from nodeproof.certificate.labelling.dual import Dual
 from nodeproof.certificate.labelling.families import FAMILIES
+from nodeproof.certificate.labelling.improve import Ascent, LiftedBlocks
 from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.certificate.labelling.nodes import certify_nodes
-from nodeproof.certificate.labelling.relaxation import LiftedBlocks
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -13,6 +13,7 @@ import time
 import numpy as np
 import pytest
 
+import compile_once
 from cluster_helpers import links_held, same_bits
 from nodeproof import NodeClassifier
 from nodeproof.datasets import make_planted
@@ -67,6 +68,7 @@ def cluster():
         processes=True,
         dashboard_address=None,
         silence_logs=logging.CRITICAL,
+        preload=[compile_once.__file__],
     ) as cluster:
         yield cluster
 

@@ -8,7 +8,7 @@ from experiment_helpers import Change, make_results, make_trace
 from nodeproof.errors import InputError
 from nodeproof.paper.experiments import PANELS, SOURCES
 from nodeproof.paper.experiments.claims import CLAIMS, Finding, Look, Verdict, check, claim
-from nodeproof.paper.experiments.claims.theorem import THEOREM
+from nodeproof.paper.experiments.claims.theorem_and_targets import THEOREM
 from nodeproof.paper.experiments.panels import Point
 
 FIG1 = ("p", "omega", "labels")

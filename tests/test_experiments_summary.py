@@ -11,9 +11,8 @@ from experiment_helpers import make_results
 from nodeproof.errors import MissingExtraError
 from nodeproof.paper.experiments import PANELS, Axis, Curve, Panel
 from nodeproof.paper.experiments.claims import Verdict, check
-from nodeproof.paper.experiments.summary import templates, write_summary
-from nodeproof.paper.experiments.summary.latex import tables
-from nodeproof.paper.experiments.summary.templates import tex, writers
+from nodeproof.paper.experiments.summary import rendering, write_summary
+from nodeproof.paper.experiments.summary.rendering import tables, tex
 
 NASTY = "<script>alert('50 % & more')</script> | a_b $x$"
 
@@ -52,6 +51,11 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+
+
+def writers(markup):
+    """Return the macros that write the parts of a page."""
+    return rendering._environment(markup).get_template(rendering._WRITERS[markup]).module
 
 
 def odd_panel() -> Panel:
@@ -227,7 +231,7 @@ def test_without_jinja_one_line_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    templates._environment.cache_clear()
+    rendering._environment.cache_clear()
     with pytest.raises(MissingExtraError, match=r"pip install 'nodeproof\[report\]'"):
         write_summary(make_results([]), [], [], tmp_path)
     assert not list(tmp_path.iterdir())

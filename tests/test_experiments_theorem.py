@@ -23,7 +23,7 @@ from nodeproof.paper.experiments import (
     run_cell,
 )
 from nodeproof.paper.experiments.claims import CLAIMS, Verdict, check
-from nodeproof.paper.experiments.claims.theorem import THEOREM
+from nodeproof.paper.experiments.claims.theorem_and_targets import THEOREM
 from nodeproof.paper.experiments.panels import Point
 from nodeproof.paper.experiments.recovery import _scores
 from nodeproof.paper.experiments.registry import ANSWERS

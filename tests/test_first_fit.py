@@ -6,8 +6,8 @@ from importlib import import_module
 from pathlib import Path
 
 from cli_helpers import run, write
-from nodeproof.kernels.links import is_compiled
 from nodeproof.kernels.memberships import sweep_batches
+from nodeproof.kernels.primitives import is_compiled
 
 
 def test_a_folder_without_compiled_loops_is_told_apart(tmp_path, monkeypatch):

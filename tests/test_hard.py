@@ -8,8 +8,7 @@ import pytest
 from nodeproof import NodeClassifier, Problem, solvers, terms
 from nodeproof.datasets import make_planted
 from nodeproof.graph import Graph, RowSums
-from nodeproof.solvers.assignments import OneHot
-from nodeproof.solvers.memberships import LocalMemberships, LocalWorkspace
+from nodeproof.solvers.memberships import LocalMemberships, LocalWorkspace, OneHot
 
 K = 4
 

@@ -57,6 +57,17 @@ def test_every_file_that_newcomers_are_sent_to_is_there():
     assert [name for name in named if not any((at / name).exists() for at in beside)] == []
 
 
+def test_every_function_that_newcomers_are_sent_to_is_in_its_file():
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = page.split("## Where it is decided")[1].split("##")[0].splitlines()
+    cells = [row.split("|")[2:4] for row in rows if row.startswith("|") and "`" in row]
+    assert len(cells) > 10
+    for files, functions in cells:
+        paths = [ROOT / "src" / "nodeproof" / name for name in re.findall(r"`(.+?)`", files)]
+        text = "".join(path.read_text(encoding="utf-8") for path in paths)
+        assert [f for f in re.findall(r"`(.+?)`", functions) if f"\ndef {f}(" not in text] == []
+
+
 def tree(folder: Path, files: dict[str, str]) -> dict[str, sources.Module]:
     """Return the modules of a package with these files, by their paths in it."""
     for name, text in files.items():

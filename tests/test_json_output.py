@@ -97,8 +97,8 @@ def test_the_output_is_one_document(
     monkeypatch.setattr(demo, "DATA", {"the paper's default": {"cluster_size": 20}})
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        code, out, _ = run(capsys, *COMMANDS[name](seeds, tmp_path / "out"), "--json")
-    assert code == 0
+        code, out, err = run(capsys, *COMMANDS[name](seeds, tmp_path / "out"), "--json")
+    assert code == 0, err
     assert strictly(out)
     assert out.startswith(("{", "["))
 

@@ -13,7 +13,7 @@ from nodeproof.datasets import make_planted
 from nodeproof.graph import Graph
 from nodeproof.problem import Models
 from nodeproof.solvers import BlockCADO, Result, Status
-from nodeproof.solvers.align import best_first
+from nodeproof.solvers.base import best_first
 from nodeproof.solvers.beliefs import reported_probabilities
 from nodeproof.terms import NodeData
 

@@ -1,4 +1,7 @@
-"""Terms that users wrote: they do all that the library's own do, in every part of it."""
+"""Terms that users wrote: they do all that the library's own do, in every part of it.
+
+With ``--term`` and ``-k Name``, a term of your own does.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,10 @@ from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.storage.schema import Expected, number
 from nodeproof.terms import Labels, NewNodeCosts, Softmax, Term, register, registry
-from own_terms import FOLDER, Regression, Visits
+from own_terms import FOLDER, Regression, Visits, given_terms
 
 SOURCE = Path(terms.__file__).parents[1]
+COUNTING: set[type[Term]] = {Visits}
 CONCRETE = {"Covariance", "Gaussian", "Labels", "Multinomial", "Softmax"}
 
 
@@ -32,26 +36,35 @@ def data():
     return make_planted(cluster_size=40, p=0.3, label_ratio=0.2, random_state=0)
 
 
+def pytest_generate_tests(metafunc):
+    if "kind" in metafunc.fixturenames:
+        own = [type(term) for term in given_terms(metafunc.config)]
+        if metafunc.config.getoption("--counts"):
+            COUNTING.update(own)
+        kinds = own or [Visits, Regression]
+        metafunc.parametrize("kind", kinds, ids=lambda kind: kind.__name__, scope="module")
+
+
 def features_for(term: Term, data) -> np.ndarray:
+    """Return counts, or two features and a response to them, that tell the classes apart."""
     rng = np.random.default_rng(1)
-    if isinstance(term, Visits):
+    if isinstance(term, tuple(COUNTING)):
         return rng.poisson(np.array([2, 8, 20])[data.y_true])[:, None].astype(float)
     x = rng.standard_normal((len(data.y), 2))
     slopes = np.array([[3.0, 0.0], [0.0, 3.0], [-3.0, -3.0]])[data.y_true]
     return np.column_stack([x, (x * slopes).sum(axis=1) + 0.3 * rng.standard_normal(len(x))])
 
 
-@pytest.fixture(scope="module", params=[Visits, Regression])
-def fitted(request, data):
+@pytest.fixture(scope="module")
+def fitted(kind, data):
     """A fit with links and labels, and its features; the last ten nodes are left out."""
-    term = request.param()
+    term = kind()
     X = features_for(term, data)
     clf = NodeClassifier(terms=[term, Labels()], random_state=0)
     clf.fit(X[:-10], data.y[:-10], graph=data.graph[:-10, :-10])
     return clf, X
 
 
-@pytest.mark.parametrize("kind", [Visits, Regression])
 @pytest.mark.parametrize("weights", ["calibrated", (1.0, 1.0, 13.0)], ids=["calibrated", "fixed"])
 @pytest.mark.parametrize("linked", [True, False], ids=["links", "no links"])
 def test_it_is_fitted_without_labels(data, kind, weights, linked):
@@ -127,6 +140,19 @@ def test_it_is_shown_with_its_settings():
     assert repr(Scaled(2.0)) == "Scaled(factor=2.0)"
 
 
+def test_the_contract_of_terms_can_be_run_on_it(tmp_path):
+    source = (FOLDER / "visits.py").read_text().replace("class Visits", "class Calls")
+    (tmp_path / "calls.py").write_text(source.replace("return 1 - self.X", "return 2 - self.X"))
+    contract = Path(__file__).parent / "contracts" / "test_terms.py"
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(contract),
+         "--term", "calls:Calls", "--counts", "-k", "Calls and (gradient_in_W or vertex_costs)"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "1 failed, 1 passed" in ended.stdout, ended.stdout + ended.stderr
+    assert "test_the_gradient_in_W_agrees_with_differences[Calls()]" in ended.stdout
+
+
 # What a term may keep. ------------------------------------------------------------------
 
 
@@ -197,9 +223,9 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_what_a_term_did_not_save_is_refused(scaled, kind):
-    rewrite(scaled[2], DAMAGE[kind])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_what_a_term_did_not_save_is_refused(scaled, damage):
+    rewrite(scaled[2], DAMAGE[damage])
     with pytest.raises(InputError, match="damaged"):
         NodeClassifier.load(scaled[2])
 

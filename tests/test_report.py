@@ -193,7 +193,7 @@ def test_names_from_outside_stay_text(data):
     names = np.array([HOSTILE, "b & c", "<img src=x onerror=alert(1)>"])
     y = np.where(data.y >= 0, names[data.y], "")
     clf = NodeClassifier(random_state=0).fit(data.X, y, graph=data.graph)
-    clf.node_ids_ = np.array([f"{HOSTILE}{v}" for v in range(len(y))])
+    clf.fitted_ = replace(clf.fitted_, node_ids=np.array([f"{HOSTILE}{v}" for v in range(len(y))]))
     page = render_report(clf, title=HOSTILE)
     assert "<img" not in page
     assert "<script>alert" not in page

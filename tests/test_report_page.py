@@ -22,7 +22,7 @@ def clf():
     names = np.array(["alpha", HOSTILE, "gamma & co"])
     y = np.where(data.y >= 0, names[data.y], "")
     clf = NodeClassifier(random_state=0).fit(data.X, y, graph=data.graph)
-    clf.node_ids_ = np.array([f"n{v}" for v in range(179)] + [HOSTILE])
+    clf.fitted_ = replace(clf.fitted_, node_ids=np.array([f"n{v}" for v in range(179)] + [HOSTILE]))
     clf.certify(time_budget=1.0)
     return clf
 
@@ -142,7 +142,7 @@ def plain_report(tmp_path_factory):
     names = np.array(["bronze", "gold", "silver", "tin"])
     y = np.where(data.y >= 0, names[data.y], "")
     clf = NodeClassifier(random_state=0).fit(data.X, y, graph=data.graph)
-    clf.node_ids_ = np.array([f"C-{v:05d}" for v in range(160)])
+    clf.fitted_ = replace(clf.fitted_, node_ids=np.array([f"C-{v:05d}" for v in range(160)]))
     path = tmp_path_factory.mktemp("plain") / "report.html"
     clf.report(path)
     return path
@@ -269,7 +269,9 @@ def club_report(tmp_path_factory):
     graph = nx.karate_club_graph()
     y = np.array([graph.nodes[v]["club"] if v in (0, 1, 32, 33) else "" for v in graph])
     clf = NodeClassifier(random_state=0).fit(y=y, graph=graph)
-    clf.node_ids_ = np.array([f"Müller, Hans {v:05d}" for v in range(34)])
+    clf.fitted_ = replace(
+        clf.fitted_, node_ids=np.array([f"Müller, Hans {v:05d}" for v in range(34)])
+    )
     path = tmp_path_factory.mktemp("club") / "report.html"
     clf.report(path)
     return path

@@ -80,7 +80,7 @@ def test_links_of_new_nodes_may_go_between_names():
     numbered = fit(
         pd.DataFrame(planted().X, index=range(5, 125)), planted().y, graph=planted().graph
     )
-    with pytest.raises(InputError, match="could mean these or positions"):
+    with pytest.raises(InputError, match="may be names or positions"):
         numbered.predict(planted().X[:1], graph={"new": [0], "fitted": [7]})
 
 

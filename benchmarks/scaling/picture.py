@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nodeproof.paper.experiments.figures import settings
-from nodeproof.paper.experiments.figures.axes import STYLES, Style
+from nodeproof.paper.experiments.figures.page import STYLES, Style
 from nodeproof.storage.atomic import atomic_path
 from scaling.rows import OWN, Row, power_of_ten
 

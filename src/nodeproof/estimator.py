@@ -203,7 +203,7 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
             bits; a finished one returns them at once. A fit of other data or settings replaces a
             finished state and refuses an unfinished one.
         """
-        settings = Settings(**self.get_params(deep=False))
+        settings = Settings.of(self)
         settings.check()
         with threads.using(self.n_jobs), shown(self.verbose):
             data = self._read(X, y, graph)
@@ -218,8 +218,9 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
             raise InputError("fit needs features, labels or a graph: X, y and graph are all None")
         with naming_our_search(graph):
             X, y, graph, names = unpack(X, y, graph)
-            new = type(self)()  # a refused fit leaves this one as it was
-            X = None if X is None else new._check_features(X, reset=True)
+            new = NodeClassifier()  # a refused fit leaves this one as it was
+            if X is not None:
+                X = read_features(X, partial(validate_data, new, reset=True))
             labels, columns = encode_labels(y, self.n_classes), vars(new).get("feature_names_in_")
             return FitData.build(X, labels, graph, self.null_model, names, columns)
 
@@ -316,7 +317,8 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         check_parts(self.fitted_, X, graph)
         names = names_of_rows(X, "X") if is_table(graph) else None
         if X is not None:
-            X = self._check_features(X, reset=False)
+            X = read_features(X, partial(validate_data, self, reset=False))
+            check_features(X, getattr(self, "feature_names_in_", None))
         return judge_new_nodes(self.fitted_, X, graph, names)
 
     def query(
@@ -392,9 +394,3 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         clf = cls(**vars(fitted.settings))
         clf._show(fitted)
         return clf
-
-    def _check_features(self, X: Any, reset: bool) -> Any:
-        """Return features, checked; by `reset`, their number and names are set or compared."""
-        checked = read_features(X, partial(validate_data, self, reset=reset))
-        check_features(checked, getattr(self, "feature_names_in_", None))
-        return checked

@@ -14,7 +14,7 @@ from nodeproof.auto.held_out import Blind
 from nodeproof.errors import InputError
 from nodeproof.evidence import node_evidence
 from nodeproof.problem import Models, Problem
-from nodeproof.solvers.assignments import OneHot
+from nodeproof.solvers.memberships import OneHot
 
 if TYPE_CHECKING:
     from nodeproof.fitted import Fitted

@@ -134,7 +134,7 @@ class Fitted:
         """Number of nodes."""
         return len(self.proba)
 
-    @cached_property
+    @property
     def codes(self) -> NDArray[np.int64]:
         """The class number of every node, shape (n,)."""
         return np.asarray(self.proba.argmax(axis=1))
@@ -149,7 +149,7 @@ class Fitted:
         """Labelled nodes whose label is probably wrong, most suspect first."""
         return find_suspects(self.proba, self.given, self.classes)
 
-    @cached_property
+    @property
     def labelled(self) -> NDArray[np.int64]:
         """The nodes with a given label, ascending."""
         return np.flatnonzero(self.given >= 0) if self.given is not None else np.arange(0)

@@ -35,7 +35,15 @@ from nodeproof.errors import InputError
 from nodeproof.evidence import source_shares
 from nodeproof.fitted import Fitted, FittedData
 from nodeproof.graph import Graph
-from nodeproof.inputs import EncodedLabels, Unit, check_reach, check_validation, warn_of_typos
+from nodeproof.inputs import (
+    EncodedLabels,
+    Unit,
+    check_distinct,
+    check_features,
+    check_reach,
+    check_validation,
+    warn_of_typos,
+)
 from nodeproof.outcome_warnings import warn_of_outcome
 from nodeproof.prediction import PredictionState
 from nodeproof.problem import Problem
@@ -45,16 +53,12 @@ from nodeproof.runtime.logs import level_of, logger, reporter, shown
 from nodeproof.settings import Settings
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import BlockCADO, Result
-from nodeproof.solvers.align import align_with_labels
-from nodeproof.solvers.base import Callback
+from nodeproof.solvers.base import Callback, align_with_labels, solve_with
 from nodeproof.solvers.checkpoint import Checkpoint
 from nodeproof.solvers.needs import check_rows, needs_of
 from nodeproof.terms import NodeData
 
 __all__ = ["FitData", "fit_nodes"]
-
-# So many classes may well have a node each.
-_FEW_CLASSES = 50
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,8 @@ class FitData:
         null_model : {"auto", "uniform", "degree"}
             Of the graph.
         """
+        if X is not None:
+            check_features(X, feature_names)
         n = X.shape[0] if X is not None else labels.n_nodes
         network = None if graph is None else Graph(graph, null_model, n)
         _check_sizes(X, labels, network)
@@ -250,7 +256,7 @@ class _Fit:
         )
         if block:
             self._prepare_block(problem)
-        result = self.solver.solve(problem, callback=callback)
+        result = solve_with(self.solver, problem, None, callback)
         # Block CADO has done so already, if it was given the labels.
         if problem.labels is None or not block:
             result = align_with_labels(result, nodes.y)
@@ -371,28 +377,4 @@ def _check_sizes(X: NDArray[Any] | None, labels: EncodedLabels, graph: Graph | N
         )
     if n < K:
         raise InputError(f"n_classes={K} is more than the {n} nodes: a class would be empty")
-    if labels.codes is not None:
-        _check_distinct(labels.classes, labels.codes)
-
-
-def _check_distinct(classes: NDArray[Any], codes: NDArray[np.int64]) -> None:
-    """Refuse labels that are hardly classes: features, or what tells single nodes apart.
-
-    A label for each of many classes is enough where most nodes have none, but fractions name none.
-    """
-    given, named = int((codes >= 0).sum()), int(codes.max()) + 1
-    if named <= _FEW_CLASSES or 10 * named <= 9 * given:
-        return
-    if 2 * given > len(codes) or _are_fractions(classes[:named]):
-        raise InputError(
-            f"there are {named:,} different labels on {given:,} nodes: are they features, or what "
-            "tells single nodes apart? Labels must name classes"
-        )
-
-
-def _are_fractions(names: NDArray[Any]) -> bool:
-    try:
-        numbers = names.astype(np.float64)
-    except ValueError:
-        return False
-    return bool((numbers != np.round(numbers)).mean() > 0.5)
+    check_distinct(labels)

@@ -20,6 +20,7 @@ from nodeproof.runtime import threads
 from nodeproof.sum_of_norms import SumOfNorms
 from nodeproof.sum_of_norms.centroids import fit_centroids, group_equal
 from nodeproof.terms.base import Term
+from nodeproof.terms.checks import checked_costs, checked_models
 
 __all__ = ["PAPER_WEIGHTS", "Models", "Problem"]
 
@@ -271,9 +272,11 @@ class Problem:
         if self.son:
             return fit_centroids(self.terms, self.term_weights, self.son, W, kept, tol).models
         if not self.calibrated:
-            return tuple(term.refit(W) for term in self.terms)
+            return tuple(checked_models(term, term.refit(W), "refit") for term in self.terms)
         return tuple(
-            term.estimate(W) if kept is None or term.rounds is None else kept[k]
+            checked_models(term, term.estimate(W), "estimate")
+            if kept is None or term.rounds is None
+            else kept[k]
             for k, term in enumerate(self.terms)
         )
 
@@ -326,7 +329,7 @@ class Problem:
             if k in skip:
                 continue
             if betas is None:
-                yield term, term.cost(theta, lo, hi)
+                yield term, checked_costs(term, term.cost(theta, lo, hi), lo, hi, "cost")
             elif betas[term.source]:
                 yield term, betas[term.source] * term.vertex_costs(theta, lo, hi)
 

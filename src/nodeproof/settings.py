@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,11 @@ class Settings:
     n_jobs: int | None = None
     random_state: Any = None
     verbose: Any = False
+
+    @classmethod
+    def of(cls, estimator: Any) -> Settings:
+        """Return the settings that an estimator has as attributes of the same names."""
+        return cls(**{setting.name: getattr(estimator, setting.name) for setting in fields(cls)})
 
     def check(self) -> None:
         """Raise an error that names the first setting that cannot be used.

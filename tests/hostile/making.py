@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ def make_seeds(folder: Path) -> Seeds:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
-        clf.node_ids_ = np.array(names)
+        clf.fitted_ = replace(clf.fitted_, node_ids=np.array(names))
         clf.save(folder / "model.npz")
         clf.certify(time_budget=0).save(folder / "certificate.npz")
         from nodeproof.terms import Labels, Softmax

@@ -4,9 +4,17 @@
 `solvers.semidefinite` and what is below them.
 """
 
-from nodeproof.atoms.base import AtomicSet, Calls, Counted, Decomposition
-from nodeproof.atoms.classic import RankOne, SignedBasis, SymmetricPositive, SymmetricSigned
 from nodeproof.atoms.joint import JointAtoms
+from nodeproof.atoms.sets import (
+    AtomicSet,
+    Calls,
+    Counted,
+    Decomposition,
+    RankOne,
+    SignedBasis,
+    SymmetricPositive,
+    SymmetricSigned,
+)
 
 __all__ = [
     "AtomicSet",

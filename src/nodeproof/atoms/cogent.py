@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.atoms.base import Counted, Decomposition
 from nodeproof.atoms.joint import JointAtoms
+from nodeproof.atoms.sets import Counted, Decomposition
 from nodeproof.sets import Simplex
 
 __all__ = ["Cogent"]

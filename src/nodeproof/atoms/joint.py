@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from nodeproof.atoms.base import AtomicSet
+from nodeproof.atoms.sets import AtomicSet
 from nodeproof.errors import InputError
 from nodeproof.sets import ConvexSet, Product, SpectralBox
 from nodeproof.solvers.semidefinite import least_eigenvalue, with_diagonal

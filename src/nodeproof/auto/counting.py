@@ -16,7 +16,7 @@ from nodeproof.errors import InputError
 from nodeproof.problem import Problem
 from nodeproof.runtime.logs import warn_caller
 from nodeproof.solvers import BlockCADO, Result, Status
-from nodeproof.solvers.base import Callback
+from nodeproof.solvers.base import Callback, solve_with
 from nodeproof.solvers.starts import STARTS, choose_starts, promising_starts
 
 __all__ = [
@@ -342,7 +342,7 @@ def choose_n_classes(
     if isinstance(solver, BlockCADO):
         solver = replace(solver, hold=0)  # the rows say already how links bind
     start = None if is_convex(solver) else counted.result.W
-    return counted.problem, solver.solve(counted.problem, start, callback)
+    return counted.problem, solve_with(solver, counted.problem, start, callback)
 
 
 def _why_so_many(family: Family, counted: Counted) -> str:

@@ -13,6 +13,7 @@ from nodeproof.auto.tuning import Tuned, tune_links, tune_softmax
 from nodeproof.errors import InputError
 from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Labels, NodeData, Term
+from nodeproof.terms.registry import bind_term, check_terms
 
 __all__ = ["Plan", "choose_plan"]
 
@@ -107,17 +108,11 @@ def choose_plan(
 
 
 def _given_terms(terms: Any, nodes: NodeData, choices: Choices) -> list[Term]:
-    if not isinstance(terms, list | tuple):
-        raise InputError(f"terms must be 'auto' or a list of terms, got {terms!r}")
-    for term in terms:
-        if not isinstance(term, Term):
-            raise InputError(f"terms must be 'auto' or a list of terms, got {term!r} in it")
-        if getattr(term, "source", None) not in ("graph", "features", "labels"):
-            raise InputError(f"{term!r} must say what it draws on: source = 'features' or 'labels'")
+    check_terms(terms)
     if nodes.X is not None and all(term.source != "features" for term in terms):
         raise InputError(f"X is given, but none of the terms uses features: {list(terms)}")
     choices["terms"] = {"value": [repr(term) for term in terms], "why": "given"}
-    return [term.bind(nodes) for term in terms]
+    return [bind_term(term, nodes) for term in terms]
 
 
 def _trust_in(terms: Sequence[Term], trust: float | None, choices: Choices) -> float:

@@ -17,7 +17,7 @@ from nodeproof.errors import InputError, count_of
 from nodeproof.graph import Graph
 from nodeproof.problem import PAPER_WEIGHTS, Problem
 from nodeproof.solvers import CADO, BlockCADO, Result, Status
-from nodeproof.solvers.base import LARGEST, check_at_least
+from nodeproof.solvers.base import LARGEST, check_at_least, check_solver
 from nodeproof.solvers.beliefs import affordable, reported_probabilities
 
 __all__ = [
@@ -135,10 +135,8 @@ def choose_solver(solver: Any, choices: Choices, **settings: Any) -> Any:
         else:
             names = ", ".join(repr(name) for name in ("auto", "block", "cado", *CONVEX_SOLVERS))
             raise InputError(f"solver must be one of {names} or a solver object, got {solver!r}")
-    elif hasattr(solver, "solve"):
-        chosen = solver
     else:
-        raise InputError(f"solver must be a name or have a method solve, got {solver!r}")
+        chosen = check_solver(solver)
     why = "the default" if solver == "auto" else "given"
     choices["solver"] = {"value": type(chosen).__name__, "why": why}
     return chosen

@@ -28,7 +28,7 @@ from nodeproof.cli.terminal import as_text, check_folder, print_document
 from nodeproof.errors import InputError, MissingExtraError, count_of
 from nodeproof.fitted import Fitted
 from nodeproof.fitting import fit_nodes
-from nodeproof.kernels.links import is_compiled
+from nodeproof.kernels.primitives import is_compiled
 from nodeproof.query import query_nodes
 from nodeproof.report.page import check_jinja, write_report
 from nodeproof.saving.model import save_model

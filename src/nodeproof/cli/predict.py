@@ -16,6 +16,7 @@ from nodeproof.cli.results import MOST_NAMES, listed_classes, listed_features, w
 from nodeproof.cli.terminal import check_file, print_document
 from nodeproof.errors import InputError, count_of
 from nodeproof.fitted import Fitted
+from nodeproof.inputs import read_features
 from nodeproof.prediction import check_parts, judge_new_nodes, needs_features
 from nodeproof.saving.model import load_model
 from nodeproof.storage.atomic import atomic_path
@@ -61,7 +62,8 @@ def run_predict(
     notes = list(new.notes)
     with notes_from_warnings(notes):
         check_parts(fitted, new.X, new.links)
-        proba = judge_new_nodes(fitted, new.X, new.links)
+        X = None if new.X is None else read_features(new.X)
+        proba = judge_new_nodes(fitted, X, new.links)
     labels = fitted.classes[proba.argmax(axis=1)]
     with atomic_path(out) as temporary:
         table = {

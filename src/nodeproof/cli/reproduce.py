@@ -21,7 +21,7 @@ from nodeproof.cli.console import errors, note, screen
 from nodeproof.cli.terminal import print_document
 from nodeproof.paper.experiments.cells import Cell
 from nodeproof.paper.experiments.claims import Verdict
-from nodeproof.paper.experiments.claims.theorem import THEOREM
+from nodeproof.paper.experiments.claims.theorem_and_targets import THEOREM
 from nodeproof.paper.experiments.reproduction import reproduce
 
 __all__ = ["run_reproduce"]

@@ -12,8 +12,8 @@ from nodeproof.atoms import Decomposition
 from nodeproof.certificate.labelling.bound import judge
 from nodeproof.certificate.labelling.dual import Dual
 from nodeproof.certificate.labelling.families import FAMILIES
+from nodeproof.certificate.labelling.improve import LiftedBlocks
 from nodeproof.certificate.labelling.instance import Instance
-from nodeproof.certificate.labelling.relaxation import LiftedBlocks
 from nodeproof.convex.program import Polytope, Program, check_memory, lift_negative, sum_down
 from nodeproof.convex.results import (
     ConvexResult,

@@ -27,13 +27,7 @@ from nodeproof.sets import Product, Similarities
 from nodeproof.solvers.semidefinite import least_eigenvalue, off_diagonal, with_diagonal
 from nodeproof.sum_of_norms import sum_of_norms
 
-__all__ = [
-    "Polytope",
-    "Program",
-    "check_memory",
-    "lift_negative",
-    "polytope_bound",
-]
+__all__ = ["Polytope", "Program", "check_memory", "lift_negative", "polytope_bound"]
 
 Array = NDArray[np.float64]
 

@@ -19,8 +19,7 @@ from nodeproof.atoms import Decomposition
 from nodeproof.certificate.labelling.dual import Dual
 from nodeproof.convex.program import Program, polytope_bound
 from nodeproof.problem import Models
-from nodeproof.solvers.align import match_labels
-from nodeproof.solvers.base import Callback, Progress, Result, Status
+from nodeproof.solvers.base import Callback, Progress, Result, Status, match_labels
 from nodeproof.solvers.semidefinite import off_diagonal, positive_part, with_diagonal
 
 __all__ = [

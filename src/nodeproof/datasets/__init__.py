@@ -12,12 +12,4 @@ from nodeproof.datasets.planted import Planted, make_planted
 from nodeproof.datasets.planted_files import write_planted
 from nodeproof.datasets.reading import read_graph
 
-__all__ = [
-    "Dataset",
-    "Planted",
-    "available",
-    "load",
-    "make_planted",
-    "read_graph",
-    "write_planted",
-]
+__all__ = ["Dataset", "Planted", "available", "load", "make_planted", "read_graph", "write_planted"]

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,7 @@ from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.runtime.memory import check_free
 from nodeproof.storage.npz import reading
 from nodeproof.tables.arrays import as_labels
-from nodeproof.tables.columns import LABELS
-from nodeproof.tables.edge_columns import KINDS, note_on_kinds
+from nodeproof.tables.columns import KINDS, LABELS, note_on_kinds
 from nodeproof.tables.files import is_packed, open_bytes, open_text
 
 __all__ = ["karate_club", "read_matrix_market", "read_network"]
@@ -108,17 +108,12 @@ def _numbers(path: Path, lines: Iterator[str], count: int, width: int) -> NDArra
     first = next(told, None)
     if first is not None:
         table = np.loadtxt(
-            _chain(first, told), dtype=np.float64, comments="%", ndmin=2, max_rows=count + 1
+            chain([first], told), dtype=np.float64, comments="%", ndmin=2, max_rows=count + 1
         )
     if table.shape != (count, width):
         found = f"{len(table)} of {table.shape[1]}" if len(table) <= count else f"more than {count}"
         raise InputError(f"{path}: expected {count} lines of {width} numbers, found {found}")
     return table
-
-
-def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from rest
 
 
 # Node attributes that hold the class; "value" is the one of Newman's collection of GML files.

@@ -33,8 +33,7 @@ from nodeproof.distributed.layout import (
 from nodeproof.distributed.memberships import DaskMemberships, WorkerLostError
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.problem import Problem
-from nodeproof.solvers.assignments import OneHot
-from nodeproof.solvers.memberships import Engine
+from nodeproof.solvers.memberships import Engine, OneHot
 from nodeproof.storage.graph_files import read_header
 from nodeproof.storage.graph_folder import GraphFolder
 

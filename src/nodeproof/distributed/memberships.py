@@ -20,7 +20,7 @@ from nodeproof.errors import InputError
 from nodeproof.graph import RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
-from nodeproof.solvers.align import agreement
+from nodeproof.solvers.base import agreement
 
 if TYPE_CHECKING:
     from nodeproof.distributed.engine import DaskWorkspace

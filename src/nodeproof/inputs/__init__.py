@@ -9,6 +9,7 @@ below are for everybody; take others from the modules. May import `errors`, `run
 from nodeproof.inputs.features import Unit, check_features, check_reach, read_features
 from nodeproof.inputs.labels import (
     EncodedLabels,
+    check_distinct,
     check_validation,
     encode_labels,
     encode_names,
@@ -19,6 +20,7 @@ from nodeproof.inputs.labels import (
 __all__ = [
     "EncodedLabels",
     "Unit",
+    "check_distinct",
     "check_features",
     "check_reach",
     "check_validation",

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array
 from nodeproof.errors import InputError
 from nodeproof.inputs.tensors import plain
 
-__all__ = ["Unit", "check_columns", "check_features", "check_reach", "read_features"]
+__all__ = ["Unit", "check_features", "check_reach", "read_features"]
 
 
 # Evenly spaced rows that the median of a feature is taken from.
@@ -70,7 +70,7 @@ def read_features(X: Any, check: Callable[..., Any] = check_array) -> Any:
     X = plain(X)
     if np.ma.is_masked(X):
         X = X.astype(np.float64).filled(np.nan)  # refused where it is looked at
-    check_columns(X)
+    _check_columns(X)
     types = [np.float64, np.float32]
     try:
         checked = check(X, accept_sparse="csr", dtype=types, ensure_all_finite=False, order="C")
@@ -129,7 +129,7 @@ def _with_short_indices(X: sp.csr_array) -> sp.csr_array:
 _LISTED = 5
 
 
-def check_columns(X: Any) -> None:
+def _check_columns(X: Any) -> None:
     """Refuse a pandas, polars or pyarrow table with columns that are not numeric.
 
     Other containers are checked where they are converted.

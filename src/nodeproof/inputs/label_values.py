@@ -17,15 +17,15 @@ from nodeproof.errors import InputError
 from nodeproof.inputs.tensors import plain
 from nodeproof.runtime.logs import warn_caller
 
-__all__ = ["NO_LABEL", "UNKNOWN", "Unknown", "read_values", "refuse_wrapped"]
+__all__ = ["UNKNOWN", "Unknown", "read_values", "refuse_wrapped"]
 
 
 #: texts that are never the name of a class, in arrays and in files: this is how numpy
 #: and pandas write −1 and NaN as text
-NO_LABEL = ("", "-1", "-1.0", "nan")
+_NO_LABEL = ("", "-1", "-1.0", "nan")
 
 # Markers that programs write for missing values, and words that people use, in lower case.
-_MARKS = (*NO_LABEL, "?", "#n/a", "<na>", "nat")
+_MARKS = (*_NO_LABEL, "?", "#n/a", "<na>", "nat")
 _WORDS = ("na", "n/a", "none", "null", "unassigned", "unknown", "unlabeled", "unlabelled")
 
 #: what stands for no label in files, in upper or lower case
@@ -181,7 +181,7 @@ def _from_objects(
 
 def _is_missing(label: Any) -> bool:
     if label is None or isinstance(label, str):
-        return label is None or label.strip() in NO_LABEL
+        return label is None or label.strip() in _NO_LABEL
     same = label == label
     if isinstance(same, bool | np.bool_):
         return not same or bool(label == -1)
@@ -208,7 +208,7 @@ def _as_text(label: Any, node: int) -> str:
 def _are_known(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which labels of an array of numbers or text are known."""
     if values.dtype.kind == "U":
-        return ~np.isin(np.char.strip(values), NO_LABEL)
+        return ~np.isin(np.char.strip(values), _NO_LABEL)
     if values.dtype.kind in "if":
         return np.asarray((values == values) & (values != -1))
     return np.ones(len(values), dtype=bool)

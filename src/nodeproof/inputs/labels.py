@@ -19,6 +19,7 @@ from nodeproof.runtime.memory import check_free
 
 __all__ = [
     "EncodedLabels",
+    "check_distinct",
     "check_validation",
     "encode_labels",
     "encode_names",
@@ -31,6 +32,10 @@ _MOST_TYPOS = 20
 
 # Up to this many labels may each be of a class of their own.
 _FEW_LABELS = 20
+
+
+# So many classes may well have a node each.
+_FEW_CLASSES = 50
 
 
 @dataclass(frozen=True)
@@ -141,9 +146,8 @@ def encode_truth(y_true: Any, classes: NDArray[Any], part: str) -> NDArray[np.in
     return np.asarray(known[truth.codes])
 
 
-def _examples(names: NDArray[Any], most: int = 3) -> str:
-    shown = ", ".join(map(repr, names[:most].tolist()))
-    return shown + (", …" if len(names) > most else "")
+def _examples(names: NDArray[Any]) -> str:
+    return ", ".join(map(repr, names[:3].tolist())) + (", …" if len(names) > 3 else "")
 
 
 def check_validation(
@@ -219,6 +223,31 @@ def _align_pairs(nodes: NDArray[Any], given: Any, names: NDArray[Any] | None) ->
     return given.iloc[order]
 
 
+def check_distinct(labels: EncodedLabels) -> None:
+    """Refuse labels that are hardly classes: features, or what identifies single nodes.
+
+    A label for each of many classes is enough where most nodes have none, but fractions name none.
+    """
+    if labels.codes is None:
+        return
+    given, named = int((labels.codes >= 0).sum()), int(labels.codes.max()) + 1
+    if named <= _FEW_CLASSES or 10 * named <= 9 * given:
+        return
+    if 2 * given > len(labels.codes) or _are_fractions(labels.classes[:named]):
+        raise InputError(
+            f"there are {named:,} different labels on {given:,} nodes: are they features, or what "
+            "tells single nodes apart? Labels must name classes"
+        )
+
+
+def _are_fractions(names: NDArray[Any]) -> bool:
+    try:
+        numbers = names.astype(np.float64)
+    except ValueError:
+        return False
+    return bool((numbers != np.round(numbers)).mean() > 0.5)
+
+
 def warn_of_typos(labels: EncodedLabels) -> None:
     """Warn of classes that may be typos.
 
@@ -291,6 +320,5 @@ def _extend(named: NDArray[Any], n_classes: int | None) -> NDArray[Any]:
     )
 
 
-def _listed(names: NDArray[Any], most: int = 5) -> str:
-    shown = ", ".join(map(str, names[:most]))
-    return shown + (", …" if len(names) > most else "")
+def _listed(names: NDArray[Any]) -> str:
+    return ", ".join(map(str, names[:5])) + (", …" if len(names) > 5 else "")

@@ -5,8 +5,13 @@ ranges on several threads: the result of a range does not depend on the thread. 
 of the library.
 """
 
-from nodeproof.kernels.beliefs import belief_rows, message_rows
-from nodeproof.kernels.gathering import product_rows
+from nodeproof.kernels.gathering import (
+    charge_rows,
+    link_mass,
+    link_mass_exactly,
+    product_rows,
+    row_sums,
+)
 from nodeproof.kernels.links import (
     first_bad_weight,
     inspect_links,
@@ -14,8 +19,13 @@ from nodeproof.kernels.links import (
     labelled_links,
     reverse_links,
 )
-from nodeproof.kernels.masses import charge_rows, link_mass, link_mass_exactly, row_sums
-from nodeproof.kernels.memberships import sweep_batches, sweep_rows, take_cells
+from nodeproof.kernels.memberships import (
+    belief_rows,
+    message_rows,
+    sweep_batches,
+    sweep_rows,
+    take_cells,
+)
 from nodeproof.kernels.nodes import (
     charge_labels,
     count_labels,

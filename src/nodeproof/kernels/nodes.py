@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from nodeproof.kernels.links import AHEAD, prefetch
+from nodeproof.kernels.primitives import AHEAD, prefetch
 
 __all__ = [
     "charge_labels",

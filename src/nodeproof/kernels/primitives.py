@@ -1,22 +1,66 @@
-"""Threads that wait for each other inside a kernel.
-
-Python's ways to wake a thread take a tenth of a millisecond or more, which is as long as a
-batch of a small sweep. Here all threads stay in their kernels and count.
-"""
+"""What kernels are built from: compilation, prefetches, thread barriers, fast exponentials."""
 
 import os
 import time
+from collections.abc import Callable
+from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.core import cgutils
+from numba.core import cgutils, config
+from numba.extending import intrinsic
 
-from nodeproof.kernels.links import intrinsic_like
+__all__ = ["AHEAD", "barrier", "exp_rows", "intrinsic_like", "is_compiled", "padded", "prefetch"]
 
-__all__ = ["barrier", "exp_rows", "padded"]
 
+# Whether nothing is compiled.
+_PLAIN = bool(config.DISABLE_JIT)  # type: ignore[attr-defined]
+
+
+def is_compiled() -> bool:
+    """Tell whether a compiled sweep is cached (of any version), or none is needed."""
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent / "__pycache__")
+    return _PLAIN or next(folder.rglob("*.sweep_batches*.nbi"), None) is not None
+
+
+def intrinsic_like(plain: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+    """Make an intrinsic of what is decorated; `plain` does the same in Python.
+
+    It is used where nothing is compiled (``NUMBA_DISABLE_JIT=1``): kernels are then Python
+    functions, for debuggers and coverage, and numba's intrinsics cannot be called.
+    """
+    return lambda typed: plain if _PLAIN else intrinsic(typed)
+
+
+# Rows are read in random order, and waiting for them is most of a sweep. They are prefetched this
+# many links ahead: 2.5 times faster on a graph of 10⁷ links than without.
+AHEAD = 16
+
+
+@intrinsic_like(lambda array, position: None)
+def prefetch(typingctx, array, position):
+    """Prefetch ``array[position]`` (one axis) into the cache; reads nothing."""
+
+    def generate(context, builder, signature, arguments):
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        offset = context.cast(builder, arguments[1], signature.args[1], types.intp)
+        byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])
+        call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        address = builder.bitcast(builder.gep(data, [offset]), byte_pointer)
+        read, keep, from_data = int32(0), int32(3), int32(1)
+        builder.call(call, [address, read, keep, from_data])
+        return context.get_dummy_value()
+
+    return types.void(array, position), generate
+
+
+# Threads that wait for each other: Python's ways to wake a thread take a tenth of a millisecond or
+# more, which is as long as a batch of a small sweep. Here all threads stay in their kernels
+# and count.
 
 # So often the counter is looked at before others are let in.
 _PATIENCE = 2000

@@ -26,14 +26,7 @@ from nodeproof.runtime import threads
 from nodeproof.runtime.logs import warn_caller
 from nodeproof.runtime.threads import serve
 
-__all__ = [
-    "Fit",
-    "Nodes",
-    "Outcome",
-    "as_splits",
-    "cross_validate",
-    "run",
-]
+__all__ = ["Fit", "Nodes", "Outcome", "as_splits", "cross_validate", "run"]
 
 
 @dataclass(frozen=True)

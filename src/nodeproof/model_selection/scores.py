@@ -13,12 +13,7 @@ from sklearn import metrics as sklearn_metrics
 from nodeproof import metrics
 from nodeproof.errors import InputError
 
-__all__ = [
-    "SCORES",
-    "Score",
-    "as_scores",
-    "positions",
-]
+__all__ = ["SCORES", "Score", "as_scores", "positions"]
 
 
 Array = NDArray[Any]

@@ -16,14 +16,7 @@ from nodeproof.errors import InputError
 from nodeproof.inputs import encode_labels
 from nodeproof.solvers.base import check_at_least, check_count
 
-__all__ = [
-    "LabelKFold",
-    "Masks",
-    "PerClass",
-    "RandomShare",
-    "Split",
-    "keep_labels",
-]
+__all__ = ["LabelKFold", "Masks", "PerClass", "RandomShare", "Split", "keep_labels"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

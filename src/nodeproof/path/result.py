@@ -17,11 +17,7 @@ from nodeproof.storage.atomic import atomic_path
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "Path",
-    "Point",
-    "Stable",
-]
+__all__ = ["Path", "Point", "Stable"]
 
 Array = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from nodeproof.graph import Graph
 from nodeproof.inputs.graph_objects import is_matrix_table, is_table, table_columns
 from nodeproof.inputs.node_names import align_graph
 from nodeproof.interop import from_tables
-from nodeproof.solvers.assignments import OneHot
+from nodeproof.solvers.memberships import OneHot
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier

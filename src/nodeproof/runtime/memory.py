@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
-from rich.filesize import decimal
 
 from nodeproof.errors import InputError
 
@@ -72,6 +71,8 @@ def check_free(n_bytes: float, what: str, remedy: str, *, free: int | None = Non
     """
     free = available_memory() if free is None else free
     if n_bytes > free:
+        from rich.filesize import decimal  # not at the start of every command
+
         raise InputError(
             f"{what} would take about {decimal(int(n_bytes))} of memory, but only {decimal(free)} "
             f"is free: {remedy}"

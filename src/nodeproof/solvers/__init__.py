@@ -1,5 +1,6 @@
 """Solvers: each takes a `Problem` and returns a `Result`, which the problem judges.
 
+`base` says what a solver is: any object with the method of `Solver`, also one of your own.
 `block` is the default, with its sweeps, starts, memberships and checkpoints in modules of their
 own; `cado` is the paper's. The solvers of the convex program live in `nodeproof.convex` and are
 imported here on first use. May import `problem` and what is below it.
@@ -8,7 +9,7 @@ imported here on first use. May import `problem` and what is below it.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from nodeproof.solvers.base import Progress, Result, Status
+from nodeproof.solvers.base import Progress, Result, Solver, Status
 from nodeproof.solvers.block import BlockCADO
 from nodeproof.solvers.cado import CADO
 
@@ -28,6 +29,7 @@ __all__ = [
     "LabellingResult",
     "Progress",
     "Result",
+    "Solver",
     "Status",
 ]
 

@@ -12,12 +12,10 @@ from nodeproof import kernels
 from nodeproof.graph import RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
-from nodeproof.solvers.align import are_named, credibility, matched
-from nodeproof.solvers.base import Result
-from nodeproof.solvers.block import BlockCADO
+from nodeproof.solvers.base import Result, Solver, are_named, credibility, matched
 from nodeproof.solvers.sweep import Sweeper
 
-__all__ = ["affordable", "marginals", "propagated_probabilities", "reported_probabilities"]
+__all__ = ["affordable", "marginals", "reported_probabilities"]
 
 Rows = NDArray[np.float32]
 
@@ -34,19 +32,20 @@ def affordable(problem: Problem) -> bool:
     return graph is not None and graph.n_entries * problem.n_classes <= _MOST_MESSAGES
 
 
-def propagated_probabilities(problem: Problem, result: Result, solver: BlockCADO) -> Rows | None:
+def _propagated_probabilities(problem: Problem, result: Result, solver: Solver) -> Rows | None:
     """Return probabilities by belief propagation; None where it does not apply or converge.
 
     It applies where the graph counts, all parts are likelihoods and the temperature is 1.
     """
-    applies = problem.calibrated and problem.trust > 0 and solver.temperature == 1.0
-    if not applies or not affordable(problem):
+    warm = getattr(solver, "temperature", None) == 1.0
+    if not (problem.calibrated and problem.trust > 0 and warm and affordable(problem)):
         return None
-    return marginals(problem, result, tol=solver.tol, n_jobs=solver.n_jobs)
+    tol, n_jobs = getattr(solver, "tol", 1e-3), getattr(solver, "n_jobs", None)
+    return marginals(problem, result, tol=tol, n_jobs=n_jobs)
 
 
 def reported_probabilities(
-    problem: Problem, result: Result, solver: BlockCADO
+    problem: Problem, result: Result, solver: Solver
 ) -> tuple[Rows | None, float]:
     """Return class probabilities, and the weight of the start that was kept.
 
@@ -59,13 +58,13 @@ def reported_probabilities(
     weight : float
         1 where all starts agree.
     """
-    rows = propagated_probabilities(problem, result, solver)
+    rows = _propagated_probabilities(problem, result, solver)
     if not result.alternatives:
         return rows, 1.0
     best = result.W if rows is None else rows
     total, pooled = 1.0, best.astype(np.float64)
     for alternative in result.alternatives:
-        other = propagated_probabilities(problem, alternative, solver)
+        other = _propagated_probabilities(problem, alternative, solver)
         other = alternative.W if other is None else other
         if not are_named(problem):
             other = matched(other, best)

@@ -13,13 +13,15 @@ from nodeproof.affinity import Affinity
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
-from nodeproof.solvers.align import are_named, best_first, best_match
 from nodeproof.solvers.base import (
     MOST_STARTS,
     Callback,
     Progress,
     Result,
     Status,
+    are_named,
+    best_first,
+    best_match,
     check_at_least,
     check_count,
 )
@@ -28,9 +30,7 @@ from nodeproof.solvers.memberships import Engine, LocalWorkspace, Workspace
 from nodeproof.solvers.starts import STARTS, as_memberships, choose_starts, promising_starts
 from nodeproof.solvers.sweep import settled, surpassed, uninformative
 
-__all__ = [
-    "BlockCADO",
-]
+__all__ = ["BlockCADO"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]

@@ -18,7 +18,7 @@ from nodeproof.errors import InputError
 from nodeproof.graph import NullCorrected
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
-from nodeproof.solvers.align import match_labels
+from nodeproof.solvers.base import match_labels
 
 __all__ = ["STARTS", "as_memberships", "choose_starts", "points_of", "promising_starts"]
 

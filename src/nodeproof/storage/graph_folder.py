@@ -37,6 +37,8 @@ from nodeproof.storage.graph_files import (
     NPY_HEADER,
     ArrayFile,
     IdFile,
+    as_integers,
+    as_texts,
     index_type,
     is_checksum,
     is_count,
@@ -44,7 +46,6 @@ from nodeproof.storage.graph_files import (
     read_header,
     write_header,
 )
-from nodeproof.storage.node_ids import as_integers, as_texts
 from nodeproof.storage.npz import reading
 
 __all__ = ["GraphFolder", "Progress", "is_graph_folder", "refuse_occupied", "write_graph_folder"]

@@ -28,7 +28,6 @@ from nodeproof.runtime.memory import check_free
 from nodeproof.storage.atomic import check_regular
 
 __all__ = [
-    "BROKEN",
     "UNREADABLE",
     "Archive",
     "Header",
@@ -41,7 +40,7 @@ __all__ = [
 
 #: what a damaged archive may raise, besides ValueError; zipfile raises RuntimeErrors for members
 #: that are encrypted, or compressed in an unknown way
-BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
 _SUFFIX = ".npy"
 # Bytes of the directory: some thousand arrays.
 _DIRECTORY = 1 << 20
@@ -168,7 +167,7 @@ def open_npz(path: str | os.PathLike[str]) -> Iterator[Archive]:
         raise InputError(f"cannot read {path}: not enough memory ({error})") from None
     except KeyError as error:
         raise InputError(f"cannot read {path}: it has no array {error}") from None
-    except (ValueError, *BROKEN) as error:
+    except (ValueError, *_BROKEN) as error:
         raise InputError(
             f"cannot read {path}: {error}; it is damaged, or not a complete NumPy archive"
         ) from None
@@ -303,7 +302,7 @@ def write_npz(file: IO[bytes], arrays: Mapping[str, Any], *, packed: bool = Fals
 
 
 #: what readers may raise on a file that is damaged, or not what its name says
-UNREADABLE = (ValueError, KeyError, pa.ArrowException, *BROKEN)
+UNREADABLE = (ValueError, KeyError, pa.ArrowException, *_BROKEN)
 
 
 @contextmanager

@@ -146,10 +146,6 @@ def shown(value: Any) -> str:
     return whole_text if len(whole_text) <= 80 else f"{whole_text[:77]}..."
 
 
-# ------------------------------------------------------------------------------
-# Checks of single values
-
-
 def number(value: Any) -> bool:
     """Tell whether a value of JSON is a finite number."""
     # Integers may have any length; NaN is neither.
@@ -243,10 +239,6 @@ def entries(checks: Mapping[str, Check], optional: tuple[str, ...] = ()) -> Chec
         )
 
     return holds
-
-
-# ------------------------------------------------------------------------------
-# Arrays
 
 
 @dataclass(frozen=True)

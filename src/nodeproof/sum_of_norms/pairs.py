@@ -11,15 +11,7 @@ from scipy.spatial.distance import cdist, pdist
 
 from nodeproof.runtime import threads
 
-__all__ = [
-    "SumOfNorms",
-    "differences",
-    "forces",
-    "lengths",
-    "shorten",
-    "shrink",
-    "sum_of_norms",
-]
+__all__ = ["SumOfNorms", "differences", "forces", "lengths", "shorten", "shrink", "sum_of_norms"]
 
 Array = NDArray[np.float64]
 

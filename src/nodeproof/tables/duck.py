@@ -12,15 +12,7 @@ from typing import Any, TypeVar
 
 from nodeproof.errors import InputError, MissingExtraError
 
-__all__ = [
-    "batches",
-    "connect",
-    "first_row",
-    "in_background",
-    "quoted",
-    "quoted_file",
-    "readable",
-]
+__all__ = ["batches", "connect", "first_row", "in_background", "quoted", "quoted_file", "readable"]
 
 T = TypeVar("T")
 

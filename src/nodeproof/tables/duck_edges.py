@@ -13,7 +13,10 @@ from nodeproof.errors import InputError, count_of
 from nodeproof.runtime.caching import cached_property
 from nodeproof.tables.columns import (
     NODES,
+    SOURCES,
+    TARGETS,
     Column,
+    EdgeColumns,
     find_column,
     find_index,
     is_index_name,
@@ -21,7 +24,6 @@ from nodeproof.tables.columns import (
 )
 from nodeproof.tables.duck import first_row, quoted, readable
 from nodeproof.tables.duck_files import FLOATS, INTEGERS, FileTable, open_files
-from nodeproof.tables.edge_columns import SOURCES, TARGETS, EdgeColumns
 from nodeproof.tables.edge_rules import PlacedLink, open_edges
 from nodeproof.tables.files import not_numbers
 from nodeproof.tables.keys import empty_id

@@ -1,7 +1,7 @@
 """The rules for edge tables, whoever reads them: Arrow (`edges`) or DuckDB (`duck_edges`).
 
 `open_edges` decides it all: whether the first line is a header, which columns hold the ends and
-the weight of a link (`edge_columns`), what is refused, and the notes. A reader offers its table as
+the weight of a link (`columns`), what is refused, and the notes. A reader offers its table as
 a `Table`, and the links in it as `EdgeRows`.
 """
 
@@ -15,7 +15,11 @@ from typing import Generic, Protocol, TypeVar
 from nodeproof.csr import LARGEST_WEIGHT, LEAST_WEIGHT
 from nodeproof.errors import InputError
 from nodeproof.tables.columns import (
+    SOURCES,
+    TARGETS,
     Column,
+    EdgeColumns,
+    find_edge_columns,
     is_index_name,
     is_name,
     note_on_known_names,
@@ -24,7 +28,6 @@ from nodeproof.tables.columns import (
     refuse_header_below,
     refuse_one_column,
 )
-from nodeproof.tables.edge_columns import SOURCES, TARGETS, EdgeColumns, find_edge_columns
 from nodeproof.tables.files import Table, bad_number
 from nodeproof.tables.text import is_number, is_whole
 

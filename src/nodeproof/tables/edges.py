@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from nodeproof.csr import LARGEST_WEIGHT, LEAST_WEIGHT, merge_edges
 from nodeproof.errors import count_of
 from nodeproof.runtime.caching import cached_property
-from nodeproof.tables.columns import Column
-from nodeproof.tables.edge_columns import SOURCES, TARGETS, EdgeColumns
+from nodeproof.tables.columns import SOURCES, TARGETS, Column, EdgeColumns
 from nodeproof.tables.edge_rules import PlacedLink, open_edges
 from nodeproof.tables.files import TableFile
 from nodeproof.tables.keys import Keys

@@ -18,8 +18,7 @@ from nodeproof.storage.npz import Header, read_npy_header, reading
 from nodeproof.tables.columns import Column
 from nodeproof.tables.features import Known, read_features, some
 from nodeproof.tables.keys import Keys
-from nodeproof.tables.labels import LabelRows, read_labels
-from nodeproof.tables.leakage import drop_label_columns
+from nodeproof.tables.labels import LabelRows, drop_label_columns, read_labels
 from nodeproof.tables.reading import open_table
 
 __all__ = ["FolderFeatures", "FolderLabels", "read_folder_features", "read_folder_labels"]

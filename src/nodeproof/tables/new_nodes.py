@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nodeproof.errors import InputError, count_of
 from nodeproof.inputs.new_links import links_from_pairs
-from nodeproof.storage.node_ids import as_texts
+from nodeproof.storage.graph_files import as_texts
 from nodeproof.tables.columns import Column
 from nodeproof.tables.edges import Links, read_links
 from nodeproof.tables.features import FeatureRows, read_features, some

@@ -20,11 +20,9 @@ from nodeproof.tables.arrays import read_feature_archive, read_label_archive
 from nodeproof.tables.columns import Column, refuse_one_column
 from nodeproof.tables.edges import Links, build_graph, read_links
 from nodeproof.tables.features import FeatureRows, read_features, some
-from nodeproof.tables.files import TableFile, file_kind
+from nodeproof.tables.files import ParquetFile, TableFile, file_kind
 from nodeproof.tables.keys import Keys, check_lookalikes, one_node_set
-from nodeproof.tables.labels import LabelRows, read_labels
-from nodeproof.tables.leakage import drop_label_columns
-from nodeproof.tables.parquet import ParquetFile
+from nodeproof.tables.labels import LabelRows, drop_label_columns, read_labels
 from nodeproof.tables.text import TextFile
 
 __all__ = ["Tables", "WholeGraph", "open_table", "read_tables", "refuse_idle"]

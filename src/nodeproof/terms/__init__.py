@@ -1,8 +1,9 @@
 """What is known of nodes beside their links: one small class for each kind.
 
-Each kind derives from :class:`Term`, whose methods are all that other packages ask of it; a term
-of your own needs no other file. All that is listed here is public. Imports nothing above `graph`
-and `smoothing`.
+Each kind derives from :class:`Term` (`base`), whose methods are all that other packages ask of it;
+a term of your own needs no other file. `registry` finds terms by name, `checks` refuses what their
+methods must not return. All that is listed here is public. Imports nothing above `graph` and
+`smoothing`.
 """
 
 from nodeproof.terms.base import NodeData, Term

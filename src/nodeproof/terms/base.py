@@ -23,13 +23,11 @@ from nodeproof.runtime import threads
 from nodeproof.sets import ConvexSet
 from nodeproof.smoothing import Smoothing
 from nodeproof.storage.schema import Check, Expected, plain
+from nodeproof.terms.checks import checked_costs
 from nodeproof.terms.class_loss import ClassLoss, NodewiseLoss
 from nodeproof.terms.new_nodes import NewNodeCosts
 
-__all__ = [
-    "NodeData",
-    "Term",
-]
+__all__ = ["NodeData", "Term"]
 
 Array = NDArray[np.float64]
 
@@ -267,7 +265,7 @@ class Term(ABC):
 
     def cost_into(self, out: Array, models: Array, lo: int, hi: int) -> None:
         """Write `cost` to an array that is there already."""
-        out[:] = self.cost(models, lo, hi)
+        out[:] = checked_costs(self, self.cost(models, lo, hi), lo, hi, "cost")
 
     def attribute(self, models: Array, scores: Array, lo: int, hi: int) -> dict[str, Array]:
         """Return the scores of the nodes lo…hi by the source they come from."""

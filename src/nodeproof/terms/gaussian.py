@@ -16,8 +16,8 @@ from nodeproof.runtime.caching import cached_property
 from nodeproof.sets import Box
 from nodeproof.storage.schema import Check, number, one_of
 from nodeproof.terms.base import Array, NodeData
+from nodeproof.terms.class_loss import DistanceLoss
 from nodeproof.terms.covariance import MOST_FEATURES, check_positive_definite
-from nodeproof.terms.distance_loss import DistanceLoss
 from nodeproof.terms.registry import register
 from nodeproof.terms.summable import SummableTerm
 

@@ -1,4 +1,4 @@
-"""Terms by name: how a saved model, or the command line, finds the class of a term.
+"""Terms as they are given: by a user as objects, by a saved model or the command line by name.
 
 A file only ever names a class. It is looked up among those that were registered and those that
 installed packages list under the entry points ``nodeproof.terms``; nothing is imported because a
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nodeproof.errors import InputError
-from nodeproof.terms.base import Term
+from nodeproof.terms.base import NodeData, Term
 
-__all__ = ["find_term", "import_term", "register"]
+__all__ = ["bind_term", "check_terms", "find_term", "import_term", "register"]
 
 #: where packages list their terms, each under the name of its class
 ENTRY_POINTS = "nodeproof.terms"
@@ -112,6 +112,40 @@ def import_term(place: str) -> type[Term]:
     if found is None:
         raise InputError(f"cannot import the term {place}: the module has no {name}")
     return register(found)
+
+
+def check_terms(terms: Any) -> None:
+    """Raise an error unless these are terms, in a list, that say what they draw on."""
+    if not isinstance(terms, list | tuple):
+        hint = f": write terms=[{terms!r}]" if isinstance(terms, Term) else ""
+        raise InputError(f"terms must be 'auto' or a list of terms, got {terms!r}{hint}")
+    for term in terms:
+        if isinstance(term, type) and issubclass(term, Term):
+            name = term.__name__
+            raise InputError(f"terms must hold terms, got the class {name}: write {name}()")
+        if not isinstance(term, Term):
+            raise InputError(
+                f"terms must hold terms, got {term!r}: derive its class from nodeproof.terms.Term"
+            )
+        if getattr(term, "source", None) not in ("graph", "features", "labels"):
+            raise InputError(f"{term!r} must say what it draws on: source = 'features' or 'labels'")
+
+
+def bind_term(term: Term, nodes: NodeData) -> Term:
+    """Return a user's term, bound; raise an error if its `bind` does not return a bound copy."""
+    bound: Any = term.bind(nodes)
+    name = type(term).__name__
+    if not isinstance(bound, Term):
+        raise InputError(f"{name}.bind must return a bound copy of the term, got {bound!r}")
+    if bound is term:
+        raise InputError(f"{name}.bind must return a copy, not the term: use self.copy_for(nodes)")
+    for attribute in ("n_nodes", "n_classes"):
+        if not hasattr(bound, attribute):
+            raise InputError(
+                f"{name}.bind returned a term without {attribute}: begin with "
+                "bound = self.copy_for(nodes)"
+            )
+    return bound
 
 
 def _origin(term: type) -> str:

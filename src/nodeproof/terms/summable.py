@@ -14,11 +14,7 @@ from scipy.sparse import csr_array, vstack
 from nodeproof.runtime import threads
 from nodeproof.terms.base import Array, Term
 
-__all__ = [
-    "SummableTerm",
-    "cut_rows",
-    "is_summable",
-]
+__all__ = ["SummableTerm", "cut_rows", "is_summable"]
 
 
 class SummableTerm(Term):

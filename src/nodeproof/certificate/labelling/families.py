@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 from nodeproof.certificate.labelling.dual import Dual, Factors
 from nodeproof.certificate.labelling.instance import Instance
 
-__all__ = ["FAMILIES", "closed", "costs_family", "graph_family"]
+__all__ = ["FAMILIES", "closed"]
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -26,7 +26,7 @@ Labels = NDArray[np.int64]
 _MOST_POTENTIALS = 100
 
 
-def costs_family(instance: Instance, z: Labels) -> Dual:
+def _costs_family(instance: Instance, z: Labels) -> Dual:
     """Return the family F, for costs on all nodes: Γ = 0, τ the least that it can be."""
     n, K = instance.n_nodes, instance.n_classes
     if not instance.linked:  # each node for itself
@@ -40,7 +40,7 @@ def costs_family(instance: Instance, z: Labels) -> Dual:
     return Dual(_nu(instance, z, H, tau), np.ascontiguousarray(r), -(tau @ members))
 
 
-def graph_family(instance: Instance, z: Labels) -> Dual:
+def _graph_family(instance: Instance, z: Labels) -> Dual:
     """Return the family G, for links and few labels: Γ a product across classes.
 
     τ is raised by a constant per class, and ``a[v, i] = τ_v − H[v, i]`` is what Γ may take from a
@@ -51,7 +51,7 @@ def graph_family(instance: Instance, z: Labels) -> Dual:
     K = instance.n_classes
     members, H, delta = _parts(instance, z)
     if K == 1:
-        return costs_family(instance, z)
+        return _costs_family(instance, z)
     tau = np.where(members, -np.inf, H - 0.5 * np.minimum(delta, 0.0)).max(axis=1)
     sizes = members.sum(axis=0)
     filled = sizes > 0
@@ -141,4 +141,4 @@ def _nu(instance: Instance, z: Labels, H: Array, tau: Array) -> Array:
     return np.asarray(instance.costs[every, z] - H[every, z] - tau)
 
 
-FAMILIES = {"F": costs_family, "G": graph_family}
+FAMILIES = {"F": _costs_family, "G": _graph_family}

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.certificate.labelling.ascent import Ascent
 from nodeproof.certificate.labelling.bound import FAILURE, Judgement, judge
 from nodeproof.certificate.labelling.dual import Dual
 from nodeproof.certificate.labelling.families import FAMILIES
+from nodeproof.certificate.labelling.improve import Ascent, LiftedBlocks
 from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.certificate.labelling.nodes import NodeCertificates, certify_nodes
-from nodeproof.certificate.labelling.relaxation import LiftedBlocks
 from nodeproof.certificate.labelling.ties import countable
 
 __all__ = ["Search", "Stage"]

@@ -24,14 +24,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from nodeproof.certificate.labelling.instance import relative_error
 
-__all__ = [
-    "DENSE_MOST",
-    "Spectrum",
-    "lanczos_slack",
-    "least_dense",
-    "least_lanczos",
-    "of_diagonal",
-]
+__all__ = ["DENSE_MOST", "Spectrum", "lanczos_slack", "least_dense", "least_lanczos", "of_diagonal"]
 
 Array = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nodeproof.certificate.labelling.instance import Instance
 
-__all__ = ["countable", "resolve", "resolve_names", "resolve_ties"]
+__all__ = ["countable", "resolve", "resolve_ties"]
 
 Labels = NDArray[np.int64]
 
@@ -39,7 +39,7 @@ def resolve_ties(
     if not renaming:
         return resolve(instance, z, certified)
     if certified.all():
-        return resolve_names(instance, z)
+        return _resolve_names(instance, z)
     if instance.symmetric:
         return resolve(instance, z, certified)
     if not countable(instance, certified, renaming):
@@ -112,7 +112,7 @@ def resolve(instance: Instance, z: Labels, sure: NDArray[np.bool_]) -> Labels | 
     return out
 
 
-def resolve_names(instance: Instance, z: Labels) -> Labels | None:
+def _resolve_names(instance: Instance, z: Labels) -> Labels | None:
     """Return z with the best names for its classes; None where there are too many to compare."""
     K = instance.n_classes
     if instance.symmetric or K == 1:

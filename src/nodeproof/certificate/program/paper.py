@@ -27,7 +27,6 @@ from nodeproof.certificate.program.links import (
 __all__ = [
     "Built",
     "combined",
-    "even_rates",
     "graph_only",
     "multiplicative",
     "node_only",
@@ -147,7 +146,7 @@ def combined(ideal: Ideal, published: bool = False) -> Built:
         a, pull, asked = links.printed()
         asked["⟨μn, θ − θ̂⟩ ≥ μF"] = at_least_zero(-_separation(ideal))
     else:
-        flows = Flows(ideal.between, even_rates(ideal))
+        flows = Flows(ideal.between, _even_rates(ideal))
         forces = flows.valid_forces(ideal)
         a, pull, asked = links.corrected(_slack_for(ideal, links, flows, forces))
     Z = links.certificate(a, pull) + np.diag(own_costs(ideal, forces))
@@ -168,7 +167,7 @@ def _slack_for(
     return judge
 
 
-def even_rates(ideal: Ideal) -> Array:
+def _even_rates(ideal: Ideal) -> Array:
     """Return rates that equalise the gradients of each class within the limits, shape (k,)."""
     son = ideal.program.son
     if not son:
@@ -245,7 +244,7 @@ def multiplicative(ideal: Ideal) -> Built:
     >>> round(prove(ideal, multiplicative(ideal).dual, 0).bound, 9), ideal.value
     (-4.0, -4.0)
     """
-    return _built(ideal, Flows(ideal.between, even_rates(ideal)))
+    return _built(ideal, Flows(ideal.between, _even_rates(ideal)))
 
 
 def optimised(ideal: Ideal) -> Built:

@@ -15,8 +15,7 @@ from nodeproof.errors import InputError
 from nodeproof.inputs import check_features
 from nodeproof.inputs.graph_objects import check_adjacency
 from nodeproof.runtime.caching import cached_property
-from nodeproof.solvers.align import match_labels
-from nodeproof.solvers.base import check_count
+from nodeproof.solvers.base import check_count, match_labels
 from nodeproof.terms import Covariance, NodeData
 
 __all__ = [

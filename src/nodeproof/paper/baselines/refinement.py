@@ -15,11 +15,7 @@ from nodeproof.runtime import threads
 from nodeproof.solvers.base import check_count
 from nodeproof.terms import Covariance
 
-__all__ = [
-    "bregman_clustering",
-    "ir_ls",
-    "ir_map",
-]
+__all__ = ["bregman_clustering", "ir_ls", "ir_map"]
 
 Array = NDArray[np.float64]
 Classes = NDArray[np.int64]

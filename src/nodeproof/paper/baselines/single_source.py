@@ -25,11 +25,7 @@ from nodeproof.paper.baselines.evidence import (
 from nodeproof.runtime import threads
 from nodeproof.solvers.base import check_count
 
-__all__ = [
-    "gaussian_classifier",
-    "label_propagation",
-    "spectral_clustering",
-]
+__all__ = ["gaussian_classifier", "label_propagation", "spectral_clustering"]
 
 
 # Up to here all eigenvectors at once are cheap, and exact where eigenvalues repeat.

@@ -65,7 +65,7 @@ def accuracy_curves(
     ['ours', 'best possible (genie)']
     """
     ax = axes_or_new(ax, (6.0, 4.0))
-    from nodeproof.paper.experiments.figures.axes import (
+    from nodeproof.paper.experiments.figures.page import (
         bound_style,
         plot_series,
         set_varied,
@@ -131,8 +131,8 @@ def _chosen(
     results: Results, panel: str, methods: Sequence[str] | None
 ) -> list[tuple[str, Curve, Any]]:
     """Return the curves of a panel that were measured, with names and styles."""
-    from nodeproof.paper.experiments.figures.axes import style_in_turn
     from nodeproof.paper.experiments.figures.curves import rows_of
+    from nodeproof.paper.experiments.figures.page import style_in_turn
 
     measured = {point.curve.name for point, _ in results.points if point.panel == panel}
     there = [c for c in results.panels[panel].curves if c.name in measured and c.method != "genie"]

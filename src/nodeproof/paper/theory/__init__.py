@@ -25,12 +25,7 @@ from nodeproof.paper.theory.lemmas import (
     lemma_atoms,
     lemma_blocks,
 )
-from nodeproof.paper.theory.limits import (
-    Recovery,
-    chernoff_hellinger,
-    exact_recovery,
-    genie_errors,
-)
+from nodeproof.paper.theory.limits import Recovery, chernoff_hellinger, exact_recovery, genie_errors
 from nodeproof.paper.theory.models import ModelAssumptions
 from nodeproof.paper.theory.verdicts import Theorem, Verdict, theorem
 

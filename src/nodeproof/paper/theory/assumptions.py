@@ -36,7 +36,7 @@ from nodeproof.paper.theory import centred
 from nodeproof.paper.theory.models import ModelAssumptions, measure_models
 from nodeproof.problem import PAPER_WEIGHTS, Problem
 
-__all__ = ["Assumptions", "LinkAssumptions", "measure", "measure_links"]
+__all__ = ["Assumptions", "LinkAssumptions", "measure"]
 
 Array = NDArray[np.float64]
 
@@ -149,7 +149,7 @@ class LinkAssumptions:
         )
 
 
-def measure_links(graph: Graph, z: NDArray[np.int64], t: float, scale: float) -> LinkAssumptions:
+def _measure_links(graph: Graph, z: NDArray[np.int64], t: float, scale: float) -> LinkAssumptions:
     """Measure Assumptions 1 to 3; z holds 0…K−1, every one of them."""
     n, K = len(z), int(z.max()) + 1
     sizes = np.bincount(z, minlength=K)
@@ -318,7 +318,7 @@ def measure(problem: Problem, labels: ArrayLike, threshold: float | None = None)
         problem.n_nodes,
         classes.astype(np.int64),
         np.bincount(z),
-        measure_links(graph, z, t, 2.0 * beta) if graph is not None and beta > 0 else None,
+        _measure_links(graph, z, t, 2.0 * beta) if graph is not None and beta > 0 else None,
         measure_models(problem, z),
     )
 

@@ -1,14 +1,14 @@
 """Each claim of the paper, and each target of our own, as one named check over the results.
 
 A new claim is one function with the decorator `claim`, in `paper` (Sections 4 and 5),
-`appendix` (Appendix E), `theorem` (Theorem 1) or `own`.
+`appendix` (Appendix E) or `theorem_and_targets` (Theorem 1, and what is beyond the paper).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nodeproof.paper.experiments.claims import appendix, own, paper, theorem
+from nodeproof.paper.experiments.claims import appendix, paper, theorem_and_targets
 from nodeproof.paper.experiments.claims.checks import (
     CLAIMS,
     Claim,
@@ -29,9 +29,8 @@ __all__ = [
     "appendix",
     "check",
     "claim",
-    "own",
     "paper",
-    "theorem",
+    "theorem_and_targets",
 ]
 
 

@@ -85,10 +85,9 @@ def compose(results: Results, name: str) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    from nodeproof.paper.experiments.figures.curves import draw_curves
+    from nodeproof.paper.experiments.figures.curves import draw_curves, draw_traces
     from nodeproof.paper.experiments.figures.maps import draw_answers, draw_map
     from nodeproof.paper.experiments.figures.page import Page
-    from nodeproof.paper.experiments.figures.traces import draw_traces
 
     panels = [panel for panel in results.panels.values() if panel.figure == name]
     page = Page(Figure())

@@ -12,8 +12,7 @@ from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 from scipy.ndimage import binary_erosion
 
-from nodeproof.paper.experiments.figures.axes import Style
-from nodeproof.paper.experiments.figures.page import WIDTH, Page, seeds_of
+from nodeproof.paper.experiments.figures.page import WIDTH, Page, Style, seeds_of
 from nodeproof.paper.experiments.methods import METHODS, SOURCES
 from nodeproof.paper.experiments.panels import Curve, Panel
 from nodeproof.paper.experiments.recovery import QUESTIONS

@@ -1,21 +1,218 @@
-"""A page of axes, titles and legends, laid out in inches from top to bottom."""
+"""Pages of figures, laid out in inches; styles of lines, distinct in grey too; axes of accuracy."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from numpy.typing import NDArray
 
-from nodeproof.paper.experiments.figures.axes import Style
-from nodeproof.paper.experiments.panels import Panel
-from nodeproof.paper.experiments.results import Results
+from nodeproof.paper.experiments.methods import METHODS
+from nodeproof.paper.experiments.panels import Axis, Panel
+from nodeproof.paper.experiments.results import Results, Series
 
-__all__ = ["WIDTH", "Page", "column_width", "columns_for", "lines_for", "seeds_of"]
+__all__ = [
+    "PLAIN",
+    "STYLES",
+    "WIDTH",
+    "Page",
+    "Style",
+    "bound_style",
+    "column_width",
+    "columns_for",
+    "lines_for",
+    "plot_series",
+    "seeds_of",
+    "set_accuracy",
+    "set_varied",
+    "style_in_turn",
+    "style_of",
+]
+
+
+@dataclass(frozen=True)
+class Style:
+    """The style of a line: colour, marker and dashes each distinguish it."""
+
+    colour: str
+    marker: str = ""
+    dashes: Any = "-"
+    open: bool = False
+    width: float = 1.0
+    size: float = 3.0
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """Arguments of `Axes.plot`."""
+        return {
+            "color": self.colour,
+            "linestyle": self.dashes,
+            "linewidth": self.width,
+            "marker": self.marker or None,
+            "markersize": self.size,
+            "markeredgewidth": 0.8,
+            "markerfacecolor": "white" if self.open else self.colour,
+        }
+
+
+_DOT, _DASH = (0, (1, 1.2)), (0, (4, 1.5))
+_DASH_DOT, _DASH_DOT_DOT = (0, (4, 1.2, 1, 1.2)), (0, (4, 1.2, 1, 1.2, 1, 1.2))
+
+#: the paper's six configurations, from light to dark so that they differ in grey, too
+STYLES = {
+    "G": Style("#dba520", "s", _DOT, open=True),
+    "F": Style("#7cbde6", "^", _DASH_DOT),
+    "GF": Style("#259a6c", "D", _DASH, open=True),
+    "GL": Style("#bb4a17", "v", _DASH_DOT_DOT),
+    "FL": Style("#cc83b3", "P", _DASH),
+    # Drawn first: where others lie on it, both are visible.
+    "GFL": Style("#1d4390", "o", "-", width=1.8, size=4.2),
+}
+
+# The genie with all sources, and with fewer.
+_BOUND = Style("black", dashes=(0, (5, 2)), width=1.0)
+_LESS = {"G": Style("0.55", dashes=(0, (5, 2)), width=0.8)}
+_LEAST = Style("0.55", dashes=(0, (1, 1.5)), width=0.9)
+
+# For the methods in the order of METHODS, without those that have a style already.
+_OTHERS = (
+    Style("0.5", "*", "-"),
+    Style("#b2381b", "D", _DASH_DOT),
+    Style("0.55", "X", "-"),
+    Style("#dba520", "s", _DOT, open=True),
+    Style("#7cbde6", "v", _DASH_DOT),
+    Style("#cc83b3", "^", _DASH),
+    Style("#259a6c", "<", _DASH_DOT_DOT, open=True),
+    Style("#7a3e9d", ">", _DASH),
+    Style("#9cbb3a", "P", _DOT),
+    Style("#5b4a3a", "h", _DASH_DOT, open=True),
+    Style("#2fa39b", "d", _DASH),
+)
+
+
+def style_of(method: str, before: int = 0) -> Style:
+    """Return the style of a method, or of another one before it in the list."""
+    order = [name for name in METHODS if name not in ("genie", "trace")]
+    return _OTHERS[(order.index(method) - before) % len(_OTHERS)]
+
+
+def style_in_turn(place: int) -> Style:
+    """Return a style for a curve without one of its own, by its number."""
+    return _OTHERS[(place + 1) % len(_OTHERS)]
+
+
+def bound_style(sources: str, full: str) -> Style:
+    """Return the style of the genie with some sources, where ``full`` is the most it has."""
+    return _BOUND if sources == full else _LESS.get(sources, _LEAST)
+
+
+#: numbers without trailing zeros
+PLAIN = FuncFormatter(lambda value, _: f"{value:g}")
+_TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.96, 0.99, 1.0)
+
+
+def plot_series(ax: Axes, series: Series, style: Style, errors: float = 1.0, **how: Any) -> None:
+    """Draw the mean over the seeds, in a band of some standard errors to each side."""
+    margin = errors * series.error
+    low, high = (np.clip(series.mean + side * margin, 0, 1) for side in (-1, 1))
+    ax.plot(series.x, series.mean, **{**style.keywords, **how})
+    ax.fill_between(series.x, low, high, color=style.colour, alpha=0.2, lw=0)
+
+
+def set_accuracy(ax: Axes, lowest: float) -> None:
+    """Set the y axis to accuracy, on the scale of the root of the error: wide close to 1."""
+    ax.set_yscale("function", functions=(_rise, _fall))
+    ax.set_ylim(lowest, 1.0008)
+    ax.set_yticks([tick for tick in _TICKS if tick >= lowest])
+    ax.yaxis.set_major_formatter(PLAIN)
+
+
+def set_varied(ax: Axes, axis: Axis, x: NDArray[np.float64], named: bool) -> None:
+    """Set scale, range and ticks of the x axis for the grid points, and draw its mark.
+
+    Parameters
+    ----------
+    ax : Axes
+        The axes.
+    axis : Axis
+        The varied quantity.
+    x : ndarray of shape (g,)
+        Grid points, increasing.
+    named : bool
+        Whether to write the name of the mark.
+    """
+    forth, back = _SCALES[axis.scale]
+    if axis.scale == "log":
+        ax.set_xscale("log")
+    elif axis.scale == "sqrt":
+        ax.set_xscale("function", functions=(forth, back))
+    places = forth(x)
+    margin = 0.035 * (np.ptp(places) or 1.0)
+    left, right = places[0] - margin, places[-1] + margin
+    ax.set_xlim(*back(np.array([left, right])))
+    ax.xaxis.set_minor_locator(NullLocator())
+    if axis.scale == "linear":
+        ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    else:
+        ax.set_xticks(_spaced(x, places))
+    ax.xaxis.set_major_formatter(PLAIN)
+    if axis.mark:
+        where = (forth(axis.mark[0]) - left) / (right - left)
+        if 0 < where < 1:
+            _mark(ax, *axis.mark, text_left=where > 0.6, named=named)
+
+
+def _root(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.sign(x) * np.sqrt(np.abs(x))
+
+
+def _square(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.sign(x) * x**2
+
+
+def _rise(accuracy: NDArray[np.float64]) -> NDArray[np.float64]:
+    return -_root(1 - accuracy)
+
+
+def _fall(place: NDArray[np.float64]) -> NDArray[np.float64]:
+    return 1 - _square(-place)
+
+
+# For each scale, there and back.
+_SCALES: dict[str, Any] = {
+    "linear": (np.positive, np.positive),
+    "sqrt": (_root, _square),
+    "log": (np.log, np.exp),
+}
+
+
+def _spaced(x: NDArray[np.float64], places: NDArray[np.float64]) -> list[float]:
+    """Return those of x that leave room for their labels, including both ends."""
+    room = 0.125 * np.ptp(places)
+    kept = [0]
+    for k in range(1, len(x) - 1):
+        if places[k] - places[kept[-1]] >= room and places[-1] - places[k] >= room:
+            kept.append(k)
+    return [float(x[k]) for k in dict.fromkeys([*kept, len(x) - 1])]
+
+
+def _mark(ax: Axes, place: float, text: str, *, text_left: bool, named: bool) -> None:
+    ax.axvline(place, color="0.35", lw=0.7, ls=":", zorder=1)
+    if named:
+        ax.annotate(
+            text, (place, 0.02), xycoords=ax.get_xaxis_transform(),
+            xytext=(-2 if text_left else 2, 0), textcoords="offset points",
+            ha="right" if text_left else "left", va="bottom", size=6.5, color="0.25",
+        )  # fmt: skip
+
 
 #: the width of a page, in inches
 WIDTH = 7.0

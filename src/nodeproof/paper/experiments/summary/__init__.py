@@ -21,13 +21,11 @@ from nodeproof.paper.experiments.claims.checks import (
     signed,
     symbol,
 )
-from nodeproof.paper.experiments.claims.own import OWN
-from nodeproof.paper.experiments.claims.theorem import THEOREM
+from nodeproof.paper.experiments.claims.theorem_and_targets import OWN, THEOREM
 from nodeproof.paper.experiments.methods import METHODS
 from nodeproof.paper.experiments.panels import PANELS
 from nodeproof.paper.experiments.results import Results
-from nodeproof.paper.experiments.summary.latex import tables
-from nodeproof.paper.experiments.summary.templates import render_page
+from nodeproof.paper.experiments.summary.rendering import render_page, tables
 from nodeproof.storage.atomic import atomic_path
 
 __all__ = ["write_summary"]
