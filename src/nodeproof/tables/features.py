@@ -27,10 +27,21 @@ from nodeproof.tables.columns import (
 from nodeproof.tables.files import BadNumberError, TableFile, unnamed
 from nodeproof.tables.keys import Keys
 
-__all__ = ["FeatureRows", "Known", "find_node", "note_on_others", "read_features", "some"]
+__all__ = [
+    "FeatureRows",
+    "Known",
+    "WhyMissing",
+    "find_node",
+    "note_on_others",
+    "read_features",
+    "some",
+]
 
 #: tells whether links have all of some ids
 Known = Callable[[Sequence[str]], bool]
+
+#: returns what a message on missing rows should add, given which nodes have none
+WhyMissing = Callable[[NDArray[np.bool_]], str]
 
 # As many as feature hashing gives by default. A sparse matrix may declare any number.
 _MOST_COLUMNS = 1 << 20
@@ -76,7 +87,7 @@ class FeatureRows:
         self,
         nodes: NDArray[Any],
         ids: NDArray[Any],
-        why_missing: Callable[[NDArray[np.bool_]], str] | None = None,
+        why_missing: WhyMissing | None = None,
     ) -> NDArray[Any] | sp.csr_array:
         """Return the features in the order of the ids; each must have one row.
 
@@ -95,18 +106,29 @@ class FeatureRows:
         """
         missing = np.ones(len(ids), dtype=bool)
         missing[nodes] = False
-        if missing.any():
-            why = "" if why_missing is None else why_missing(missing)
-            raise InputError(
-                f"{count_of(missing.sum(), 'node')} without a row in {self.keys.path}: "
-                f"{some(ids[missing])}; features cannot be guessed: add the rows, or remove "
-                f"these nodes from the other files{why}"
-            )
+        self.refuse_missing(missing, ids, why_missing)
         if sp.issparse(self.X):
             return self.X[np.argsort(nodes)]
         X = np.empty_like(self.X)
         X[nodes] = self.X
         return X
+
+    def refuse_missing(
+        self,
+        missing: NDArray[np.bool_],
+        ids: NDArray[Any],
+        why_missing: WhyMissing | None,
+        node: str = "node",
+        others: str = "the other files",
+    ) -> None:
+        """Raise an error if any node has no row; the message names some and where else they are."""
+        if missing.any():
+            why = "" if why_missing is None else why_missing(missing)
+            raise InputError(
+                f"{count_of(int(missing.sum()), node)} without a row in {self.keys.path}: "
+                f"{some(ids[missing])}; features cannot be guessed: add the rows, or remove these "
+                f"nodes from {others}{why}"
+            )
 
 
 def read_features(

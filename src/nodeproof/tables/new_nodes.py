@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from nodeproof.inputs.new_links import links_from_pairs
 from nodeproof.storage.graph_files import as_texts
 from nodeproof.tables.columns import Column
 from nodeproof.tables.edges import Links, read_links
-from nodeproof.tables.features import FeatureRows, read_features, some
+from nodeproof.tables.features import FeatureRows, WhyMissing, read_features, some
 from nodeproof.tables.files import TableFile, file_kind
 from nodeproof.tables.keys import Keys, check_lookalikes, one_node_set
 from nodeproof.tables.reading import open_table
@@ -213,7 +213,7 @@ def _place_features(
     place: NDArray[np.int64],
     names: list[str],
     notes: list[str],
-    why_missing: Callable[[NDArray[np.bool_]], str] | None,
+    why_missing: WhyMissing | None,
 ) -> NDArray[Any]:
     """Return the features of the new nodes in the order of the model's columns, (n_new, m)."""
     columns = _match_columns(rows, names, notes)
@@ -223,13 +223,7 @@ def _place_features(
         notes.append(f"{others} of {rows.keys.path.name} about fitted nodes not used")
     missing = fresh.copy()
     missing[nodes] = False
-    if missing.any():
-        why = "" if why_missing is None else why_missing(missing)
-        raise InputError(
-            f"{count_of(int(missing.sum()), 'new node')} without a row in {rows.keys.path}: "
-            f"{some(ids[missing])}; features cannot be guessed: add the rows, or remove these "
-            f"nodes from the links{why}"
-        )
+    rows.refuse_missing(missing, ids, why_missing, "new node", "the links")
     X = np.empty((int(fresh.sum()), len(columns)))
     X[place[nodes[about_new]]] = rows.X[about_new][:, columns]
     return X
