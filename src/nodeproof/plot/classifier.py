@@ -17,7 +17,7 @@ from nodeproof.metrics import ReliabilityCurve, reliability_curve
 from nodeproof.query import check_candidates
 from nodeproof.report.layout import map_nodes
 from nodeproof.runtime.axes import axes_or_new, class_colours, shorten
-from nodeproof.solvers.assignments import OneHot
+from nodeproof.solvers.memberships import OneHot
 
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
