@@ -20,7 +20,7 @@ from nodeproof.inputs import check_features, encode_labels, read_features
 from nodeproof.inputs.graph_objects import is_table
 from nodeproof.inputs.node_names import names_of_rows
 from nodeproof.inputs.unpacking import unpack
-from nodeproof.outcome_warnings import naming_our_search
+from nodeproof.outcome_warnings import explaining_split_graphs
 from nodeproof.prediction import accuracy_of, check_parts, judge_new_nodes
 from nodeproof.query import query_nodes
 from nodeproof.report.cards import NotebookCard
@@ -216,7 +216,7 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         """Return the input as checked arrays, with the same nodes in the same order."""
         if X is None and y is None and graph is None:
             raise InputError("fit needs features, labels or a graph: X, y and graph are all None")
-        with naming_our_search(graph):
+        with explaining_split_graphs(graph):
             X, y, graph, names = unpack(X, y, graph)
             new = NodeClassifier()  # a refused fit leaves this one as it was
             if X is not None:

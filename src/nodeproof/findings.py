@@ -95,27 +95,27 @@ class Findings:
     command: str = ""
     notes: list[str] = field(default_factory=list)
 
-    # Attributes by their names in model files, which stay as they are.
-    _PLAIN: ClassVar = {
+    # Names in model files, and the attributes that are called differently.
+    _PLAIN: ClassVar = (
+        "n_links", "n_features", "weighted", "held_back", "noise", "command", "notes",
+    )  # fmt: skip
+    _ARRAYS: ClassVar = (
+        *("nodes", "even", "linked", "blocks", "chance", "positions", "links"),
+        *("judged", "told", "blind"),
+    )
+    _ATTRIBUTES: ClassVar = {
         "held_back": "held_out",
-        **{
-            name: name
-            for name in ("n_links", "n_features", "weighted", "noise", "command", "notes")
-        },
-    }
-    _ARRAYS: ClassVar = {
         "even": "sampled",
         "judged": "judged_nodes",
         "told": "judged_labels",
         "blind": "judged_proba",
-        **{name: name for name in ("nodes", "linked", "blocks", "chance", "positions", "links")},
     }
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the parts of a model file: JSON values and named arrays."""
-        arrays = {name: getattr(self, own) for name, own in self._ARRAYS.items()}
+        arrays = {name: getattr(self, self._attribute(name)) for name in self._ARRAYS}
         arrays |= {f"evidence_{source}": scores for source, scores in self.evidence.items()}
-        plain = {name: getattr(self, own) for name, own in self._PLAIN.items()}
+        plain = {name: getattr(self, self._attribute(name)) for name in self._PLAIN}
         return plain, {name: array for name, array in arrays.items() if array is not None}
 
     @classmethod
@@ -127,9 +127,13 @@ class Findings:
             for name, array in arrays.items()
             if name.startswith(prefix)
         }
-        parts: dict[str, Any] = {own: plain[name] for name, own in cls._PLAIN.items()}
-        parts |= {own: arrays.get(name) for name, own in cls._ARRAYS.items()}
+        parts: dict[str, Any] = {cls._attribute(name): plain[name] for name in cls._PLAIN}
+        parts |= {cls._attribute(name): arrays.get(name) for name in cls._ARRAYS}
         return cls(**parts, evidence=evidence)
+
+    @classmethod
+    def _attribute(cls, name: str) -> str:
+        return cls._ATTRIBUTES.get(name, name)
 
 
 def find(fitted: Fitted) -> Findings:

@@ -200,7 +200,7 @@ class Graph:
     def _read_folder(self, folder: GraphFolder, n_nodes: int | None) -> None:
         if n_nodes is not None and n_nodes != folder.n_nodes:
             raise InputError(
-                f"the graph in {folder.path} has {folder.n_nodes} nodes, but features or labels "
+                f"the graph in {folder.path} has {folder.n_nodes} nodes but features or labels "
                 f"have {n_nodes} rows; they must have the same nodes in the same order"
             )
         folder.check_links()

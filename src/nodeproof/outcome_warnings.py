@@ -18,11 +18,11 @@ from nodeproof.solvers.sweep import uninformative
 if TYPE_CHECKING:
     from nodeproof.fitted import Fitted
 
-__all__ = ["naming_our_search", "warn_of_missing_links", "warn_of_outcome"]
+__all__ = ["explaining_split_graphs", "warn_of_missing_links", "warn_of_outcome"]
 
 
 @contextmanager
-def naming_our_search(graph: Any) -> Iterator[None]:
+def explaining_split_graphs(graph: Any) -> Iterator[None]:
     """If scikit-learn's cross-validation has cut the graph, add what to use to the error."""
     try:
         yield

@@ -1,6 +1,6 @@
-"""How "auto" decides: terms, trust in the graph, settings, the number of classes.
+"""Automatic choices: terms, trust in the graph, settings, the number of classes.
 
-Every decision is recorded with its reason, for ``clf.choices_``. Nothing here is public: `fitting`
+Every choice is recorded with its reason, for ``clf.choices_``. Nothing here is public: `fitting`
 and `path` call it. May import `convex`, `solvers`, `terms`, `problem` and what is below them; never
 the estimator.
 """
