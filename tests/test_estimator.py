@@ -359,7 +359,7 @@ def test_few_labels_in_a_large_graph_reach_everyone():
 def test_data_that_tell_nothing_are_reported():
     y = np.full(300, -1)
     y[:6] = 0, 1, 2, 0, 1, 2
-    with pytest.warns(UserWarning, match="does not tell the classes apart"):
+    with pytest.warns(UserWarning, match="do not tell the classes apart"):
         NodeClassifier(random_state=0).fit(y=y)
 
 

@@ -484,7 +484,7 @@ def test_leaves_of_a_star_are_treated_alike():
 def test_a_clique_says_nothing():
     y = np.full(30, -1)
     y[:9] = [0] * 6 + [1] * 3
-    with pytest.warns(UserWarning, match="does not tell the classes apart"):
+    with pytest.warns(UserWarning, match="do not tell the classes apart"):
         clf = NodeClassifier(random_state=0).fit(y=y, graph=clique(30))
     assert (clf.labels_[:9] == y[:9]).all()
     np.testing.assert_allclose(clf.proba_[9:], clf.proba_[9:10].repeat(21, axis=0), atol=1e-3)
