@@ -82,7 +82,7 @@ BAD_INPUT = {
         "needs fixed weights",
     ),
     "terms": ({"terms": "magic"}, {"X": [[0.0]], "y": [0]}, "'magic'"),
-    "term": ({"terms": ["labels"]}, {"X": [[0.0]], "y": [0]}, "'labels' in it"),
+    "term": ({"terms": ["labels"]}, {"X": [[0.0]], "y": [0]}, "must hold terms, got 'labels'"),
     "null model": ({"null_model": "x"}, {"y": [0, 1], "graph": np.ones((2, 2))}, "null_model"),
     "temperature": ({"temperature": -1}, {"X": [[0.0]], "y": [0]}, "temperature"),
     "max_iter": ({"max_iter": 0}, {"X": [[0.0]], "y": [0]}, "max_iter"),

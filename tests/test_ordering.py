@@ -77,7 +77,7 @@ def test_what_is_kept_of_a_fit_is_in_the_order_of_the_rows(weak, sources):
     seen, again = one.fitted_.findings, other.fitted_.findings
     for source, scores in seen.evidence.items():
         np.testing.assert_allclose(scores[order], again.evidence[source], atol=1e-4)
-    assert set(order[again.judged]) == set(seen.judged)
+    assert set(order[again.judged_nodes]) == set(seen.judged_nodes)
 
 
 @pytest.mark.parametrize("of", ["features", "links"])

@@ -94,7 +94,7 @@ def test_it_must_say_what_it_draws_on(data):
     class Sourceless(Visits):
         source = "hearsay"
 
-    with pytest.raises(InputError, match=r"Sourceless\(\) must have source"):
+    with pytest.raises(InputError, match=r"Sourceless\(\) must name its source"):
         NodeClassifier(terms=[Sourceless()]).fit(features_for(Visits(), data), data.y)
 
 

@@ -78,7 +78,7 @@ def test_tables_sort_by_numbers_and_by_names(browser_page, report, clf):
     assert header.nth(3).get_attribute("aria-sort") == "descending"
     header.nth(3).locator("button").click()
     assert header.nth(3).get_attribute("aria-sort") == "ascending"
-    least = clf.node_ids_[clf.suspects_.node[-1]]
+    least = clf.fitted_.node_ids[clf.suspects_.node[-1]]
     assert cells.first.inner_text() == least
     header.nth(0).locator("button").press("Enter")
     names = cells.all_inner_texts()
@@ -90,7 +90,7 @@ def test_tables_sort_by_numbers_and_by_names(browser_page, report, clf):
 
 def test_suspects_can_be_searched(browser_page, report, clf):
     page = browser_page.open(report)
-    wanted = str(clf.node_ids_[clf.suspects_.node[2]])
+    wanted = str(clf.fitted_.node_ids[clf.suspects_.node[2]])
     page.fill("#filter", wanted)
     shown = page.locator("#suspect-table tbody tr:visible th").all_inner_texts()
     assert wanted in shown
@@ -114,7 +114,7 @@ def test_picking_a_node_shows_its_evidence(browser_page, report, clf):
     page = browser_page.open(report)
     v = int(clf.suspects_.node[1])
     page.locator(f'[data-node="{v}"]').first.click()
-    assert page.locator("#evidence b").inner_text() == clf.node_ids_[v]
+    assert page.locator("#evidence b").inner_text() == clf.fitted_.node_ids[v]
     rows = evidence(page)
     assert set(rows) == set(clf.classes_)
     found = clf.fitted_.findings
@@ -131,7 +131,7 @@ def test_the_legend_says_that_scores_are_not_all_of_a_probability(browser_page, 
     page = browser_page.open(report)
     legend = page.locator("#evidence .fine").inner_text()
     assert "2.7 times as likely" in legend
-    assert "how large the classes are" in legend
+    assert "sizes of the classes" in legend
     assert "can differ" in legend
 
 

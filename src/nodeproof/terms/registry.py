@@ -128,7 +128,7 @@ def check_terms(terms: Any) -> None:
                 f"terms must hold terms, got {term!r}: derive its class from nodeproof.terms.Term"
             )
         if getattr(term, "source", None) not in ("graph", "features", "labels"):
-            raise InputError(f"{term!r} must say what it draws on: source = 'features' or 'labels'")
+            raise InputError(f"{term!r} must name its source: source = 'features' or 'labels'")
 
 
 def bind_term(term: Term, nodes: NodeData) -> Term:
