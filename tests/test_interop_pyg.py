@@ -122,8 +122,8 @@ def test_validation_labels_count_only_when_asked_for():
         from_pyg(data(), validation=True)
 
 
-def test_several_labels_a_node_are_refused():
-    with pytest.raises(InputError, match=r"y has the shape \(120, 2\): a node can have one"):
+def test_several_labels_per_node_are_refused():
+    with pytest.raises(InputError, match=r"y has the shape \(120, 2\): a node can have only one"):
         fit(graph=data(y=torch.stack([data().y, data().y], 1)))
 
 
