@@ -440,8 +440,9 @@ def test_bad_tables_are_refused_before_anything_is_written(tmp_path, table, mess
         ("links.csv", b"1\n2\n", "needs at least two columns"),
         ("links.csv", b"a,b\n" + b"c" * 140_000 + b",d\n", "cannot read .*links.csv: field larger"),
         ("links.csv", b"#" * 2_000_001 + b"\na,b\n", "links.csv has a line of more than 2,000,000"),
-        ("links.csv.gz", gzip.compress(b"\n" * 2**20), "is empty: it has only blank"),
+        ("links.csv.gz", gzip.compress(b"\n" * 2**20, mtime=0), "is empty: it has only blank"),
     ],
+    ids=lambda value: "" if isinstance(value, bytes) else value,  # content may be megabytes
 )
 def test_bad_files_are_refused(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
