@@ -199,7 +199,7 @@ def rebuild_kept(
     if described["graph"] is not None:
         graph = FittedGraph(**described["graph"], pairs=arrays["null_pairs"])
         if not (graph.unit > 0 and graph.total >= 0):
-            raise ValueError("the weights of its links are none")
+            raise ValueError("the weights of its links are not positive")
     costs = []
     for k, (term, theta) in enumerate(zip(terms, models, strict=True)):
         settings = described.get(term.kept_as, {}).get(str(k), {})

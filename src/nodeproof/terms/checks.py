@@ -38,8 +38,7 @@ def checked_models(term: Term, models: Any, method: str) -> NDArray[np.float64]:
 def checked_costs(term: Term, costs: Any, lo: int, hi: int, method: str) -> NDArray[np.float64]:
     """Return the costs of the nodes lo…hi as a term computed them; raise an error if unfit.
 
-    Of all nodes the first are looked at for numbers that are none: a mistake in a formula shows
-    everywhere.
+    Only the first nodes are checked for nan: a mistake in a formula shows everywhere.
     """
     name, expected = f"{type(term).__name__}.{method}", (hi - lo, term.n_classes)
     if not isinstance(costs, np.ndarray) or costs.shape != expected:

@@ -27,7 +27,7 @@ MOST_FEATURES = 512
 
 _MOST_PRODUCTS = 2**16
 
-# So many rows, evenly spaced, tell how often a value repeats; up to this share it may.
+# This many rows, evenly spaced, show how often a value repeats; up to this share it may.
 _SAMPLE, _BY_CHANCE = 2_000, 0.2
 
 

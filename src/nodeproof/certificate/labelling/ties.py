@@ -24,7 +24,7 @@ _MOST = 200_000
 # Objectives within this share of the size of the numbers are compared exactly.
 _NEAR = 1e-9
 _MOST_EXACT = 2_000
-# Among so many classes all namings are, of so many nodes.
+# All renamings of up to this many classes are compared exactly, for up to this many nodes.
 _MOST_NAMED = 5
 _MOST_NODES = 20_000
 

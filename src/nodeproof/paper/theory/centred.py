@@ -16,7 +16,7 @@ __all__ = ["CentredBlock", "block_norms", "noise", "operator_norm"]
 
 Array = NDArray[np.float64]
 
-#: up to so many rows a block is made dense; up to so many nodes κ is computed from all eigenvalues
+#: blocks up to this many rows are made dense; up to this many nodes, κ is from all eigenvalues
 DENSE_BLOCK = 300
 DENSE_GRAPH = 1200
 
