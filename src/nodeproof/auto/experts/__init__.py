@@ -1,0 +1,1 @@
+"""Experts: kinds of evidence that the pool weighs by held-out labels."""
