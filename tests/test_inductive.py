@@ -19,7 +19,7 @@ from nodeproof.datasets import load, make_planted
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.inputs.new_links import check_links
-from nodeproof.prediction import FittedGraph
+from nodeproof.affinity import FittedGraph
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import BlockCADO
 from nodeproof.solvers.sweep import Sweeper

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof import kernels
 from nodeproof.graph import Graph
 
-__all__ = ["Affinity"]
+__all__ = ["Affinity", "FittedGraph"]
 
 Array = NDArray[np.float64]
 
@@ -192,3 +194,45 @@ def _worth_and_price(rates: Array, graph: Graph) -> tuple[Array, Array]:
 def _rate_penalty(worth: Array, price: Array, graph: Graph) -> float:
     """Return the −log-prior that shrinks the rates to the graph's density (see `_rates`)."""
     return 0.5 * _one_pair(graph) * float((price - graph.density * worth).sum())
+
+
+@dataclass(frozen=True)
+class FittedGraph:
+    """What links of new nodes need of the fitted graph.
+
+    Attributes
+    ----------
+    null_model : {"uniform", "degree"}
+        Expected links between two nodes.
+    total : float
+        Sum of the degrees.
+    unit : float
+        Mean weight of a link.
+    pairs : ndarray of shape (K,)
+        ``Σ_u η_u W_ui`` over the fitted nodes.
+    """
+
+    null_model: str
+    total: float
+    unit: float
+    pairs: Array
+
+    @classmethod
+    def of_graph(cls, graph: Graph, W: NDArray[Any]) -> FittedGraph:
+        """Summarise a graph whose nodes have these memberships."""
+        return cls(graph.null_model, graph.total, graph.unit, graph.null_totals(W))
+
+    def evidence(self, links: sp.csr_array, W: NDArray[Any], affinity: Affinity) -> Array:
+        """Return what links and missing links add to the scores, in nats, shape (n_new, K).
+
+        As in a sweep, ``ℓ Σ_u a_vu W_ui − ℓt η_v Σ_u η_u W_ui``; zero for a node without links,
+        because nothing is known about it, not even that it avoids others.
+        """
+        degrees = np.asarray(links.sum(axis=1))
+        eta = (degrees > 0).astype(np.float64)
+        if self.null_model == "degree" and self.total > 0:
+            eta = degrees / np.sqrt(self.total)
+        linked, pairs = links @ W, np.outer(eta, self.pairs)
+        if affinity.ell.shape == (1, 1):
+            return np.asarray(affinity.ell[0, 0] * linked - affinity.ell_t[0, 0] * pairs)
+        return np.asarray(linked @ affinity.ell - pairs @ affinity.ell_t)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from nodeproof.arrangement import Arrangement
 from nodeproof.auto.counting import FEWEST, choose_n_classes
+from nodeproof.auto.evaluation import Evaluation
 from nodeproof.auto.held_out import HeldOut, hold_out
 from nodeproof.auto.merging import Family
 from nodeproof.auto.plans import Plan, choose_plan
@@ -28,7 +29,6 @@ from nodeproof.auto.settings import (
     choose_weights,
     most_certain,
 )
-from nodeproof.auto.tuning import Tuned
 from nodeproof.convex.results import ConvexResult
 from nodeproof.distributed import as_engine
 from nodeproof.errors import InputError
@@ -202,15 +202,16 @@ class _Fit:
         plan = choose_plan(
             self.settings.terms, nodes, self.weights, self.trust, held, self.solver, self.choices
         )
-        if plan.tuned is not None:
-            self.solver = plan.tuned.setting.applied_to(self.solver)
+        if plan.evaluation is not None:
+            if plan.affinities == "matrix":
+                self.solver = replace(self.solver, affinities="matrix")
         elif self.validation is not None:
             raise InputError(
                 "validation is not used: terms or weights are given, or there is nothing to "
                 "choose; omit it"
             )
         problem, result = self._solve(nodes, plan)
-        return self._collect(nodes, problem, result, plan.tuned)
+        return self._collect(nodes, problem, result, plan.evaluation)
 
     def _is_built_in(self) -> bool:
         """Tell whether solver and terms are ours, and use only the data they are given.
@@ -297,16 +298,16 @@ class _Fit:
         return problem, result
 
     def _collect(
-        self, nodes: NodeData, problem: Problem, result: Result, tuned: Tuned | None
+        self, nodes: NodeData, problem: Problem, result: Result, judged: Evaluation | None
     ) -> Fitted:
         """Return the results for the nodes in the given order."""
         settings, choices, codes = self.settings, self.choices, self.labels.codes
         most = most_certain(settings.n_classes, codes)
         proba = np.asarray(
-            choose_probabilities(problem, result, self.solver, tuned, most, choices),
+            choose_probabilities(problem, result, self.solver, judged, most, choices),
             dtype=np.float32,
         )
-        held_out = None if tuned is None else tuned.cross_fitted()
+        held_out = None if judged is None else judged.cross_fitted()
         nodes = replace(nodes, n_classes=problem.n_classes)
         if self.arrangement is not None:
             order, position = self.arrangement.order, self.arrangement.position
@@ -316,13 +317,13 @@ class _Fit:
             proba = proba[position]
             held_out = held_out and held_out.at(order[held_out.nodes])
         accuracy = None
-        if tuned is not None and codes is not None:
-            accuracy = tuned.accuracy(proba[codes < 0])
-        if tuned is not None and accuracy is not None:
+        if judged is not None and codes is not None:
+            accuracy = judged.accuracy(proba[codes < 0])
+        if judged is not None and accuracy is not None:
             estimate, low, high = accuracy
             choices["accuracy"] = {
                 "value": round(estimate, 4),
-                "why": f"estimated on {len(tuned.held.nodes)} held-out labels; 95 % interval "
+                "why": f"estimated on {len(judged.held.nodes)} held-out labels; 95 % interval "
                 f"{low:.3f} to {high:.3f}",
             }
         if isinstance(result, ConvexResult):
@@ -346,9 +347,7 @@ class _Fit:
             n_iter=result.n_iter,
             history=result.history,
             objective=result.value,
-            new_nodes=PredictionState.of_fit(
-                problem, result.models, proba, tuned.scale if tuned else 1.0
-            ),
+            new_nodes=PredictionState.of_fit(problem, result.models, proba),
             unit=self.unit,
             n_features=None if data.X is None else int(data.X.shape[1]),
             feature_names=data.feature_names,

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.metrics import accuracy_score
 
-from nodeproof.affinity import Affinity
+from nodeproof.affinity import FittedGraph
 from nodeproof.auto.settings import choose_weights, most_certain
 from nodeproof.errors import InputError
-from nodeproof.graph import Graph
 from nodeproof.inputs import check_reach, encode_truth
 from nodeproof.inputs.new_links import check_links
 from nodeproof.inputs.node_names import Names, align_rows, names_of_rows
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from nodeproof.fitted import Fitted
 
 __all__ = [
-    "FittedGraph",
     "PredictionState",
     "accuracy_of",
     "check_parts",
@@ -48,48 +46,6 @@ Array = NDArray[np.float64]
 
 # Probabilities are clipped from below before they are scaled, as those of fitted nodes are.
 _LEAST_PROBA = 1e-9
-
-
-@dataclass(frozen=True)
-class FittedGraph:
-    """What links of new nodes need of the fitted graph.
-
-    Attributes
-    ----------
-    null_model : {"uniform", "degree"}
-        Expected links between two nodes.
-    total : float
-        Sum of the degrees.
-    unit : float
-        Mean weight of a link.
-    pairs : ndarray of shape (K,)
-        ``Σ_u η_u W_ui`` over the fitted nodes.
-    """
-
-    null_model: str
-    total: float
-    unit: float
-    pairs: Array
-
-    @classmethod
-    def of_graph(cls, graph: Graph, W: NDArray[Any]) -> FittedGraph:
-        """Summarise a graph whose nodes have these memberships."""
-        return cls(graph.null_model, graph.total, graph.unit, graph.null_totals(W))
-
-    def evidence(self, links: sp.csr_array, W: NDArray[Any], affinity: Affinity) -> Array:
-        """Return what links and missing links add to the scores, in nats, shape (n_new, K).
-
-        As in a sweep, ``ℓ Σ_u a_vu W_ui − ℓt η_v Σ_u η_u W_ui``; zero for a node without links,
-        because nothing is known about it, not even that it avoids others.
-        """
-        degrees = np.asarray(links.sum(axis=1))
-        eta = (degrees > 0).astype(np.float64)
-        if self.null_model == "degree" and self.total > 0:
-            eta = degrees / np.sqrt(self.total)
-        linked, pairs = links @ W, np.outer(eta, self.pairs)
-        if affinity.ell.shape == (1, 1):
-            return np.asarray(affinity.ell[0, 0] * linked - affinity.ell_t[0, 0] * pairs)
-        return np.asarray(linked @ affinity.ell - pairs @ affinity.ell_t)
 
 
 @dataclass(frozen=True)
@@ -111,16 +67,14 @@ class PredictionState:
     scale: float = 1.0
 
     @classmethod
-    def of_fit(
-        cls, problem: Problem, models: Models, W: NDArray[Any], scale: float
-    ) -> PredictionState:
+    def of_fit(cls, problem: Problem, models: Models, W: NDArray[Any]) -> PredictionState:
         """Build the state from a problem, its class models and the memberships of its nodes."""
         graph = None if problem.graph is None else FittedGraph.of_graph(problem.graph, W)
         terms = tuple(
             term.for_new_nodes(theta, problem.calibrated)
             for term, theta in zip(problem.terms, models.terms, strict=True)
         )
-        return cls(graph, terms, scale)
+        return cls(graph, terms)
 
 
 def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> Array:

@@ -26,6 +26,9 @@ Rows = NDArray[np.float32]
 # Up to this many columns, the Gram matrix is cheaper than random probes.
 _FEW_COLUMNS = 1024
 
+# With more links, links as features are reduced to fewer columns.
+_MANY_LINKS = 2_000_000
+
 # Rows are clipped to this many standard deviations from the mean.
 _FAR_OFF = 1e15
 
@@ -193,10 +196,11 @@ class Smoothing:
     def of_links(cls, graph: Graph) -> Smoothing:
         """Return the smoothing of links used as features: a node's are its row of A + I.
 
-        They are reduced to fewer columns than other features.
+        They are reduced to fewer columns in large graphs.
         """
         own = sp.eye_array(graph.n_nodes, format="csr", dtype=np.float32) * np.float32(graph.unit)
-        return cls(sp.csr_array(graph.adjacency + own), graph, rank=128)
+        rank = 256 if graph.n_entries <= _MANY_LINKS else 128
+        return cls(sp.csr_array(graph.adjacency + own), graph, rank)
 
     def reordered(self, position: NDArray[np.int64], X: Any, graph: Graph | None) -> Smoothing:
         """Return the same, with all cached results, for reordered nodes.

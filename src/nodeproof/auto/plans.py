@@ -1,4 +1,4 @@
-"""The terms to fit, and how far the graph is trusted."""
+"""The terms to fit: as given, the block model's, or the verdict of the pool."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nodeproof.auto.features import choose_feature_term, every_class_has_labels
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof.auto.evaluation import Evaluation, evaluate
+from nodeproof.auto.experts import BlockModel, Expert, Features, Links, OwnFeatures, Propagation
 from nodeproof.auto.held_out import HeldOut
+from nodeproof.auto.likelihoods import choose_likelihood, every_class_has_labels
+from nodeproof.auto.pooled import Pooled
 from nodeproof.auto.settings import Choices
-from nodeproof.auto.tuning import Tuned, tune_links, tune_softmax
 from nodeproof.errors import InputError
 from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Labels, NodeData, Term
@@ -17,8 +22,13 @@ from nodeproof.terms.registry import bind_term, check_terms
 
 __all__ = ["Plan", "choose_plan"]
 
-# Without features, settings are tuned if a sweep takes at most this many multiplications.
-_CHEAP = 5_000_000
+Array = NDArray[np.float64]
+
+# Believed so firmly that what memberships say of the labels does not matter.
+_FIRMLY = 1e6
+
+# Labels may be wrong even where held-out labels do not show it.
+_LEAST_NOISE = 0.005
 
 
 @dataclass(frozen=True)
@@ -31,13 +41,16 @@ class Plan:
         Bound to the data.
     trust : float
         Factor of the graph's evidence.
-    tuned : Tuned or None
+    affinities : {"scalar", "matrix"}
+        One contrast of links for all classes, or one per pair of classes.
+    evaluation : Evaluation or None
         The choice made on held-out labels, if any.
     """
 
     terms: list[Term]
     trust: float = 1.0
-    tuned: Tuned | None = None
+    affinities: str = "scalar"
+    evaluation: Evaluation | None = None
 
 
 def choose_plan(
@@ -48,6 +61,7 @@ def choose_plan(
     held: HeldOut | None,
     solver: Any,
     choices: Choices,
+    experts: Any = "auto",
 ) -> Plan:
     """Return the bound terms and the trust in the graph; "auto" chooses by the data.
 
@@ -58,54 +72,91 @@ def choose_plan(
     nodes : NodeData
         The data.
     weights : "calibrated" or tuple
-        Fixed weights leave nothing to tune.
+        Fixed weights leave nothing to choose.
     trust : float or None
         Given, or None to choose it.
     held : HeldOut or None
         Held-out labels to choose by, if there are enough.
     solver : object
-        Solver of the candidate fits.
+        Solver of the block model.
     """
     if not (isinstance(terms, str) and terms == "auto"):
         return Plan(_given_terms(terms, nodes, choices), _trust_in(terms, trust, choices))
-    tunable = isinstance(solver, BlockCADO) and weights == "calibrated" and trust is None
-    tunable = tunable and held is not None
     chosen: list[Term] = []
     reasons = []
-    tuned = None
     if nodes.X is not None:
-        term, reason, rivals = choose_feature_term(nodes, held)
-        if term.discriminative and tunable:
-            assert held is not None
-            tuned = tune_softmax(nodes, held, solver, rivals)
-        else:
-            chosen.append(term)
+        term, reason = choose_likelihood(nodes)
+        chosen.append(term)
         reasons.append(reason)
-    elif tunable and nodes.graph is not None and every_class_has_labels(nodes) and _is_cheap(nodes):
-        assert held is not None
-        tuned = tune_links(nodes, held, solver)
-    if tuned is not None and tuned.setting.term is not None:
-        chosen.append(tuned.setting.term)
-        if not tuned.setting.term.needs_features:
-            left = "" if nodes.X is None else "; the features are left out"
-            reasons = [f"a classifier of links does best on held-out labels{left}"]
+    free = isinstance(solver, BlockCADO) and weights == "calibrated" and trust is None
+    if free and held is not None and every_class_has_labels(nodes):
+        evaluation = _evaluate(chosen, nodes, held, solver)
+        if evaluation is not None:
+            return _judged_plan(evaluation, nodes, choices)
     if nodes.y is not None:
-        chosen.append(Labels() if tuned is None else tuned.labels())
+        chosen.append(Labels())
         reasons.append(f"{int((nodes.y >= 0).sum())} labels")
     why = "; ".join(reasons) or "neither features nor labels"
     choices["terms"] = {"value": [repr(term) for term in chosen], "why": why}
-    bound = [term.bind(nodes) for term in chosen]
-    if tuned is None:
-        return Plan(bound, _trust_in(chosen, trust, choices))
-    losses = "; ".join(f"{name}: {loss:.3f}" for name, loss in tuned.losses.items())
-    judged = f"log-loss on {len(tuned.held.nodes)} held-out labels: {losses}"
-    choices["trust"] = {"value": tuned.setting.trust, "why": judged}
-    choices["affinities"] = {
-        "value": tuned.setting.affinities,
-        "why": "one contrast of links for all classes, or one per pair of classes; chosen on the "
-        "same labels",
+    return Plan([term.bind(nodes) for term in chosen], _trust_in(chosen, trust, choices))
+
+
+def _evaluate(
+    likelihoods: list[Term], nodes: NodeData, held: HeldOut, solver: BlockCADO
+) -> Evaluation | None:
+    linked = nodes.graph is not None and nodes.graph.n_entries > 0
+    terms: tuple[Term | None, ...] = tuple(term for term in likelihoods if not term.takes_sparse)
+    if linked:
+        terms = (*terms, None)
+    experts: list[Expert] = [Propagation(), Links(), Features(), OwnFeatures()]
+    experts.append(BlockModel(terms, solver))
+    return evaluate(experts, nodes, held)
+
+
+def _judged_plan(evaluation: Evaluation, nodes: NodeData, choices: Choices) -> Plan:
+    """Return the plan that held-out labels prefer: the block model alone, or the pool."""
+    _record(evaluation, choices)
+    block = evaluation.block
+    if evaluation.block_alone:
+        assert block is not None
+        setting = block.best.setting
+        found = [Labels()] if setting.term is None else [setting.term, Labels()]
+        choices["terms"] = {
+            "value": [repr(term) for term in found],
+            "why": "the block model alone does as well on held-out labels as all experts together",
+        }
+        bound = [term.bind(nodes) for term in found]
+        return Plan(bound, 1.0, setting.affinities, evaluation)
+    final = evaluation.finish(nodes)
+    noise = max(final.noise, _LEAST_NOISE)
+    found = [Pooled(final.verdict), Labels(accuracy=1.0 - noise, strength=_FIRMLY)]
+    choices["terms"] = {
+        "value": [repr(term) for term in found],
+        "why": "a pool of experts, weighed by held-out labels",
     }
-    return Plan(bound, tuned.setting.trust, tuned)
+    return Plan([term.bind(nodes) for term in found], 0.0, "scalar", final)
+
+
+def _record(evaluation: Evaluation, choices: Choices) -> None:
+    """Say what each expert is worth, and why."""
+    rows = []
+    for member, loss, weight in zip(
+        evaluation.members, evaluation.pool.losses, evaluation.pool.weights, strict=True
+    ):
+        rows.append(
+            {
+                "expert": member.expert.name,
+                "setting": member.expert.describe(member.best.setting),
+                "log_loss": round(float(loss), 4),
+                "weight": round(float(weight), 3),
+            }
+        )
+    rows.sort(key=lambda row: (-row["weight"], row["log_loss"]))
+    left_out = "".join(f"; {name}: {why}" for name, why in evaluation.left_out.items())
+    choices["experts"] = {
+        "value": rows,
+        "why": f"log-loss on {len(evaluation.held.nodes)} held-out labels{left_out}",
+    }
 
 
 def _given_terms(terms: Any, nodes: NodeData, choices: Choices) -> list[Term]:
@@ -124,8 +175,3 @@ def _trust_in(terms: Sequence[Term], trust: float | None, choices: Choices) -> f
         choices["trust"] = {"value": 0.0, "why": "features are averaged over the links already"}
         return 0.0
     return 1.0
-
-
-def _is_cheap(nodes: NodeData) -> bool:
-    assert nodes.graph is not None
-    return (nodes.graph.n_entries + nodes.graph.n_nodes) * nodes.n_classes <= _CHEAP

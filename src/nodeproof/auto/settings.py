@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
-from nodeproof.auto.tuning import Tuned
+from nodeproof.auto.evaluation import Evaluation
 from nodeproof.convex.admm import BlockADMM
 from nodeproof.convex.cano import CANO
 from nodeproof.convex.sdp import ExactSDP
@@ -143,10 +142,6 @@ def choose_solver(solver: Any, choices: Choices, **settings: Any) -> Any:
     return chosen
 
 
-# Memberships are clipped from below, to take their logarithm.
-_LEAST_ROW = 1e-9
-
-
 def most_certain(n_classes: int | None, given: NDArray[np.int64] | None) -> float:
     """Return an upper limit of class probabilities, given the labels.
 
@@ -179,7 +174,7 @@ def choose_probabilities(
     problem: Problem,
     result: Result,
     solver: Any,
-    tuned: Tuned | None,
+    judged: Evaluation | None,
     most: float,
     choices: Choices,
 ) -> NDArray[Any]:
@@ -197,7 +192,8 @@ def choose_probabilities(
     elif result.status is Status.INTERRUPTED:
         why = "the fit was interrupted"
     elif problem.terms and problem.terms[0].discriminative:
-        why = "a classifier's; its sharpness was chosen on held-out labels"
+        value = "the pool's" if judged is not None else value
+        why = "calibrated on held-out labels"
     else:
         beliefs, share = reported_probabilities(problem, result, solver)
         if problem.graph is None or problem.trust == 0:
@@ -212,10 +208,6 @@ def choose_probabilities(
             rivals = count_of(len(result.alternatives), "other start")
             why += f"; averaged with {rivals} that ended elsewhere, almost as good"
     reported = np.asarray(result.W if beliefs is None else beliefs)
-    if tuned is not None and getattr(solver, "temperature", None) == 1.0:
-        scale = tuned.scale
-        reported = np.exp(log_softmax(scale * np.log(np.maximum(reported, _LEAST_ROW)), axis=1))
-        why += f"; scores × {scale:.2f}, calibrated on {len(tuned.held.nodes)} held-out labels"
     if most < 1.0 and getattr(solver, "temperature", None) != 0.0:
         reported = most * reported
         why += f"; at most {most:.3f}, because all labels name one class"

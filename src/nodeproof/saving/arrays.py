@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nodeproof.affinity import FittedGraph
 from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.findings import Findings
 from nodeproof.inputs.node_names import writable
-from nodeproof.prediction import FittedGraph, PredictionState
+from nodeproof.prediction import PredictionState
 from nodeproof.saving.header import GRAPH_SETTINGS, term_classes
 from nodeproof.storage.npz import Header
 from nodeproof.storage.schema import Expected, check_layout

@@ -211,12 +211,16 @@ def with_noise(log_proba: Array, noise: float) -> Array:
 
 
 def fit_noise(
-    scores: Array, targets: Array, weights: Array | None = None, spread: float = np.inf
+    scores: Array,
+    targets: Array,
+    weights: Array | None = None,
+    spread: float = np.inf,
+    worth_telling: float = _WORTH_TELLING,
 ) -> float:
     """Return the share of labels that name another class at random, as far as can be told.
 
     The likeliest, together with the scale of the scores; 0 unless it is likelier by a factor
-    of `_WORTH_TELLING`. Confident scores that are sometimes plainly wrong ask for noise,
+    of `worth_telling`. Confident scores that are sometimes plainly wrong ask for noise,
     unsure ones for a smaller scale.
 
     Parameters
@@ -244,7 +248,7 @@ def fit_noise(
             likely = np.log(np.maximum((1.0 - noise - elsewhere) * proba + elsewhere, 1e-300))
             best[k] = max(best[k], float(np.vdot(charged, likely)) - unlikely)
     at = int(best.argmax())
-    return float(_NOISES[at]) if best[at] > best[0] + np.log(_WORTH_TELLING) else 0.0
+    return float(_NOISES[at]) if best[at] > best[0] + np.log(worth_telling) else 0.0
 
 
 def match_confidence(scores: Array, standard: Array) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -140,6 +140,17 @@ class FittedSoftmax(NewNodeCosts):
         own = {name: getattr(self, name) for name in _ARRAYS}
         arrays |= {name: array for name, array in own.items() if array is not None}
         return {name: getattr(self, name) for name in ("hops", "alpha", "of")}, arrays
+
+    def reordered(self, position: NDArray[np.int64]) -> FittedSoftmax:
+        """Return the same for reordered fitted nodes; `position` is where each was before."""
+        moved = {
+            name: None if array is None else array[position]
+            for name, array in (("lagged", self.lagged), ("normaliser", self.normaliser))
+        }
+        reduction = self.reduction
+        if self.of == "links":
+            reduction = reduction.reordered(position)
+        return replace(self, reduction=reduction, **moved)
 
     @property
     def needs_links(self) -> bool:

@@ -1,1 +1,22 @@
-"""Experts: kinds of evidence that the pool weighs by held-out labels."""
+"""Experts: kinds of evidence that the pool weighs by held-out labels.
+
+`base` says what an expert is; each other module holds one family. May import what is below `auto`,
+and of `auto` only `held_out` and `pooling`.
+"""
+
+from nodeproof.auto.experts.base import Candidate, Expert, Learnt, NewNodes
+from nodeproof.auto.experts.block import BlockModel
+from nodeproof.auto.experts.propagation import Propagation
+from nodeproof.auto.experts.regression import Features, Links, OwnFeatures
+
+__all__ = [
+    "BlockModel",
+    "Candidate",
+    "Expert",
+    "Features",
+    "Learnt",
+    "Links",
+    "NewNodes",
+    "OwnFeatures",
+    "Propagation",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,12 +13,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.auto.held_out import HeldOut
+from nodeproof.auto.pooling import Judge
 from nodeproof.terms import NodeData
 
-__all__ = ["Expert", "Learnt", "NewNodes"]
+__all__ = ["Candidate", "Expert", "Learnt", "NewNodes"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
+
+# An expert is dropped after some folds if it is worse by this many standard errors.
+_HOPELESS = 3.0
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,8 @@ class NewNodes:
     among: sp.csr_array
 
 
-class Learnt(ABC):
+@dataclass(frozen=True)
+class Learnt:
     """What an expert has learnt from labels.
 
     Attributes
@@ -51,6 +56,14 @@ class Learnt(ABC):
 
     log_proba: Rows
 
+    def attribute(self, scores: Array, lo: int, hi: int) -> dict[str, Array]:
+        """Return the scores of the nodes lo…hi by what they come from; {} for the expert's own."""
+        return {}
+
+    def reordered(self, position: NDArray[np.int64]) -> Self:
+        """Return the same for reordered nodes; `position` is where each was before."""
+        return replace(self, log_proba=self.log_proba[position])  # type: ignore[type-var]
+
     def judge(self, new: NewNodes) -> Array | None:
         """Return log-probabilities of new nodes, shape (n_new, K); None if it cannot."""
         return None
@@ -58,6 +71,33 @@ class Learnt(ABC):
     def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings and arrays that `judge` needs, to save them."""
         return {}, {}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A setting of an expert, and how it did on held-out labels.
+
+    Attributes
+    ----------
+    setting : object
+        As `Expert.learn` takes it.
+    logs : ndarray of shape (h, K)
+        Log-probabilities of the held-out nodes, each without its label seen.
+    loss : float
+        Mean log-loss at the best temperature.
+    """
+
+    setting: Any
+    logs: Array
+    loss: float
+
+    @classmethod
+    def judged(cls, setting: Any, logs: Array, held: HeldOut, expert: Expert) -> Candidate:
+        """Return a candidate with its loss."""
+        judge = Judge.of(held.codes, expert.nodes.n_classes)
+        offset = np.log(judge.shares) if expert.balanced else 0.0
+        scale = judge.temperature(logs, offset)
+        return cls(setting, logs, judge.loss(scale * logs + offset))
 
 
 class Expert(ABC):
@@ -72,6 +112,9 @@ class Expert(ABC):
 
     #: what it draws on, "graph" or "features"
     source: ClassVar[str] = "graph"
+
+    #: whether it takes all classes for equally frequent, whatever the labels
+    balanced: ClassVar[bool] = False
 
     nodes: NodeData
 
@@ -89,6 +132,10 @@ class Expert(ABC):
         """Return candidate settings, the likeliest first; the best on held-out labels is taken."""
         return (None,)
 
+    def describe(self, setting: Any) -> str:
+        """Return a setting in words."""
+        return "" if setting is None else str(setting)
+
     @abstractmethod
     def learn(self, y: NDArray[np.int64], setting: Any) -> Learnt:
         """Return what is learnt from the labels seen.
@@ -101,13 +148,41 @@ class Expert(ABC):
             One of `settings`.
         """
 
-    def held_out(self, held: HeldOut, setting: Any) -> Array:
-        """Return log-probabilities of held-out nodes, each without its label seen, (h, K)."""
-        logs = np.empty((len(held.nodes), self.nodes.n_classes))
+    def held_out(self, held: HeldOut, setting: Any, than: Array | None = None) -> Array | None:
+        """Return log-probabilities of held-out nodes, each without its label seen, (h, K).
+
+        Parameters
+        ----------
+        than : ndarray of shape (h,), optional
+            Losses of another expert. Once the folds so far are clearly worse, None is returned.
+        """
+        judge = Judge.of(held.codes, self.nodes.n_classes)
+        logs = np.full((len(held.nodes), self.nodes.n_classes), np.nan)
         for fold, y in enumerate(held.y):
             here = held.folds == fold
             logs[here] = self.learn(y, setting).log_proba[held.nodes[here]]
+            done = np.isfinite(logs[:, 0])
+            if than is not None and not done.all() and done.any():
+                own = judge.only(done)
+                worse = own.losses(own.temperature(logs[done], 0.0) * logs[done]) - than[done]
+                if worse.mean() > _HOPELESS * worse.std() / np.sqrt(len(worse)):
+                    return None
         return logs
+
+    def candidates(self, held: HeldOut, than: Array | None = None) -> list[Candidate]:
+        """Return what was tried on held-out labels, without what was clearly worse.
+
+        Parameters
+        ----------
+        than : ndarray of shape (h,), optional
+            Losses of the best expert so far.
+        """
+        found = []
+        for setting in self.settings():
+            logs = self.held_out(held, setting, than)
+            if logs is not None:
+                found.append(Candidate.judged(setting, logs, held, self))
+        return found
 
     @classmethod
     def restored(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Learnt:

@@ -1,4 +1,4 @@
-"""Choice of a term for the features."""
+"""Choice of a likelihood for the features."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.feature_selection import f_classif
 
-from nodeproof.auto.held_out import HeldOut
 from nodeproof.problem import Problem
 from nodeproof.solvers import BlockCADO
-from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax, Term
-from nodeproof.terms.covariance import MOST_FEATURES, repeated_share
+from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Term
+from nodeproof.terms.covariance import MOST_FEATURES
 
-__all__ = ["choose_feature_term", "every_class_has_labels"]
+__all__ = ["choose_likelihood", "every_class_has_labels"]
 
 # Means matter if one is this many standard errors from zero, or differs between classes with a
 # p-value below this.
@@ -25,10 +24,6 @@ _P_VALUE = 1e-3
 
 # Means and standard deviations are taken over at most this many nodes, evenly spaced.
 _MANY = 50_000
-
-# A column in which more than this share of the nodes have the same value is not normally
-# distributed in any class.
-_MOSTLY = 0.5
 
 _CENTRED = "features are centred: one covariance per class, as in the paper"
 
@@ -39,39 +34,18 @@ _PLENTY = 50
 _SAMPLE = 1000
 
 
-def choose_feature_term(
-    nodes: NodeData, held: HeldOut | None
-) -> tuple[Term, str, tuple[Term, ...]]:
-    """Return a term for the features, the reason, and alternatives if it is a classifier.
-
-    A classifier needs labels of every class, and enough to hold some out.
-    """
+def choose_likelihood(nodes: NodeData) -> tuple[Term, str]:
+    """Return the likelihood that suits the features best, and the reason."""
     X = nodes.X
     assert X is not None
-    enough = held is not None and len(np.unique(held.codes)) > 1
-    learnable = enough and every_class_has_labels(nodes)
     if sp.issparse(X):
-        if learnable:
-            return Softmax(), "sparse features: a classifier on averages over links", ()
         if np.asarray(X.data).min(initial=0.0) >= 0:
-            reason = "sparse features, few labels: counts of dependent words"
-            return Multinomial(trust=0.1), reason, ()
-        return Gaussian(), "sparse features, few labels: means and variances per class", ()
+            return Multinomial(trust=0.1), "sparse features: counts of dependent words"
+        return Gaussian(), "sparse features: means and variances per class"
     if X.shape[1] > MOST_FEATURES:
-        if learnable:
-            return Softmax(), "many features: a classifier on averages over links", ()
-        return Gaussian(), "many features, few labels: means and variances per class", ()
+        return Gaussian(), "many features: means and variances per class"
     intercept, reason = _means_matter(X, nodes.y, nodes.n_classes)
-    term = Covariance(intercept=intercept)
-    # A density does not describe values that many nodes share.
-    often = repeated_share(X)
-    lumpy = bool(((often > _MOSTLY) & (often < 1.0)).any())
-    linked = nodes.graph is not None and nodes.graph.n_entries > 0
-    if (intercept or lumpy) and learnable and linked:
-        if lumpy:
-            reason = f"many nodes share values, and {reason}"
-        return Softmax(), f"{reason}, or a classifier on averages over links", (term,)
-    return term, reason, ()
+    return Covariance(intercept=intercept), reason
 
 
 def every_class_has_labels(nodes: NodeData) -> bool:

@@ -1,0 +1,279 @@
+"""Which experts are believed, and how much: all of it by labels that they have not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
+
+from nodeproof.auto.experts.base import Candidate, Expert
+from nodeproof.auto.experts.block import BlockModel
+from nodeproof.auto.held_out import CrossFitted, HeldOut, hold_out
+from nodeproof.auto.pooled import Verdict
+from nodeproof.auto.pooling import Judge, Pool, fit_pool
+from nodeproof.terms import NodeData
+from nodeproof.terms.logistic import assign_folds, fit_noise
+
+__all__ = ["Evaluation", "Member", "evaluate"]
+
+Array = NDArray[np.float64]
+
+# More held-out labels than this would not change a dozen numbers.
+_MOST_JUDGED = 3000
+
+# Unlabelled nodes whose mean probabilities tell the class proportions: an even sample of so many.
+_MOST_UNLABELLED = 20_000
+
+# The block model alone is preferred up to this many standard errors.
+_PREFERRED = 0.25
+
+# By what factor wrong labels must be likelier than a wrong model.
+_WORTH_TELLING = 50.0
+
+# The estimate is of a fit to a few labels less; standard deviation of what that may change.
+_DRIFT = 0.01
+
+
+@dataclass(frozen=True)
+class Member:
+    """An expert in the pool.
+
+    Attributes
+    ----------
+    expert : Expert
+        Bound to the data.
+    candidates : list of Candidate
+        What was tried.
+    best : Candidate
+        The one of least loss.
+    """
+
+    expert: Expert
+    candidates: list[Candidate]
+    best: Candidate
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What held-out labels say of the experts.
+
+    Attributes
+    ----------
+    held : HeldOut
+        The held-out labels.
+    members : list of Member
+        The experts that were evaluated in full.
+    left_out : dict of str
+        Why other experts were not.
+    pool : Pool
+        Weights and calibration, at the class proportions of the labels.
+    nested : ndarray of shape (h, K)
+        Log-probabilities of the held-out nodes by pools that were chosen without their fold.
+    block_alone : bool
+        Whether the block model, taken at its word, does as well as the pool.
+    verdict : Verdict or None
+        What the experts say of all nodes, after :meth:`finish`.
+    """
+
+    held: HeldOut
+    members: list[Member]
+    left_out: dict[str, str]
+    pool: Pool
+    nested: Array
+    block_alone: bool
+    verdict: Verdict | None = None
+
+    @property
+    def noise(self) -> float:
+        """Estimated share of wrong labels."""
+        return self.pool.noise
+
+    @property
+    def block(self) -> Member | None:
+        """The block model, if it was evaluated."""
+        found = (m for m in self.members if isinstance(m.expert, BlockModel))
+        return next(found, None)
+
+    def finish(self, nodes: NodeData) -> Evaluation:
+        """Return the same with the experts fitted to all labels, for the mix of all nodes."""
+        y = nodes.y
+        assert y is not None
+        learnt = tuple(
+            member.expert.learn(y, member.best.setting) if weight else None
+            for member, weight in zip(self.members, self.pool.weights, strict=True)
+        )
+        logs = [None if own is None else own.log_proba for own in learnt]
+        plain = self.pool.log_proba(logs)
+        rest = np.flatnonzero(y < 0)
+        pool = self.pool
+        if len(rest):
+            rest = rest[:: -(-len(rest) // _MOST_UNLABELLED)]
+            judge = replace(Judge.of(self.held.codes, nodes.n_classes), noise=self.noise)
+            held = [member.best.logs for member in self.members]
+            mean = np.exp(plain[rest]).mean(axis=0)
+            pool = pool.with_proportions(held, self.nested, judge, mean)
+        costs = -pool.log_proba(logs)
+        costs[y >= 0] = -plain[y >= 0]
+        nodes_held, unseen = self._unseen(nodes)
+        costs[nodes_held] = -unseen
+        verdict = Verdict(
+            pool,
+            tuple(member.expert.name for member in self.members),
+            tuple(member.expert.source for member in self.members),
+            learnt,
+            costs.astype(np.float32),
+        )
+        return replace(self, pool=pool, verdict=verdict)
+
+    def _unseen(self, nodes: NodeData) -> tuple[NDArray[np.int64], Array]:
+        """Return labelled nodes, and their log-probabilities by fits that did not see them."""
+        if self.held.own:
+            return self.held.nodes, self.nested
+        assert nodes.y is not None
+        held = hold_out(nodes.y)
+        if held is None:
+            return np.empty(0, np.int64), np.empty((0, nodes.n_classes))
+        logs = [
+            member.expert.held_out(held, member.best.setting) if weight else None
+            for member, weight in zip(self.members, self.pool.weights, strict=True)
+        ]
+        return held.nodes, self.pool.log_proba(logs)
+
+    def cross_fitted(self) -> CrossFitted:
+        """Return the held-out nodes with their cross-fitted probabilities."""
+        proba = np.exp(self._judged()).astype(np.float32)
+        return CrossFitted(self.held.nodes, self.held.codes, proba, self.noise)
+
+    def _judged(self) -> Array:
+        """Return log-probabilities of the held-out nodes, at the class mix of their labels."""
+        if self.block_alone:
+            assert self.block is not None
+            return np.asarray(log_softmax(self.block.best.logs, axis=1))
+        return self.nested
+
+    def accuracy(self, proba: NDArray[Any]) -> tuple[float, float, float] | None:
+        """Return an estimate of the accuracy at unlabelled nodes, and its 95 % interval.
+
+        It is their mean confidence, corrected by the difference between confidence and accuracy
+        on held-out labels, by pools that were chosen without them. Labels count by how frequent
+        their class is among unlabelled nodes.
+
+        Parameters
+        ----------
+        proba : ndarray of shape (u, K)
+            Probabilities of the unlabelled nodes; None is returned if there are none.
+        """
+        if len(proba) == 0:
+            return None
+        codes, K = self.held.codes, proba.shape[1]
+        learnt = Judge.of(codes, K).shares
+        mix = proba.mean(axis=0, dtype=np.float64) if self.block_alone else self.pool.proportions
+        ratio = mix / learnt
+        scores = self._judged() + (0.0 if self.block_alone else np.log(ratio))
+        held = softmax(scores, axis=1)
+        right = (held.argmax(axis=1) == codes).astype(np.float64)
+        if self.noise:  # from agreement with noisy labels to accuracy
+            elsewhere = self.noise / (K - 1)
+            right = (right - elsewhere) / (1.0 - self.noise - elsewhere)
+        excess = right - held.max(axis=1)
+        weights = ratio[codes] / ratio[codes].sum()
+        n = 1.0 / float(weights @ weights)
+        shift = float(weights @ excess)
+        # One more success and one more failure than observed: few labels must not look certain.
+        spread = float(weights @ (excess - shift) ** 2)
+        variance = (spread * n + 0.5) / (n + 2.0) / n
+        # The mix is known as well as the labels tell, and perhaps half of what they have moved it.
+        by_class = np.array(
+            [excess[codes == k].mean() if (codes == k).any() else shift for k in range(K)]
+        )
+        unsure = 0.25 * (mix - learnt) ** 2 + mix * (1.0 - mix) / len(codes)
+        variance += float(unsure @ (by_class - shift) ** 2) + _DRIFT**2
+        confidence = float(proba.max(axis=1).mean())
+        estimate, error = confidence + shift, 1.96 * np.sqrt(variance)
+        low, estimate, high = np.clip(
+            [estimate - error, estimate, estimate + error], 0.0, 1.0
+        ).tolist()
+        return estimate, low, high
+
+
+def evaluate(experts: Sequence[Expert], nodes: NodeData, held: HeldOut) -> Evaluation | None:
+    """Return what held-out labels say of the experts; None if none applies."""
+    members, left_out = [], {}
+    than: Array | None = None
+    judge = Judge.of(held.codes, nodes.n_classes)
+    for expert in experts:
+        reason = expert.why_not(nodes)
+        if reason is not None:
+            left_out[expert.name] = reason
+            continue
+        bound = expert.bind(nodes)
+        candidates = bound.candidates(held, than)
+        if not candidates:
+            left_out[expert.name] = "clearly worse than another after some of the folds"
+            continue
+        best = min(candidates, key=lambda candidate: candidate.loss)
+        members.append(Member(bound, candidates, best))
+        if than is None or best.loss < than.mean():
+            offset = np.log(judge.shares) if bound.balanced else 0.0
+            than = judge.losses(judge.temperature(best.logs, offset) * best.logs + offset)
+    if not members:
+        return None
+    return _weigh(members, left_out, held, nodes.n_classes)
+
+
+def _weigh(
+    members: list[Member], left_out: dict[str, str], held: HeldOut, n_classes: int
+) -> Evaluation:
+    judge = Judge.of(held.codes, n_classes)
+    parts = held.folds
+    if held.folds.max() == 0:  # labels of `validation`, which no fit sees
+        parts = assign_folds(held.codes, min(5, len(held.codes)))
+    kept = np.arange(len(held.codes))[:: -(-len(held.codes) // _MOST_JUDGED)]
+    nested = _nested(members, judge.only(kept), parts, kept)
+    targets = np.eye(n_classes)[held.codes]
+    noise = fit_noise(nested, targets, worth_telling=_WORTH_TELLING)
+    if noise:
+        judge = replace(judge, noise=noise)
+        nested = _nested(members, judge.only(kept), parts, kept)
+    pool = _fit(members, judge.only(kept), kept)
+    alone = False
+    block = next((m for m in members if isinstance(m.expert, BlockModel)), None)
+    if block is not None:
+        logs = block.best.logs
+        worse = judge.losses(logs) - judge.losses(nested)
+        alone = bool(worse.mean() <= _PREFERRED * worse.std() / np.sqrt(len(worse)))
+    return Evaluation(held, members, left_out, pool, nested, alone)
+
+
+def _fit(members: list[Member], judge: Judge, kept: NDArray[np.int64]) -> Pool:
+    balanced = [member.expert.balanced for member in members]
+    return fit_pool([member.best.logs[kept] for member in members], balanced, judge)
+
+
+def _nested(
+    members: list[Member],
+    judge: Judge,
+    parts: NDArray[np.int64],
+    kept: NDArray[np.int64],
+) -> Array:
+    """Return log-probabilities of the held-out nodes by pools chosen without their part, (h, K)."""
+    nested = np.empty((len(parts), judge.n_classes))
+    for part in np.unique(parts):
+        here, others = parts == part, parts[kept] != part
+        own = judge.only(others)
+        chosen = []
+        for member in members:
+            losses = []
+            for candidate in member.candidates:
+                offset = np.log(own.shares) if member.expert.balanced else 0.0
+                logs = candidate.logs[kept][others]
+                losses.append(own.loss(own.temperature(logs, offset) * logs + offset))
+            best = member.candidates[int(np.argmin(losses))]
+            chosen.append(replace(member, best=best))
+        pool = _fit(chosen, own, kept[others])
+        nested[here] = pool.log_proba([member.best.logs[here] for member in chosen])
+    return nested

@@ -1,0 +1,121 @@
+"""The paper's model of links, features and labels, solved by block CADO."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
+
+from nodeproof.affinity import FittedGraph
+from nodeproof.auto.experts.base import Array, Expert, Learnt, NewNodes
+from nodeproof.problem import Models, Problem
+from nodeproof.solvers import BlockCADO, Status
+from nodeproof.solvers.beliefs import reported_probabilities
+from nodeproof.terms import Labels, NewNodeCosts, NodeData, Term
+
+__all__ = ["BlockModel"]
+
+# Memberships are clipped from below, to take their logarithm.
+_LEAST = 1e-6
+
+# Sweeps over new nodes that are linked among each other.
+_SWEEPS = 10
+
+
+class Setting(NamedTuple):
+    """The term of the features, if any, and whether contrasts of links differ between classes."""
+
+    term: Term | None
+    affinities: Literal["scalar", "matrix"] = "scalar"
+
+
+@dataclass(frozen=True)
+class LearntBlocks(Learnt):
+    """A solved problem, as far as new nodes need it.
+
+    Attributes
+    ----------
+    models : Models
+        Of the classes.
+    graph : FittedGraph or None
+        Summary of the links.
+    terms : tuple of NewNodeCosts or None
+        What new nodes cost by each term.
+    """
+
+    models: Models
+    graph: FittedGraph | None
+    terms: tuple[NewNodeCosts | None, ...]
+
+    def judge(self, new: NewNodes) -> Array:
+        """Return log-probabilities of new nodes, shape (n_new, K)."""
+        own = np.tile(self.models.log_prior, (new.links.shape[0], 1))
+        for term in self.terms:
+            if term is not None:
+                own -= term.costs(new.X, new.links)
+        if self.graph is not None and self.models.affinity is not None:
+            affinity, unit = self.models.affinity, self.graph.unit
+            own += self.graph.evidence(new.links * unit, np.exp(self.log_proba), affinity)
+            ell = affinity.ell * unit
+            scores = own
+            for _ in range(_SWEEPS if new.among.nnz else 0):
+                linked = new.among @ softmax(scores, axis=1)
+                scores = own + (ell[0, 0] * linked if ell.shape == (1, 1) else linked @ ell)
+            own = scores
+        return np.asarray(log_softmax(own, axis=1))
+
+
+class BlockModel(Expert):
+    """Likelihoods of links, features and labels given the classes."""
+
+    name: ClassVar[str] = "block model"
+
+    def __init__(
+        self, terms: tuple[Term | None, ...] = (None,), solver: BlockCADO | None = None
+    ) -> None:
+        self.terms = terms
+        self.solver = BlockCADO(n_init=1, random_state=0) if solver is None else solver
+
+    def why_not(self, nodes: NodeData) -> str | None:
+        """Return why it does not apply: no likelihood suits the features, and there are no links."""
+        return None if self.terms else "no likelihood suits the features, and there are no links"
+
+    def settings(self) -> list[Setting]:
+        """Return the candidates."""
+        linked = self.nodes.graph is not None and self.nodes.graph.n_entries > 0
+        found = [Setting(term) for term in self.terms]
+        if linked:
+            found += [Setting(term, "matrix") for term in self.terms[:1]]
+        return found
+
+    def problem(self, y: NDArray[np.int64], setting: Setting) -> Problem:
+        """Return the problem to solve."""
+        nodes: NodeData = replace(self.nodes, y=y)
+        terms = [Labels()] if setting.term is None else [setting.term, Labels()]
+        return Problem(nodes.graph, [term.bind(nodes) for term in terms], nodes.n_classes)
+
+    def learn(self, y: NDArray[np.int64], setting: Any) -> LearntBlocks:
+        """Return the solution for the labels seen."""
+        problem = self.problem(y, setting)
+        solver = replace(self.solver, affinities=setting.affinities)
+        result = solver.solve(problem)
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt  # half-finished candidates cannot be compared
+        beliefs, _ = reported_probabilities(problem, result, solver)
+        W = np.asarray(result.W if beliefs is None else beliefs)
+        graph = None if problem.graph is None else FittedGraph.of_graph(problem.graph, W)
+        costs = tuple(
+            term.for_new_nodes(theta, calibrated=True)
+            for term, theta in zip(problem.terms, result.models.terms, strict=True)
+        )
+        logs = np.log(np.maximum(W, _LEAST)).astype(np.float32)
+        return LearntBlocks(logs, result.models, graph, costs)
+
+    def describe(self, setting: Setting) -> str:
+        """Return a setting in words."""
+        term = "" if setting.term is None else repr(setting.term)
+        kind = "one contrast per pair of classes" if setting.affinities == "matrix" else ""
+        return ", ".join(part for part in (term, kind) if part)

@@ -1,0 +1,127 @@
+"""Labels spread over links: personalised PageRank from the labels of each class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeproof.auto.experts.base import Array, Candidate, Expert, Learnt, NewNodes, Rows
+from nodeproof.auto.held_out import HeldOut
+from nodeproof.graph import Graph
+from nodeproof.terms import NodeData
+
+__all__ = ["Propagation"]
+
+_RESTARTS = (0.1, 0.03, 0.3)
+_STEPS = 40
+
+# A share of the mass that all nodes have of every class: nodes that no label reaches tell nothing.
+_EVERYWHERE = 0.01
+
+
+@dataclass(frozen=True)
+class LearntPropagation(Learnt):
+    """Mass of each class at every node; a new node has the mean of its neighbours'."""
+
+    mass: Rows
+    inverse_degrees: Rows
+    restart: float
+
+    def reordered(self, position: NDArray[np.int64]) -> Self:
+        """Return the same for reordered nodes."""
+        moved = (self.log_proba, self.mass, self.inverse_degrees)
+        return type(self)(*(array[position] for array in moved), self.restart)
+
+    def judge(self, new: NewNodes) -> Array:
+        """Return log-probabilities of new nodes, shape (n_new, K)."""
+        degrees = np.asarray(new.links.sum(axis=1)) + np.asarray(new.among.sum(axis=1))
+        inverse = np.divide(1.0, degrees, out=np.zeros_like(degrees), where=degrees > 0)
+        received = new.links @ (self.inverse_degrees[:, None] * self.mass)
+        found = received
+        for _ in range(_STEPS if new.among.nnz else 0):
+            found = received + (1.0 - self.restart) * (new.among @ (inverse[:, None] * found))
+        return _logs(found, len(self.mass))
+
+
+class Propagation(Expert):
+    """Personalised PageRank: random walks that restart at the labels of a class.
+
+    The mass of each class is divided by its number of labels.
+    """
+
+    name: ClassVar[str] = "propagation"
+    balanced: ClassVar[bool] = True
+
+    def why_not(self, nodes: NodeData) -> str | None:
+        """Return why it does not apply: there are no links."""
+        return None if nodes.graph is not None and nodes.graph.n_entries else "there are no links"
+
+    def settings(self) -> tuple[float, ...]:
+        """Return the probabilities of a restart."""
+        return _RESTARTS
+
+    def describe(self, setting: float) -> str:
+        """Return a setting in words."""
+        return f"restart {setting:g}"
+
+    def candidates(self, held: HeldOut, than: Array | None = None) -> list[Candidate]:
+        """Return all restarts from one pass: folds are columns, and what they see are sums."""
+        K, F = self.nodes.n_classes, len(held.y)
+        labels = np.max(held.y, axis=0)
+        fold = np.full(len(labels), F)  # of labels that are never held out
+        if held.own:
+            fold[held.nodes] = held.folds
+        nodes = np.flatnonzero(labels >= 0)
+        column = fold[nodes] * K + labels[nodes]
+        used, at = np.unique(column, return_inverse=True)
+        sources = np.zeros((len(labels), len(used)), dtype=np.float32)
+        sources[nodes, at] = 1.0
+        counts = np.zeros((F + 1, K))
+        np.add.at(counts, (fold[nodes], labels[nodes]), 1.0)
+        found = []
+        for restart, spread in zip(_RESTARTS, self._walk(sources, _RESTARTS), strict=True):
+            mass = np.zeros((len(held.nodes), F + 1, K))
+            mass.reshape(len(held.nodes), -1)[:, used] = spread[held.nodes]
+            own = mass[np.arange(len(held.nodes)), held.folds] if held.own else 0.0
+            seen = counts.sum(axis=0) - (counts[held.folds] if held.own else 0.0)
+            mass = (mass.sum(axis=1) - own) / np.maximum(seen, 1.0)
+            found.append(Candidate.judged(restart, _logs(mass, len(labels)), held, self))
+        return found
+
+    def learn(self, y: NDArray[np.int64], setting: Any) -> LearntPropagation:
+        """Return where the walks of each class go."""
+        K = self.nodes.n_classes
+        labelled = np.flatnonzero(y >= 0)
+        counts = np.bincount(y[labelled], minlength=K)
+        sources = np.zeros((len(y), K), dtype=np.float32)
+        sources[labelled, y[labelled]] = 1.0 / counts[y[labelled]]
+        mass = self._walk(sources, (setting,))[0]
+        logs = _logs(mass, len(y)).astype(np.float32)
+        return LearntPropagation(logs, mass, self._inverse_degrees(), setting)
+
+    def _inverse_degrees(self) -> Rows:
+        graph: Graph = self.nodes.graph  # type: ignore[assignment]
+        degrees = graph.degrees / graph.unit
+        inverse = np.divide(1.0, degrees, out=np.zeros_like(degrees), where=degrees > 0)
+        return inverse.astype(np.float32)
+
+    def _walk(self, sources: Rows, restarts: tuple[float, ...]) -> list[Rows]:
+        """Return ``r Σ_k (1 − r)^k (A D⁻¹)^k S`` for each restart r."""
+        graph: Graph = self.nodes.graph  # type: ignore[assignment]
+        inverse = (self._inverse_degrees() / np.float32(graph.unit))[:, None]
+        spread = [np.float32(restart) * sources for restart in restarts]
+        walk = sources
+        for step in range(1, _STEPS + 1):
+            walk = graph.times(inverse * walk)
+            for total, restart in zip(spread, restarts, strict=True):
+                total += np.float32(restart * (1.0 - restart) ** step) * walk
+        return spread
+
+
+def _logs(mass: NDArray[Any], n_nodes: int) -> Array:
+    """Return log-probabilities from the mass of each class, which is one over all nodes."""
+    mass = mass + _EVERYWHERE / n_nodes
+    return np.asarray(np.log(mass / mass.sum(axis=1, keepdims=True)), dtype=np.float64)

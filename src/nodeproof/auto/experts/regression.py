@@ -1,0 +1,271 @@
+"""Logistic regression on features, or on links taken for features, averaged over hops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+
+from nodeproof.auto.experts.base import Array, Candidate, Expert, Learnt, NewNodes
+from nodeproof.auto.held_out import HeldOut
+from nodeproof.auto.pooling import Judge
+from nodeproof.smoothing import Smoothing
+from nodeproof.terms import NodeData, Softmax
+from nodeproof.terms.logistic import balance, fit_logistic, held_out_scores
+from nodeproof.terms.new_nodes import FittedSoftmax
+
+__all__ = ["Features", "Links", "OwnFeatures", "Regression"]
+
+# Half decades, strongest first; features have length one.
+_PENALTIES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+_FIRST_PENALTY = 0.3
+
+# Prior of the penalty: log-normal around 0.2, with this standard deviation in decades. A few dozen
+# labels say little about it.
+_LIKELY_PENALTY, _DECADES = 0.2, 0.5
+
+# How often to refit to confidently classified nodes.
+_ROUNDS = 2
+
+# How far probabilities are spread over links: steps, and the share that a node keeps of its own.
+_SPREAD_STEPS, _RESTART = 10, 0.3
+
+
+class Setting(NamedTuple):
+    """How far features are averaged, the penalty, the scale of the scores, and the refits."""
+
+    hops: int
+    l2: float
+    sharpness: float
+    rounds: int = 0
+    spread: bool = False
+
+
+@dataclass(frozen=True)
+class LearntRegression(Learnt):
+    """A fitted regression.
+
+    Attributes
+    ----------
+    fitted : FittedSoftmax
+        The regression, for new nodes.
+    shift : ndarray of shape (K,)
+        Subtracted from its log-probabilities.
+    spread : bool
+        Whether probabilities were spread over links.
+    """
+
+    fitted: FittedSoftmax
+    shift: Array
+    spread: bool
+
+    def reordered(self, position: NDArray[np.int64]) -> Self:
+        """Return the same for reordered nodes."""
+        moved = self.fitted.reordered(position)
+        return replace(self, log_proba=self.log_proba[position], fitted=moved)
+
+    def judge(self, new: NewNodes) -> Array:
+        """Return log-probabilities of new nodes, shape (n_new, K)."""
+        own = log_softmax(-self.fitted.costs(new.X, new.links) - self.shift, axis=1)
+        if not self.spread:
+            return np.asarray(own)
+        start = np.exp(own)
+        degrees = np.asarray(new.links.sum(axis=1)) + np.asarray(new.among.sum(axis=1))
+        received = new.links @ np.exp(self.log_proba)
+        found = start
+        for _ in range(_SPREAD_STEPS):
+            mean = (received + new.among @ found + found) / (degrees + 1.0)[:, None]
+            found = _RESTART * start + (1.0 - _RESTART) * mean
+        return np.asarray(np.log(np.maximum(found, 1e-9)))
+
+
+class Regression(Expert):
+    """Regularised multinomial logistic regression, with refits to confidently classified nodes."""
+
+    balanced: ClassVar[bool] = True
+    of: ClassVar[Literal["features", "links"]] = "features"
+    hops: ClassVar[tuple[int, ...]] = (16, 4)
+    smoothing: Smoothing
+
+    def bind(self, nodes: NodeData) -> Self:
+        """Return a copy that holds the smoothed features."""
+        bound = super().bind(nodes)
+        bound.smoothing = self._smoothing(nodes)
+        return bound
+
+    def _smoothing(self, nodes: NodeData) -> Smoothing:
+        assert nodes.X is not None
+        return nodes.smoothing or Smoothing(nodes.X, nodes.graph)
+
+    def candidates(self, held: HeldOut, than: Array | None = None) -> list[Candidate]:
+        """Return hops with the best penalty of each, and the best of them with refits."""
+        found, thetas = [], []
+        at = _PENALTIES.index(_FIRST_PENALTY)
+        for hops in sorted(self.hops):
+            self.smoothing.over(hops)  # each on the way to the next
+        for hops in self.hops:
+            search = _PenaltySearch(self.smoothing.over(hops), self.nodes.n_classes, held)
+            at = _descend_steps(search.loss, at, len(_PENALTIES))
+            scores, theta, sharpness = search.fits[at]
+            setting = Setting(hops, _PENALTIES[at], sharpness)
+            found.append(Candidate.judged(setting, sharpness * scores, held, self))
+            thetas.append(theta)
+        best = int(np.argmin([candidate.loss for candidate in found]))
+        for rounds in (0, _ROUNDS) if self.linked else (_ROUNDS,):
+            setting = found[best].setting._replace(rounds=rounds)
+            logs = np.empty((2, *found[best].logs.shape))
+            for fold, y in enumerate(held.y):
+                here = held.folds == fold
+                learnt = self._learn(y, setting, thetas[best][fold]).log_proba
+                logs[0, here] = learnt[held.nodes[here]]
+                if self.linked:
+                    logs[1, here] = self._spread(learnt, y)[held.nodes[here]]
+            if rounds:
+                found.append(Candidate.judged(setting, logs[0], held, self))
+            if self.linked:
+                found.append(Candidate.judged(setting._replace(spread=True), logs[1], held, self))
+        return found
+
+    def learn(self, y: NDArray[np.int64], setting: Any) -> LearntRegression:
+        """Return the regression fitted to the labels seen, and again to confident nodes."""
+        return self._learn(y, setting)
+
+    def _learn(
+        self, y: NDArray[np.int64], setting: Setting, first: Array | None = None
+    ) -> LearntRegression:
+        of = "smoothing" if self.of == "features" else "links"
+        nodes = replace(self.nodes, y=y, **{of: self.smoothing})
+        term = Softmax(
+            setting.hops, setting.l2, sharpness=setting.sharpness, folds=0, of=self.of
+        ).bind(nodes)
+        if first is not None:
+            term.first = first
+        K = nodes.n_classes
+        W = np.full((len(y), K), 1.0 / K, dtype=np.float32)
+        models = term.estimate(W)
+        for _ in range(setting.rounds):
+            W = np.exp(-term.cost(models, 0, len(y))).astype(np.float32)
+            models = term.estimate(W)
+        shift = np.log(term.proportions)
+        logs = log_softmax(-term.cost(models, 0, len(y)) - shift, axis=1)
+        if setting.spread:
+            logs = self._spread(logs, y)
+        fitted = FittedSoftmax.of_term(term, models, True)
+        return LearntRegression(logs.astype(np.float32), fitted, shift, setting.spread)
+
+    def describe(self, setting: Setting) -> str:
+        """Return a setting in words."""
+        parts = [f"{setting.hops} hops"] if self.linked else []
+        parts.append(f"penalty {setting.l2:g}")
+        parts += ["refitted"] if setting.rounds else []
+        parts += ["spread over links"] if setting.spread else []
+        return ", ".join(parts)
+
+    @property
+    def linked(self) -> bool:
+        """Whether there are links to spread probabilities over."""
+        return max(self.hops) > 0
+
+    def _spread(self, logs: NDArray[Any], y: NDArray[np.int64]) -> Array:
+        graph = self.nodes.graph
+        assert graph is not None
+        own = np.exp(logs).astype(np.float32)
+        labelled = np.flatnonzero(y >= 0)
+        own[labelled] = np.eye(own.shape[1], dtype=np.float32)[y[labelled]]
+        share = (1.0 / (graph.degrees / graph.unit + 1.0)).astype(np.float32)[:, None]
+        found = own
+        for _ in range(_SPREAD_STEPS):
+            mean = share * (graph.times(found) / np.float32(graph.unit) + found)
+            found = np.float32(_RESTART) * own + np.float32(1.0 - _RESTART) * mean
+        return np.log(np.maximum(found, 1e-9))
+
+
+class Links(Regression):
+    """A regression on the rows of the adjacency matrix, averaged over hops."""
+
+    name: ClassVar[str] = "links"
+    of: ClassVar[Literal["features", "links"]] = "links"
+    hops: ClassVar[tuple[int, ...]] = (16, 4, 64)
+
+    def why_not(self, nodes: NodeData) -> str | None:
+        """Return why it does not apply: there are no links."""
+        return None if nodes.graph is not None and nodes.graph.n_entries else "there are no links"
+
+    def _smoothing(self, nodes: NodeData) -> Smoothing:
+        assert nodes.graph is not None
+        return nodes.links or Smoothing.of_links(nodes.graph)
+
+
+class Features(Regression):
+    """A regression on features averaged over links."""
+
+    name: ClassVar[str] = "smoothed features"
+    source: ClassVar[str] = "features"
+
+    def why_not(self, nodes: NodeData) -> str | None:
+        """Return why it does not apply: there are no features, or no links."""
+        if nodes.X is None:
+            return "there are no features"
+        return None if nodes.graph is not None and nodes.graph.n_entries else "there are no links"
+
+
+class OwnFeatures(Regression):
+    """A regression on each node's own features."""
+
+    name: ClassVar[str] = "own features"
+    source: ClassVar[str] = "features"
+    hops: ClassVar[tuple[int, ...]] = (0,)
+
+    def why_not(self, nodes: NodeData) -> str | None:
+        """Return why it does not apply: there are no features."""
+        return "there are no features" if nodes.X is None else None
+
+
+class _PenaltySearch:
+    """Regressions on one smoothing, for a grid of penalties."""
+
+    def __init__(self, Z: NDArray[Any], n_classes: int, held: HeldOut) -> None:
+        self.held = held
+        self.fits: dict[int, tuple[Array, Array, float]] = {}
+        self.judge = Judge.of(held.codes, n_classes)
+        y = np.max(held.y, axis=0)
+        labelled = np.flatnonzero(y >= 0)
+        self.Z, self.Z_held = Z[labelled], Z[held.nodes]
+        self.targets = np.eye(n_classes)[y[labelled]]
+        seen = np.stack([fold[labelled] >= 0 for fold in held.y], axis=1)
+        self.seen = seen * balance(y[labelled])[:, None]
+        self.last: Array | None = None
+
+    def loss(self, at: int) -> float:
+        """Return the log-loss of a penalty on the held-out labels, plus its negative log prior."""
+        theta = fit_logistic(
+            self.Z, self.targets, _PENALTIES[at], self.seen, start=self.last, tol=1e-3
+        )
+        self.last = theta
+        scores = held_out_scores(self.Z_held, theta, self.held.folds)
+        offset = np.log(self.judge.shares)
+        sharpness = self.judge.temperature(scores, offset)
+        self.fits[at] = scores, theta, sharpness
+        away = np.log10(_PENALTIES[at] / _LIKELY_PENALTY) / _DECADES
+        return self.judge.loss(sharpness * scores + offset) + 0.5 * float(away**2) / len(
+            self.held.codes
+        )
+
+
+def _descend_steps(loss_at: Callable[[int], float], start: int, stop: int) -> int:
+    """Return where the loss is lowest, descending from `start` in either direction."""
+    losses = {start: loss_at(start)}
+    at = start
+    for step in (1, -1):
+        while 0 <= at + step < stop and at + step not in losses:
+            losses[at + step] = loss_at(at + step)
+            if losses[at + step] >= losses[at]:
+                break
+            at += step
+        if at != start:
+            break
+    return at

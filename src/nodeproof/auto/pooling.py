@@ -1,0 +1,309 @@
+"""The pool: experts' log-probabilities, weighted by what held-out labels say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import log_softmax, softmax
+
+from nodeproof.terms.logistic import shares, with_noise
+
+__all__ = ["Judge", "Pool", "fit_pool"]
+
+Array = NDArray[np.float64]
+
+# Ridge of the weights towards the best single expert, of the mean log-loss.
+_RIDGE = 0.2
+
+# Prior standard deviation of what is added to the scores of a class.
+_BIAS_SPREAD = 0.5
+
+# As if this many more labels had been missed: a few labels must not make probabilities extreme.
+_MISSED = 2.0
+
+_LEAST_SCALE, _MOST_SCALE = 0.03, 50.0
+
+# Of Newton's method for a temperature: most steps, and the relative change that ends them.
+_NEWTON_STEPS, _CLOSE = 60, 1e-4
+
+# Ridge towards the proportions of the labels, and the least share of them that is left to a class.
+_TOWARDS_LABELS, _LEAST_SHARE = 0.05, 0.2
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Held-out labels as a measure of log-probabilities.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (h,)
+        The labels.
+    n_classes : int
+        Number of classes K.
+    weights : ndarray of shape (h,)
+        How much each counts, mean one.
+    noise : float
+        Share of wrong labels.
+    """
+
+    codes: NDArray[np.int64]
+    n_classes: int
+    weights: Array
+    noise: float = 0.0
+
+    @classmethod
+    def of(cls, codes: NDArray[np.int64], n_classes: int) -> Judge:
+        """Return the judge in which all labels count the same."""
+        return cls(codes, n_classes, np.ones(len(codes)))
+
+    def only(self, kept: NDArray[Any]) -> Judge:
+        """Return the same with some of the labels."""
+        return replace(self, codes=self.codes[kept], weights=self.weights[kept])
+
+    @property
+    def shares(self) -> Array:
+        """Of the classes in the labels, shape (K,)."""
+        return shares(np.eye(self.n_classes)[self.codes])
+
+    def losses(self, scores: Array) -> Array:
+        """Return the log-loss of each label, shape (h,)."""
+        logs = with_noise(log_softmax(scores, axis=1), self.noise)
+        return -np.asarray(logs[np.arange(len(self.codes)), self.codes])
+
+    def loss(self, scores: Array) -> float:
+        """Return the mean log-loss."""
+        return float(self.weights @ self.losses(scores) / self.weights.sum())
+
+    def targets(self) -> Array:
+        """Return the labels one-hot encoded, a few of them as if missed, shape (h, K)."""
+        missed = _MISSED / (len(self.codes) + _MISSED)
+        one_hot = np.eye(self.n_classes)[self.codes]
+        return np.asarray((1.0 - missed) * one_hot + missed / self.n_classes)
+
+    def temperature(self, scores: Array, offset: Array | float = 0.0) -> float:
+        """Return the factor of the scores at which the labels are likeliest."""
+        targets = self.targets()
+        if self.noise:
+            return self._noisy_temperature(scores, offset, targets)
+        # Convex in the factor: Newton's method, kept between bounds that close in.
+        told = float(np.vdot(self.weights[:, None] * targets, scores))
+        low, high, scale = _LEAST_SCALE, _MOST_SCALE, 1.0
+        for _ in range(_NEWTON_STEPS):
+            p = softmax(scale * scores + offset, axis=1)
+            mean = (p * scores).sum(axis=1)
+            slope = float(self.weights @ mean) - told
+            if slope > 0:
+                high = scale
+            else:
+                low = scale
+            curve = float(self.weights @ ((p * scores**2).sum(axis=1) - mean**2))
+            step = scale - slope / curve if curve > 0 else high
+            step = step if low < step < high else np.sqrt(low * high)
+            if abs(step - scale) <= _CLOSE * scale:
+                return float(step)
+            scale = float(step)
+        return scale
+
+    def _noisy_temperature(self, scores: Array, offset: Array | float, targets: Array) -> float:
+        charged = self.weights[:, None] * targets
+
+        def loss(log_scale: float) -> float:
+            logs = log_softmax(np.exp(log_scale) * scores + offset, axis=1)
+            return -float(np.vdot(charged, with_noise(logs, self.noise)))
+
+        bounds = (np.log(_LEAST_SCALE), np.log(_MOST_SCALE))
+        return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Weights of experts, and the calibration of what they say together.
+
+    Log-probabilities are ``scale (Σ_k w_k log p_k + bias)`` up to a constant, where ``log p_k`` is
+    ``t_k`` times what expert k says, at the class proportions of the labels.
+
+    Attributes
+    ----------
+    scales : ndarray of shape (E,)
+        t_k.
+    balanced : ndarray of bool, shape (E,)
+        Whether an expert takes all classes for equally frequent.
+    weights : ndarray of shape (E,)
+        w_k ≥ 0.
+    bias : ndarray of shape (K,)
+        Added to the scores.
+    learnt : ndarray of shape (K,)
+        Class proportions of the labels.
+    losses : ndarray of shape (E,)
+        Held-out log-loss of each expert.
+    scale : float
+        Final factor.
+    proportions : ndarray of shape (K,)
+        Class proportions of the nodes that the pool is for.
+    noise : float
+        Share of wrong labels.
+    """
+
+    scales: Array
+    balanced: NDArray[np.bool_]
+    weights: Array
+    bias: Array
+    learnt: Array
+    losses: Array
+    scale: float
+    proportions: Array
+    noise: float = 0.0
+
+    def part(self, k: int, logs: NDArray[Any]) -> Array:
+        """Return the calibrated log-probabilities of expert k, shape (n, K)."""
+        offset = np.log(self.learnt) if self.balanced[k] else 0.0
+        return np.asarray(log_softmax(self.scales[k] * logs + offset, axis=1))
+
+    def pooled(self, logs: Sequence[NDArray[Any] | None]) -> Array:
+        """Return the scores of all experts together; those of weight 0 may be missing."""
+        total: Any = self.bias[None, :]
+        for k, own in enumerate(logs):
+            if self.weights[k] > 0 and own is not None:
+                total = total + self.weights[k] * self.part(k, own)
+        return np.asarray(total)
+
+    def log_proba(self, logs: Sequence[NDArray[Any] | None]) -> Array:
+        """Return the pooled log-probabilities, shape (n, K)."""
+        shift = np.log(self.proportions / self.learnt)
+        return np.asarray(log_softmax(self.scale * self.pooled(logs) + shift, axis=1))
+
+    def with_proportions(
+        self, held: Sequence[Array], nested: Array, judge: Judge, mean: Array
+    ) -> Pool:
+        """Return the pool for nodes whose probabilities have this mean, recalibrated.
+
+        Parameters
+        ----------
+        held : sequence of E ndarray of shape (h, K)
+            What each expert says of the held-out nodes.
+        nested : ndarray of shape (h, K)
+            What pools chosen without them say.
+        mean : ndarray of shape (K,)
+            Mean probabilities of the nodes in question, by this pool.
+        """
+        proba = softmax(self.scale * self.pooled(held), axis=1)
+        proportions = estimate_mix(proba, judge.codes, mean, self.learnt)
+        ratio = proportions / self.learnt
+        weights = ratio[judge.codes]
+        judge = replace(judge, weights=weights / weights.mean())
+        scale = self.scale * judge.temperature(nested, np.log(ratio))
+        return replace(self, proportions=proportions, scale=scale)
+
+
+def fit_pool(held: Sequence[Array], balanced: Sequence[bool], judge: Judge) -> Pool:
+    """Return the pool that fits held-out labels best, near the best single expert.
+
+    Parameters
+    ----------
+    held : sequence of E ndarray of shape (h, K)
+        What each expert says of the held-out nodes.
+    balanced : sequence of E bool
+        Whether it takes all classes for equally frequent.
+    """
+    learnt, E = judge.shares, len(held)
+    offsets = [np.log(learnt) if flag else 0.0 for flag in balanced]
+    scales = np.array([judge.temperature(h, o) for h, o in zip(held, offsets, strict=True)])
+    parts = np.stack(
+        [log_softmax(t * h + o, axis=1) for t, h, o in zip(scales, held, offsets, strict=True)]
+    )
+    losses = np.array([judge.loss(part) for part in parts])
+    best = np.zeros(E)
+    best[losses.argmin()] = 1.0
+    weights, bias = _fit_weights(parts, best, judge)
+    pool = Pool(
+        scales, np.array(balanced, dtype=bool), weights, bias, learnt, losses, 1.0, learnt,
+        judge.noise,
+    )  # fmt: skip
+    return replace(pool, scale=judge.temperature(pool.pooled(held)))
+
+
+def _fit_weights(parts: Array, best: Array, judge: Judge) -> tuple[Array, Array]:
+    """Return weights and biases of least held-out loss, weights near `best`, biases near 0."""
+    E, h, K = parts.shape
+    charged = judge.weights[:, None] * np.eye(K)[judge.codes] / judge.weights.sum()
+    rows = np.arange(h)
+    mass = charged[rows, judge.codes]
+    noise = judge.noise
+    elsewhere = noise / max(K - 1, 1)
+
+    def objective(x: Array) -> tuple[float, Array]:
+        w, b = x[:E], x[E:]
+        logs = log_softmax(np.tensordot(w, parts, 1) + b, axis=1)
+        p = np.exp(logs)
+        right = p[rows, judge.codes]
+        told = (1.0 - noise - elsewhere) * right + elsewhere
+        # d(-log told)/d scores = -(1 − noise − elsewhere) right (e_y − p) / told
+        pull = mass * (1.0 - noise - elsewhere) * right / np.maximum(told, 1e-300)
+        residual = pull[:, None] * p
+        residual[rows, judge.codes] -= pull
+        value = -float(mass @ np.log(np.maximum(told, 1e-300)))
+        value += _RIDGE * float(((w - best) ** 2).sum())
+        value += 0.5 * float((b**2).sum()) / (_BIAS_SPREAD**2 * h)
+        slope = np.concatenate(
+            [
+                np.tensordot(parts, residual, 2) + 2.0 * _RIDGE * (w - best),
+                residual.sum(axis=0) + b / (_BIAS_SPREAD**2 * h),
+            ]
+        )
+        return value, slope
+
+    found = minimize(
+        objective,
+        np.concatenate([best, np.zeros(K)]),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0.0, None)] * E + [(None, None)] * K,
+        options={"maxiter": 200},
+    ).x
+    weights = np.where(found[:E] < 0.02 * found[:E].max(), 0.0, found[:E])
+    return weights, found[E:] - found[E:].mean()
+
+
+def estimate_mix(proba: Array, codes: NDArray[np.int64], mean: Array, learnt: Array) -> Array:
+    """Return the class proportions of nodes by their mean probabilities, shape (K,).
+
+    Probabilities that a fit gives to nodes of each class are known from held-out labels: row k of C
+    is their mean over class k. The mix π then has ``Cᵀπ = mean``, solved by least squares on the
+    simplex, with a ridge towards the proportions of the labels.
+
+    Parameters
+    ----------
+    proba : ndarray of shape (h, K)
+        Of the held-out nodes.
+    codes : ndarray of shape (h,)
+        Their labels.
+    mean : ndarray of shape (K,)
+        Mean probabilities of the nodes in question.
+    learnt : ndarray of shape (K,)
+        Proportions of the labels.
+    """
+    K = len(learnt)
+    C = np.eye(K)
+    for k in np.unique(codes):
+        C[k] = proba[codes == k].mean(axis=0)
+
+    def objective(mix: Array) -> tuple[float, Array]:
+        miss, away = C.T @ mix - mean, mix - learnt
+        value = miss @ miss + _TOWARDS_LABELS * away @ away
+        return float(value), 2.0 * (C @ miss + _TOWARDS_LABELS * away)
+
+    found = minimize(
+        objective,
+        learnt,
+        jac=True,
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * K,
+        constraints={"type": "eq", "fun": lambda p: p.sum() - 1.0, "jac": lambda p: np.ones(K)},
+    ).x
+    mix = np.maximum(found, _LEAST_SHARE * learnt)
+    return np.asarray(mix / mix.sum())
