@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
+from scipy.stats import entropy
 
 from nodeproof.auto.experts.base import Candidate, Expert
 from nodeproof.auto.experts.block import BlockModel
@@ -30,6 +31,12 @@ _MOST_UNLABELLED = 20_000
 
 # The block model alone is preferred up to this many standard errors.
 _PREFERRED = 0.25
+
+# Log-loss of a block model with wrong labels, as a share of that of guessing: at most.
+_BETTER_THAN_GUESSING = 0.9
+
+# Standard deviation of the log of the scale of likelihoods, which should be 1.
+_LIKELIHOOD_SCALE = 0.05
 
 # By what factor wrong labels must be likelier than a wrong model.
 _WORTH_TELLING = 50.0
@@ -220,6 +227,10 @@ def evaluate(experts: Sequence[Expert], nodes: NodeData, held: HeldOut) -> Evalu
         if than is None or best.loss < than.mean():
             offset = np.log(judge.shares) if bound.balanced else 0.0
             than = judge.losses(judge.temperature(best.logs, offset) * best.logs + offset)
+        if isinstance(expert, BlockModel) and bound.is_certain(best.logs, held):
+            rest = experts[experts.index(expert) + 1 :]
+            left_out |= {other.name: "the block model leaves nothing to add" for other in rest}
+            break
     if not members:
         return None
     return _weigh(members, left_out, held, nodes.n_classes)
@@ -240,13 +251,41 @@ def _weigh(
         judge = replace(judge, noise=noise)
         nested = _nested(members, judge.only(kept), parts, kept)
     pool = _fit(members, judge.only(kept), kept)
-    alone = False
     block = next((m for m in members if isinstance(m.expert, BlockModel)), None)
+    alone = False
     if block is not None:
-        logs = block.best.logs
-        worse = judge.losses(logs) - judge.losses(nested)
-        alone = bool(worse.mean() <= _PREFERRED * worse.std() / np.sqrt(len(worse)))
+        alone = _does_as_well(judge, judge, block.best.logs, nested)
+        if not alone:
+            alone, noise = _with_wrong_labels(block, judge, nested, held)
+            pool = replace(pool, noise=noise)
     return Evaluation(held, members, left_out, pool, nested, alone)
+
+
+def _with_wrong_labels(
+    block: Member, judge: Judge, nested: Array, held: HeldOut
+) -> tuple[bool, float]:
+    """Tell whether the block model alone does as well if some labels are wrong, and how many.
+
+    Only where it describes the links: elsewhere, contradictions are the model's fault.
+    """
+    logs, expert = block.best.logs, block.expert
+    targets = np.eye(judge.n_classes)[judge.codes]
+    own = replace(judge, noise=fit_noise(logs, targets, spread=_LIKELIHOOD_SCALE))
+    guessing = float(entropy(judge.shares))
+    if own.noise == 0.0 or own.loss(logs) > _BETTER_THAN_GUESSING * guessing:
+        return False, judge.noise
+    if not _does_as_well(own, judge, logs, nested, errors=1.0):
+        return False, judge.noise
+    assert isinstance(expert, BlockModel)
+    told = expert.describes_links(held, block.best.setting)
+    return told, own.noise if told else judge.noise
+
+
+def _does_as_well(
+    own: Judge, judge: Judge, logs: Array, nested: Array, errors: float = _PREFERRED
+) -> bool:
+    worse = own.losses(logs) - judge.losses(nested)
+    return bool(worse.mean() <= errors * worse.std() / np.sqrt(len(worse)))
 
 
 def _fit(members: list[Member], judge: Judge, kept: NDArray[np.int64]) -> Pool:

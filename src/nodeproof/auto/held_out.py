@@ -14,8 +14,7 @@ __all__ = ["CrossFitted", "HeldOut", "hold_out"]
 
 Array = NDArray[np.float64]
 
-# With fewer labels per class than this, more folds: each costs little and leaves more to learn from.
-_FOLDS, _MORE_FOLDS, _FEW = 5, 10, 30
+_FOLDS = 5
 
 
 class CrossFitted(NamedTuple):

@@ -10,12 +10,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.feature_selection import f_classif
 
+from nodeproof.graph import Graph
 from nodeproof.problem import Problem
 from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Term
 from nodeproof.terms.covariance import MOST_FEATURES
 
-__all__ = ["choose_likelihood", "every_class_has_labels"]
+__all__ = ["choose_likelihood", "describes_links", "every_class_has_labels"]
 
 # Means matter if one is this many standard errors from zero, or differs between classes with a
 # p-value below this.
@@ -29,6 +30,12 @@ _CENTRED = "features are centred: one covariance per class, as in the paper"
 
 # With this many labels per class, a difference of means would show.
 _PLENTY = 50
+
+# Paths over two links that are looked at, and the fewest that tell anything.
+_PATHS, _FEWEST_PATHS = 4000, 100
+
+# In a block model, ends of such paths are linked at most so many times as often as it says.
+_CLOSED_MORE = 1.5
 
 # Otherwise a sample of this many nodes is fitted with and without means.
 _SAMPLE = 1000
@@ -94,3 +101,54 @@ def _means_pay(X: NDArray[Any], y: NDArray[np.int64] | None, n_classes: int) -> 
         values.append(solver.solve(Problem(None, [term, *labels], n_classes)).value)
     n, m = sample.X.shape  # type: ignore[union-attr]
     return values[0] - values[1] > 0.5 * n_classes * m * np.log(n)
+
+
+def describes_links(graph: Graph, codes: NDArray[np.int64], n_classes: int) -> bool:
+    """Tell whether links are as a block model has them: neighbours of a node no more often linked.
+
+    In a block model, two neighbours of a node are linked as often as their classes say. In most
+    real graphs they are linked many times as often, and the model's likelihood says far too much.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,)
+        The class of each node.
+    """
+    W = np.eye(n_classes, dtype=np.float32)[codes]
+    links, pairs = graph.link_mass(W, matrix=True), graph.pair_mass(W, matrix=True)
+    rates = links / np.maximum(pairs, 1e-300)
+    squares = np.bincount(codes, weights=graph.eta**2, minlength=n_classes)
+    firsts = np.bincount(codes, weights=graph.eta, minlength=n_classes)
+    # Two neighbours of a node of class j are of classes i and k so often, and linked so often.
+    ends = rates * firsts
+    closed = np.einsum("ji,jk,ik->j", rates * squares, rates * squares, rates)
+    expected_at = closed / np.maximum(ends.sum(axis=1) ** 2, 1e-300)
+    several = np.diff(graph.indptr) > 1
+    sizes = np.bincount(codes[several], minlength=n_classes)
+    expected = float(sizes @ expected_at) / max(sizes.sum(), 1)
+    seen, n_paths = _closed_paths(graph)
+    if n_paths < _FEWEST_PATHS:
+        return False
+    error = 2.0 / np.sqrt(n_paths)
+    return bool(seen <= _CLOSED_MORE * expected + error)
+
+
+def _closed_paths(graph: Graph) -> tuple[float, int]:
+    """Return how often two neighbours of a node are linked, in a sample, and its size."""
+    degrees = np.diff(graph.indptr).astype(np.float64)
+    several = np.flatnonzero(degrees > 1)
+    if len(several) == 0:
+        return 0.0, 0
+    rng = np.random.default_rng(0)
+    middle = rng.choice(several, size=_PATHS)
+    first = (rng.random(_PATHS) * degrees[middle]).astype(np.int64)
+    second = (rng.random(_PATHS) * (degrees[middle] - 1)).astype(np.int64)
+    second += second >= first
+    start = graph.indptr[middle].astype(np.int64)
+    u, v = graph.indices[start + first], graph.indices[start + second]
+    linked = 0
+    for a, b in zip(u.tolist(), v.tolist(), strict=True):
+        row = graph.indices[graph.indptr[a] : graph.indptr[a + 1]]
+        at = int(np.searchsorted(row, b))
+        linked += at < len(row) and row[at] == b
+    return linked / _PATHS, int(min((degrees * (degrees - 1.0)).sum(), _PATHS))

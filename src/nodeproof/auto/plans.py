@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -108,8 +108,13 @@ def _evaluate(
     terms: tuple[Term | None, ...] = tuple(term for term in likelihoods if not term.takes_sparse)
     if linked:
         terms = (*terms, None)
-    experts: list[Expert] = [Propagation(), Links(), Features(), OwnFeatures()]
-    experts.append(BlockModel(terms, solver))
+    experts: list[Expert] = [
+        Propagation(),
+        BlockModel(terms, replace(solver, n_init=1)),
+        Links(),
+        Features(),
+        OwnFeatures(),
+    ]
     return evaluate(experts, nodes, held)
 
 

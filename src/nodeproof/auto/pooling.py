@@ -24,7 +24,7 @@ _RIDGE = 0.2
 _BIAS_SPREAD = 0.5
 
 # As if this many more labels had been missed: a few labels must not make probabilities extreme.
-_MISSED = 2.0
+_MISSED = 4.0
 
 _LEAST_SCALE, _MOST_SCALE = 0.03, 50.0
 

@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
 from nodeproof.affinity import FittedGraph
-from nodeproof.auto.experts.base import Array, Expert, Learnt, NewNodes
+from nodeproof.auto.experts.base import Array, Candidate, Expert, Learnt, NewNodes
+from nodeproof.auto.held_out import HeldOut
+from nodeproof.auto.likelihoods import describes_links
+from nodeproof.auto.pooling import Judge
 from nodeproof.problem import Models, Problem
 from nodeproof.solvers import BlockCADO, Status
 from nodeproof.solvers.beliefs import reported_probabilities
@@ -20,6 +23,9 @@ __all__ = ["BlockModel"]
 
 # Memberships are clipped from below, to take their logarithm.
 _LEAST = 1e-6
+
+# Log-loss, as a share of that of guessing, below which other experts could add nothing.
+_CERTAIN = 0.05
 
 # Sweeps over new nodes that are linked among each other.
 _SWEEPS = 10
@@ -80,7 +86,7 @@ class BlockModel(Expert):
         self.solver = BlockCADO(n_init=1, random_state=0) if solver is None else solver
 
     def why_not(self, nodes: NodeData) -> str | None:
-        """Return why it does not apply: no likelihood suits the features, and there are no links."""
+        """Return why it does not apply: no features that it describes, and no links."""
         return None if self.terms else "no likelihood suits the features, and there are no links"
 
     def settings(self) -> list[Setting]:
@@ -113,6 +119,30 @@ class BlockModel(Expert):
         )
         logs = np.log(np.maximum(W, _LEAST)).astype(np.float32)
         return LearntBlocks(logs, result.models, graph, costs)
+
+    def candidates(self, held: HeldOut, than: Array | None = None) -> list[Candidate]:
+        """Return what was tried, up to a setting that predicts all labels but a few."""
+        found = []
+        for setting in self.settings():
+            logs = self.held_out(held, setting, than)
+            if logs is not None:
+                found.append(Candidate.judged(setting, logs, held, self))
+                if self.is_certain(logs, held):
+                    break
+        return found
+
+    def is_certain(self, logs: Array, held: HeldOut) -> bool:
+        """Tell whether held-out labels are predicted almost without doubt or error."""
+        K = self.nodes.n_classes
+        return Judge.of(held.codes, K).loss(logs) < _CERTAIN * np.log(K)
+
+    def describes_links(self, held: HeldOut, setting: Setting) -> bool:
+        """Tell whether there are links, and whether they are as the model has them."""
+        graph = self.nodes.graph
+        if graph is None or graph.n_entries == 0:
+            return False
+        codes = self.learn(held.y[0], setting).log_proba.argmax(axis=1)
+        return describes_links(graph, codes, self.nodes.n_classes)
 
     def describe(self, setting: Setting) -> str:
         """Return a setting in words."""
