@@ -227,7 +227,7 @@ def evaluate(experts: Sequence[Expert], nodes: NodeData, held: HeldOut) -> Evalu
         if than is None or best.loss < than.mean():
             offset = np.log(judge.shares) if bound.balanced else 0.0
             than = judge.losses(judge.temperature(best.logs, offset) * best.logs + offset)
-        if isinstance(expert, BlockModel) and bound.is_certain(best.logs, held):
+        if isinstance(bound, BlockModel) and bound.is_certain(best.logs, held):
             rest = experts[experts.index(expert) + 1 :]
             left_out |= {other.name: "the block model leaves nothing to add" for other in rest}
             break

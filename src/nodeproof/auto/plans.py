@@ -144,7 +144,7 @@ def _judged_plan(evaluation: Evaluation, nodes: NodeData, choices: Choices) -> P
 
 def _record(evaluation: Evaluation, choices: Choices) -> None:
     """Say what each expert is worth, and why."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for member, loss, weight in zip(
         evaluation.members, evaluation.pool.losses, evaluation.pool.weights, strict=True
     ):

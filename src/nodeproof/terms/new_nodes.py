@@ -143,14 +143,16 @@ class FittedSoftmax(NewNodeCosts):
 
     def reordered(self, position: NDArray[np.int64]) -> FittedSoftmax:
         """Return the same for reordered fitted nodes; `position` is where each was before."""
-        moved = {
-            name: None if array is None else array[position]
-            for name, array in (("lagged", self.lagged), ("normaliser", self.normaliser))
-        }
+        lagged, normaliser = self.lagged, self.normaliser
         reduction = self.reduction
         if self.of == "links":
             reduction = reduction.reordered(position)
-        return replace(self, reduction=reduction, **moved)
+        return replace(
+            self,
+            reduction=reduction,
+            lagged=None if lagged is None else lagged[position],
+            normaliser=None if normaliser is None else normaliser[position],
+        )
 
     @property
     def needs_links(self) -> bool:

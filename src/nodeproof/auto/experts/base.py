@@ -62,7 +62,7 @@ class Learnt:
 
     def reordered(self, position: NDArray[np.int64]) -> Self:
         """Return the same for reordered nodes; `position` is where each was before."""
-        return replace(self, log_proba=self.log_proba[position])  # type: ignore[type-var]
+        return replace(self, log_proba=self.log_proba[position])
 
     def judge(self, new: NewNodes) -> Array | None:
         """Return log-probabilities of new nodes, shape (n_new, K); None if it cannot."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -32,8 +32,12 @@ class LearntPropagation(Learnt):
 
     def reordered(self, position: NDArray[np.int64]) -> Self:
         """Return the same for reordered nodes."""
-        moved = (self.log_proba, self.mass, self.inverse_degrees)
-        return type(self)(*(array[position] for array in moved), self.restart)
+        return replace(
+            self,
+            log_proba=self.log_proba[position],
+            mass=self.mass[position],
+            inverse_degrees=self.inverse_degrees[position],
+        )
 
     def judge(self, new: NewNodes) -> Array:
         """Return log-probabilities of new nodes, shape (n_new, K)."""

@@ -137,8 +137,10 @@ class Regression(Expert):
     def _learn(
         self, y: NDArray[np.int64], setting: Setting, first: Array | None = None
     ) -> LearntRegression:
-        of = "smoothing" if self.of == "features" else "links"
-        nodes = replace(self.nodes, y=y, **{of: self.smoothing})
+        if self.of == "features":
+            nodes = replace(self.nodes, y=y, smoothing=self.smoothing)
+        else:
+            nodes = replace(self.nodes, y=y, links=self.smoothing)
         term = Softmax(
             setting.hops, setting.l2, sharpness=setting.sharpness, folds=0, of=self.of
         ).bind(nodes)
