@@ -36,9 +36,6 @@ OWN = 0.1
 ALPHAS = (0.8, 0.95)
 STEPS = 50
 
-# Threads make the products of smaller matrices slower.
-_SMALL = 1_000_000
-
 # Weak penalties on thousands of rows would take far more.
 _ITERATIONS = 500
 
@@ -161,8 +158,8 @@ def _models(
     offsets = np.full(weights.shape[1:], -np.inf, dtype=np.float32)
     unit = max(np.sqrt((rows.astype(np.float64) ** 2).sum() / len(rows)), 1e-12)
     regression = LogisticRegression(max_iter=_ITERATIONS, warm_start=True)
-    threads = 1 if rows.size < _SMALL else None
-    with threadpool_limits(threads), warnings.catch_warnings():
+    # Several threads make such small matrices slower.
+    with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         # The optimum lies in the span of the rows: as many coordinates as rows suffice.
         basis, coordinates = np.linalg.qr(rows.T.astype(np.float64) / unit)

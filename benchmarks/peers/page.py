@@ -24,7 +24,8 @@ _RANKS = (
 )
 _CLAIMS = (
     "What nodeproof says about itself: in how many fits the accuracy on the test nodes lies in the "
-    "95 % interval of `estimated_accuracy_`, and the share of the training labels in `suspects_`:"
+    "95 % interval of `estimated_accuracy_`, and the share of the training labels in `suspects_` "
+    "(largest: on the set where it is most):"
 )
 _TABLE = (
     "Accuracy in per cent (ECE in brackets), means over the splits; log-loss and seconds: means "
@@ -67,6 +68,8 @@ def overview(results: Sequence[Result], level: int = 3) -> str:
         parts += [f"{'#' * level} {name}", about[0].upper() + about[1:] + _changed(first) + "."]
         parts += [_TABLE, _protocol_table(chosen)]
         parts += _skewed_tables(chosen)
+    if any(line.cut_short for line in lines):
+        parts.append("\\* training was stopped at the time limit; the best epoch by then counts.")
     return "\n\n".join(parts)
 
 
@@ -85,7 +88,7 @@ def _rank_table(lines: Sequence[Line]) -> str:
     columns = [mean_ranks([line for line in lines if line.protocol == name]) for name in protocols]
     overall = mean_ranks(lines)
     n_sets = {m: len([line for line in lines if line.method == m]) for m in overall}
-    rows = [["method", *protocols, "overall", "tables"]]
+    rows = [["method", *protocols, "overall", "comparisons"]]
     for method in sorted(overall, key=lambda name: overall[name]):
         found = [f"{ranks[method]:.1f}" if method in ranks else "–" for ranks in columns]
         rows.append([method, *found, f"{overall[method]:.2f}", str(n_sets[method])])
@@ -94,7 +97,7 @@ def _rank_table(lines: Sequence[Line]) -> str:
 
 def _claims_table(results: Sequence[Result]) -> str:
     rows = [["", "fits", "within the interval", "expected %", "accuracy %", "ECE, largest",
-             "suspected %", "most"]]  # fmt: skip
+             "suspected %", "largest"]]  # fmt: skip
     groups: dict[tuple[str, str], list[Result]] = {}
     for cell, record in results:
         if "covered" in record:
@@ -112,10 +115,14 @@ def _claims_table(results: Sequence[Result]) -> str:
                 number(100 * mean([record["accuracy"] for _, record in group]), ".1f"),
                 number(max(line.figures["ece"][0] for line in lines), ".3f"),
                 number(100 * claims.suspected, ".1f"),
-                number(100 * claims.most_suspected, ".1f"),
+                number(100 * max(_suspected(line) for line in lines), ".1f"),
             ]
         )
     return markdown_rows(rows) if len(rows) > 1 else ""
+
+
+def _suspected(line: Line) -> float:
+    return line.claims.suspected if line.claims else 0.0
 
 
 def _protocol_table(lines: Sequence[Line]) -> str:

@@ -84,8 +84,6 @@ def markdown(results: Sequence[Result]) -> str:
         for method in dict.fromkeys(d.method for d in here):
             chosen = [d for d in here if d.method == method]
             parts += [f"{method} − peer, mean and 95 % t-interval:", _paired_table(chosen)]
-    if any(line.cut_short for line in lines):
-        parts.append("\\* training was stopped at the time limit; the best epoch by then counts.")
     return "\n\n".join(parts) + "\n"
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
+from threadpoolctl import threadpool_limits
 
 from peers.choosing import fit_best
 from peers.registry import Data, Split, normalised, peer
@@ -37,7 +38,8 @@ def slimg(data: Data, split: Split, seed: int) -> Array:
     X = np.hstack(views)
 
     def fit(part: Split) -> list[Array]:
-        found = _path(X[part.train], part.y[part.train], data.n_classes, ends)
+        with threadpool_limits(1):  # several threads make such small matrices slower
+            found = _path(X[part.train], part.y[part.train], data.n_classes, ends)
         return [softmax(X @ weights + offsets, axis=1) for weights, offsets in found]
 
     return fit_best(fit, data, split, seed)[0]

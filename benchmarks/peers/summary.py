@@ -38,8 +38,6 @@ class Claims:
         Mean of the accuracies that were expected.
     suspected : float
         Mean share of the training labels that were held wrong.
-    most_suspected : float
-        The largest of these shares.
     suspects_wrong : float
         Share of the first suspects whose label is wrong indeed.
     """
@@ -48,7 +46,6 @@ class Claims:
     covered: int
     estimate: float
     suspected: float
-    most_suspected: float
     suspects_wrong: float
 
 
@@ -124,14 +121,12 @@ def claims_of(records: Iterable[Record]) -> Claims | None:
     if not said:
         return None
     judged = [record for record in said if record["covered"] is not None]
-    shares = [record["suspected"] for record in said]
     wrong = [r["suspects_wrong"] for r in said if r["suspects_wrong"] is not None]
     return Claims(
         len(judged),
         sum(record["covered"] for record in judged),
         mean([record["estimate"][0] for record in judged]),
-        mean(shares),
-        max(shares),
+        mean([record["suspected"] for record in said]),
         mean(wrong),
     )
 

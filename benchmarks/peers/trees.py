@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
+from threadpoolctl import threadpool_limits
 
 from peers.choosing import fit_best
 from peers.registry import Data, Split, in_columns, peer
@@ -28,6 +29,9 @@ TREES = (50, 150)
 SMALL, LARGE = 8, 31
 ENOUGH = 50
 
+#: several threads make trees of fewer rows slower
+FEW_ROWS = 2000
+
 RATE = 0.1
 BINS = 63
 
@@ -39,11 +43,12 @@ def boosted_trees(data: Data, split: Split, seed: int) -> Array:
     sizes = (SMALL, LARGE) if len(split.train) >= ENOUGH * data.n_classes else (SMALL,)
 
     def fit(part: Split) -> list[Array]:
-        return [
-            in_columns(proba, classes, data.n_classes)
-            for leaves in sizes
-            for proba, classes in _boost(X, part, data.n_classes, seed, leaves)
-        ]
+        with threadpool_limits(1 if len(part.train) < FEW_ROWS else None):
+            return [
+                in_columns(proba, classes, data.n_classes)
+                for leaves in sizes
+                for proba, classes in _boost(X, part, data.n_classes, seed, leaves)
+            ]
 
     return fit_best(fit, data, split, seed)[0]
 
@@ -78,8 +83,7 @@ def _boost(
         model: Any = LGBMClassifier(
             n_estimators=TREES[-1], num_leaves=leaves, learning_rate=RATE, verbose=-1,
             min_child_samples=fewest, random_state=seed, deterministic=True, force_col_wise=True,
-            max_bin=BINS,
-            n_jobs=0,
+            max_bin=BINS, n_jobs=1 if len(y) < FEW_ROWS else 0,
         )  # fmt: skip
         model.fit(rows, y)
         for n_trees in TREES:
