@@ -104,17 +104,13 @@ net(
     ),
 )
 # Luo, Shi and Wu, NeurIPS 2024: a GCN with what later networks have; a part of their grid.
-net(
-    "GCN (tuned)",
-    *(
-        Settings(
-            "TunedGCN", 128, dropout, rate=0.005, decay=(5e-4, 5e-4), epochs=500, patience=100,
-            extra={"layers": layers},
-        )
-        for layers in (2, 4)
-        for dropout in (0.5, 0.7)
-    ),
-)  # fmt: skip
+_TUNED = (
+    {"dropout": 0.7, "extra": {"layers": 2, "residual": False}},
+    {"dropout": 0.5, "extra": {"layers": 2, "residual": True}},
+    {"dropout": 0.5, "extra": {"layers": 4, "residual": True}},
+)
+_tuned = Settings("TunedGCN", 64, rate=0.005, decay=(5e-4, 5e-4), epochs=500, patience=100)
+net("GCN (tuned)", *(replace(_tuned, **each) for each in _TUNED))
 
 
 @peer("SGC", needs="torch", quick=True)

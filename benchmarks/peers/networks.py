@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 
 import numpy as np
@@ -174,31 +175,32 @@ class GCNII(Network):
 
 
 class TunedGCN(Network):
-    """Convolutions with residual connections, layer norms and dropout.
+    """Convolutions with dropout and, if asked for, residual connections and layer norms.
 
     Luo, Shi and Wu (NeurIPS 2024): with these a GCN is level with what came after it.
     """
 
-    def __init__(self, d: int, K: int, hidden: int, dropout: float, layers: int) -> None:
+    def __init__(
+        self, d: int, K: int, hidden: int, dropout: float, layers: int, residual: bool
+    ) -> None:
         super().__init__()
-        self.ends = nn.ModuleList([nn.Linear(d, hidden), nn.Linear(hidden, K)])
-        self.layers = nn.ModuleList(gnn.GCNConv(hidden, hidden, cached=True) for _ in range(layers))
-        self.own = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(layers))
-        self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers))
+        sizes = [d, *[hidden] * layers]
+        pairs = list(itertools.pairwise(sizes))
+        self.first = nn.ModuleList(gnn.GCNConv(*pair, cached=True) for pair in pairs)
+        self.own = nn.ModuleList(nn.Linear(*pair) for pair in pairs if residual)
+        self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in pairs if residual)
+        self.last = nn.Linear(hidden, K)
         self.dropout = dropout
-
-    @property
-    def first(self) -> nn.Module:
-        """Both ends."""
-        return self.ends
 
     def forward(self, features: Features, graph: Tensor) -> Tensor:
         """Return the logits of all nodes."""
-        x = self.ends[0](features.dropped(self.dropout, self.training))
-        for layer, own, norm in zip(self.layers, self.own, self.norms, strict=True):
-            x = norm(layer(x, graph) + own(x)).relu()
-            x = F.dropout(x, self.dropout, self.training)
-        return self.ends[1](x)
+        x = features.dropped(self.dropout, self.training)
+        for place, layer in enumerate(self.first):
+            found = layer(x, graph)
+            if self.own:
+                found = self.norms[place](found + self.own[place](x))
+            x = F.dropout(found.relu(), self.dropout, self.training)
+        return self.last(x)
 
 
 NETWORKS = {each.__name__: each for each in (GCN, SAGE, GAT, APPNP, GCNII, TunedGCN)}

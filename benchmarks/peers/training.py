@@ -26,14 +26,15 @@ torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_thread
 def train(candidates: Sequence[Settings], data: Data, split: Split, seed: int, limit: float) -> Any:
     """Train networks and return the probabilities of the best epoch of the best of them.
 
-    What is best is decided on the validation nodes. Where there are none, a fifth of the training
-    labels serves for it if there is something to choose: between settings, or when to stop; if
-    not, the last epoch counts.
+    What is best is decided on the validation nodes, by accuracy. Where there are none, a fifth of
+    the training labels serves for it if there is something to choose: between settings, or when to
+    stop; these are few, so log-loss decides. If not, the last epoch counts.
     """
+    few = len(split.validation) == 0
     if len(candidates) > 1 or candidates[0].patience:
         split = with_validation(split, seed)
     features = Features(prepared(data))
-    judge = _Judge(split)
+    judge = _Judge(split, by_loss=few)
     for settings in candidates:
         _train_one(settings, data, features, split, judge, seed, limit / len(candidates))
     return judge.best.double().softmax(dim=1).numpy()
@@ -84,6 +85,7 @@ def train_linear(
     The penalty and the epoch are chosen on the validation nodes; without these, on a fifth of
     the training labels.
     """
+    few = len(split.validation) == 0
     split = with_validation(split, seed)
     X, adjacency = prepared(data), normalised(data.links)
     known = np.concatenate([split.train, split.validation])
@@ -92,7 +94,7 @@ def train_linear(
         rows = rows @ adjacency
     seen = torch.from_numpy((rows @ X).toarray())
     labels = torch.from_numpy(split.y[split.train])
-    judge = _Judge(split)
+    judge = _Judge(split, by_loss=few)
     for decay in decays if len(split.validation) else decays[:1]:
         torch.manual_seed(seed)
         layer = nn.Linear(X.shape[1], data.n_classes)
@@ -112,7 +114,8 @@ def train_linear(
 class _Judge:
     """Keeps what belongs to the epoch that does best on the validation nodes, of all networks."""
 
-    def __init__(self, split: Split) -> None:
+    def __init__(self, split: Split, by_loss: bool) -> None:
+        self.by_loss = by_loss
         self.nodes = torch.from_numpy(split.validation)
         self.labels = torch.from_numpy(split.validation_labels)
         self.best: Tensor = torch.empty(0)
@@ -129,7 +132,8 @@ class _Judge:
             self.best = kept
             return
         loss = float(F.cross_entropy(seen, self.labels))
-        found = (float((seen.argmax(dim=1) == self.labels).float().mean()), loss)
+        accuracy = float((seen.argmax(dim=1) == self.labels).float().mean())
+        found = (0.0 if self.by_loss else accuracy, loss)
         if better(found, self.reached):
             self.best, self.reached = kept, found
         self.waited = 0 if loss < self.least else self.waited + 1
