@@ -29,7 +29,7 @@ Tell = Callable[[str], None]
 #: packages whose versions a measurement depends on
 PACKAGES = (
     "nodeproof", "numpy", "scipy", "scikit-learn", "numba", "pyarrow", "duckdb", "scikit-network",
-    "torch", "torch_geometric",
+    "lightgbm", "torch", "torch_geometric",
 )  # fmt: skip
 
 _STATUS = Path("/proc/self/status")

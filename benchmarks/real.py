@@ -1,10 +1,10 @@
-"""nodeproof beside its peers on real graphs: accuracy, log-loss, calibration, time and memory.
+"""nodeproof beside its peers on real data: accuracy, calibration, coverage, time and memory.
 
-Runs every method on the same splits of every graph in a folder, each fit in a fresh process,
-and writes tables (results.md, .csv, .json) and a picture of accuracy over time. What is finished
-is kept: the same command continues where it was interrupted. See benchmarks/README.md.
+Runs every method on the same splits of every set, by several protocols, each fit in a fresh
+process, and writes tables (results.md, .csv, .json) and pictures of accuracy over time. What is
+finished is kept: the same command continues where it was interrupted. See benchmarks/README.md.
 
-    python benchmarks/real.py --data FOLDER [--sets cora] [--methods nodeproof GCN] [--quick]
+    python benchmarks/real.py --data FOLDER [--protocol graph] [--sets cora] [--methods GCN]
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from nodeproof.errors import InputError
 from nodeproof.storage.journal import JOURNAL, Journal, Record
 from peers import PEERS
 from peers.cells import Cell, run_cell
-from peers.report import Result, markdown, paired, summarise, write_report
-from peers.sets import find_sets, read_set
+from peers.page import write_docs
+from peers.protocols import PROTOCOLS, Protocol
+from peers.report import Result, markdown, write_report
+from peers.sets import BUILT_IN, GraphSet, find_sets, read_set
 
 INSTALL = "pip install -r benchmarks/requirements-peers.txt"
 
@@ -35,7 +37,7 @@ def main() -> None:
     try:
         cells = plan(options)
         options.out.mkdir(parents=True, exist_ok=True)
-        run(cells, options.out, options.fresh)
+        run(cells, options.out, options.fresh, options.docs)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
@@ -46,11 +48,15 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     add("--data", type=Path, default=os.environ.get("NODEPROOF_DATA"), metavar="FOLDER",
         help="where the graphs are, one .npz each (default: $NODEPROOF_DATA)")  # fmt: skip
-    add("--sets", nargs="+", metavar="NAME", help="files to take, without .npz (default: all)")
+    add("--sets", nargs="+", metavar="NAME",
+        help="files to take, without .npz, and tables of scikit-learn: "
+        f"{', '.join(BUILT_IN)} (default: all)")  # fmt: skip
+    add("--protocol", nargs="+", choices=list(PROTOCOLS), metavar="NAME",
+        help=f"{', '.join(PROTOCOLS)} (default: all that a set allows)")  # fmt: skip
     add("--methods", nargs="+", metavar="NAME", help="default: all (see --list); s2gc+lr will do")
     add("--splits", type=int, metavar="N",
-        help="random splits, or seeds on a public split (default: 5)")  # fmt: skip
-    add("--random", action="store_true", help="random splits also where there is a public one")
+        help="random or published splits, or seeds on a single published one (default: 5; all that "
+        "were published; 20 of features alone)")  # fmt: skip
     add("--flip", type=float, default=0.0, metavar="SHARE",
         help="turn this share of the training labels into other classes")  # fmt: skip
     add("--no-validation", action="store_true", help="hide the validation labels from all methods")
@@ -58,6 +64,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         help="one split, small sets, and methods that take seconds")  # fmt: skip
     add("--out", type=Path, default=Path("build/real"), metavar="DIR",
         help="where the results go (default: build/real)")  # fmt: skip
+    add("--docs", type=Path, metavar="PAGE",
+        help="also write the tables into this page, between its two comments")  # fmt: skip
     add("--fresh", action="store_true", help="discard what is finished")
     add("--threads", type=int, default=2, metavar="N", help="threads of every fit (default: 2)")
     add("--limit", type=float, default=120.0, metavar="SECONDS",
@@ -75,44 +83,65 @@ def plan(options: argparse.Namespace) -> list[Cell]:
         raise InputError(f"--splits must be at least 1: got {options.splits}")
     if not 0 <= options.flip < 1:
         raise InputError(f"--flip must be at least 0 and less than 1: got {options.flip}")
-    paths = choose_sets(options.data, options.sets)
+    sources = choose_sets(options.data, options.sets)
     methods = choose_methods(options.methods, options.quick)
-    n_splits = options.splits or (1 if options.quick else 5)
+    protocols = [PROTOCOLS[name] for name in dict.fromkeys(options.protocol or PROTOCOLS)]
     cells = []
-    for path in paths:
-        graph_set = read_set(path)
-        if options.quick and not options.sets and len(graph_set.y) > QUICK_NODES:
-            continue
-        cells += [
-            Cell(
-                path=str(path.resolve()),
-                method=method,
-                number=number,
-                random=options.random or graph_set.public is None,
-                flip=options.flip,
-                validation=not options.no_validation,
-                threads=options.threads,
-                limit=options.limit,
-            )
-            for number in range(n_splits)
-            for method in methods
-        ]
-    return cells
+    for source in sources:
+        graph_set = read_set(source)
+        for protocol in protocols:
+            cells += plan_set(source, graph_set, protocol, methods, options)
+    if not cells:
+        raise InputError("no method can run on these sets by these protocols")
+    order = [protocol.name for protocol in protocols]
+    return sorted(cells, key=lambda cell: order.index(cell.protocol))
 
 
-def choose_sets(folder: Path | None, names: list[str] | None) -> list[Path]:
-    """Return the files of the sets that are asked for."""
-    if folder is None:
+def plan_set(
+    source: str,
+    graph_set: GraphSet,
+    protocol: Protocol,
+    methods: list[str],
+    options: argparse.Namespace,
+) -> list[Cell]:
+    """Return the cells of one set by one protocol: none if the set does not allow it."""
+    too_large = options.quick and not options.sets and len(graph_set.y) > QUICK_NODES
+    if too_large or not protocol.allows(graph_set):
+        return []
+    data = protocol.given(graph_set).data
+    validation = protocol.validation and not options.no_validation
+    given = {"links": data.graph is not None, "features": data.X is not None}
+    able = [name for name in methods if PEERS[name].can_use(**given, validation=validation)]
+    return [
+        Cell(
+            source=source,
+            protocol=protocol.name,
+            method=method,
+            number=number,
+            flip=options.flip,
+            validation=validation,
+            threads=options.threads,
+            limit=options.limit,
+        )
+        for number in protocol.numbers(graph_set, options.splits or (1 if options.quick else None))
+        for method in able
+    ]
+
+
+def choose_sets(folder: Path | None, names: list[str] | None) -> list[str]:
+    """Return the sources of the sets that are asked for."""
+    found = find_sets(Path(folder) if folder else None)
+    wanted = names or list(found)
+    if folder is None and not (names and set(names) <= set(BUILT_IN)):
         raise InputError("where are the graphs? Give --data FOLDER or set NODEPROOF_DATA")
-    found = find_sets(Path(folder))
-    if not found:
+    if not names and set(found) == set(BUILT_IN):
         raise InputError(
             f"there is no .npz file in {folder}; benchmarks/README.md says what it holds"
         )
-    unknown = [name for name in names or [] if name not in found]
+    unknown = [name for name in wanted if name not in found]
     if unknown:
         raise InputError(f"no set {unknown[0]!r} in {folder}; there are: {', '.join(found)}")
-    return [found[name] for name in names or found]
+    return [found[name] for name in wanted]
 
 
 def choose_methods(names: list[str] | None, quick: bool) -> list[str]:
@@ -162,7 +191,7 @@ def cuda_build() -> str | None:
     )
 
 
-def run(cells: list[Cell], out: Path, fresh: bool) -> None:
+def run(cells: list[Cell], out: Path, fresh: bool, docs: Path | None = None) -> None:
     """Run what is not finished, then write the report; on Ctrl-C, that of what is done."""
     with Journal(out / JOURNAL, fresh) as journal:
         missing = journal.missing(cells)
@@ -178,26 +207,32 @@ def run(cells: list[Cell], out: Path, fresh: bool) -> None:
             print("interrupted; the same command continues from here", file=sys.stderr)
             report(cells, journal.records, out)
             sys.exit(130)
-        report(cells, journal.records, out)
+        report(cells, journal.records, out, docs)
 
 
 def describe(cell: Cell, record: Record) -> str:
-    head = f"{cell.set_name:14} {cell.number:3}  {cell.method:27} "
+    head = f"{cell.protocol:12} {cell.set_name:18} {cell.number:3}  {cell.method:25} "
     if "error" in record:
         return f"{head}failed: {record['error']}"
     return (
-        f"{head}{100 * record['accuracy']:5.1f} %  log-loss {record['log_loss']:6.3f}  "
-        f"{record['seconds']:7.2f} s  {record['peak_mb']:6.0f} MB  {'; '.join(record['notes'])}"
+        f"{head}{100 * record['accuracy']:5.1f} %  ECE {record['ece']:.3f}  "
+        f"log-loss {record['log_loss']:6.3f}  {record['seconds']:7.2f} s  "
+        f"{record['peak_mb']:6.0f} MB  {'; '.join(record['notes'])}"
     )
 
 
-def report(cells: list[Cell], records: dict[str, Record], out: Path) -> None:
+def report(
+    cells: list[Cell], records: dict[str, Record], out: Path, docs: Path | None = None
+) -> None:
     results: list[Result] = [(c, records[c.key]) for c in cells if c.key in records]
     if not results:
         return
     write_report(results, out)
-    print(markdown(results, summarise(results), paired(results, ("accuracy", "log_loss"))))
+    print(markdown(results))
     print(f"written to {out}", file=sys.stderr)
+    if docs:
+        write_docs(results, docs)
+        print(f"written into {docs}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -12,5 +12,5 @@ from peers.registry import PEERS, Data, Peer, Split
 __all__ = ["PEERS", "Data", "Peer", "Split"]
 
 # In the order of the tables.
-for _module in ("own", "linear", "propagation", "nets"):
+for _module in ("own", "linear", "slimg", "trees", "propagation", "nets"):
     import_module(f"peers.{_module}")

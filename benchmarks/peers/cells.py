@@ -14,19 +14,21 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
-from sklearn.metrics import log_loss
 
-from nodeproof.metrics import expected_calibration_error
 from nodeproof.paper.experiments.cells import code_digest
 from nodeproof.storage.journal import Record, source_digest
 from peers import PEERS, nets
+from peers.protocols import PROTOCOLS, draw
 from peers.registry import Data, Split
-from peers.sets import draw, read_set
+from peers.scoring import judge, judge_claims
+from peers.sets import digest, read_set, set_name
 from processes import Tell, answer, run_process, versions
 
 # A fit may take this many times the limit for training a network before it is ended.
 _PATIENCE = 10
+
+# Modules that every figure depends on.
+_SHARED = ("registry", "sets", "protocols", "scoring")
 
 # Seconds that the first fit, on a few nodes, may train a network.
 _WARM_UP = 1.0
@@ -38,14 +40,14 @@ class Cell:
 
     Parameters
     ----------
-    path : str
-        The file of the set.
+    source : str
+        Where the set is read from; see `peers.sets.find_sets`.
+    protocol : str
+        Name in `PROTOCOLS`.
     method : str
         Name in `PEERS`.
     number : int
         Number of the split; also the seed of the method.
-    random : bool
-        Whether the split is random.
     flip : float
         Share of the training labels that are flipped.
     validation : bool
@@ -55,10 +57,10 @@ class Cell:
         Seconds after which training of a network stops.
     """
 
-    path: str
+    source: str
+    protocol: str
     method: str
     number: int
-    random: bool
     flip: float = 0.0
     validation: bool = True
     threads: int = 2
@@ -67,14 +69,15 @@ class Cell:
     @property
     def set_name(self) -> str:
         """Name of the set."""
-        return Path(self.path).stem
+        return set_name(self.source)
 
     @property
     def key(self) -> str:
         """What is computed, with which code from which bytes, as one line of JSON."""
         trained = PEERS[self.method].needs == "torch"
-        described = asdict(replace(self, path=self.set_name, limit=self.limit if trained else 0.0))
-        described["data"] = _file_digest(self.path)
+        limit = self.limit if trained else 0.0
+        described = asdict(replace(self, source=self.set_name, limit=limit))
+        described["data"] = digest(self.source)
         described["code"] = _digest(self.method)
         return json.dumps(described, sort_keys=True)
 
@@ -88,30 +91,28 @@ def run_cell(cell: Cell) -> Record:
 
 def measure(cell: Cell) -> Record:
     """Fit in this process and return the record."""
-    graph_set = read_set(Path(cell.path))
-    split, test = draw(
-        graph_set,
-        random=cell.random,
-        number=cell.number,
-        flip=cell.flip,
-        validation=cell.validation,
-    )
+    protocol = PROTOCOLS[cell.protocol]
+    graph_set = protocol.given(read_set(cell.source))
+    split, test = draw(graph_set, protocol, cell.number, flip=cell.flip, validation=cell.validation)
     fit = PEERS[cell.method].fit
-    _warm_up(cell, graph_set.data)
+    _warm_up(cell.method, graph_set.data, len(split.validation) > 0)
     nets.limit = cell.limit
     before = _reset_peak()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         began, worked = time.perf_counter(), time.process_time()
         try:
-            proba = fit(graph_set.data, split, cell.number)
+            answered = fit(graph_set.data, split, cell.number)
         except Exception as error:
             return {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
         seconds, cpu = time.perf_counter() - began, time.process_time() - worked
     peak = _peak() - before
     notes = sorted({str(each.message).splitlines()[0] for each in caught if _is_told(each)})
+    proba, about = answered if isinstance(answered, tuple) else (answered, {})
+    figures = judge(proba, graph_set.y, test, graph_set.data.n_classes)
     return {
-        **judge(proba, graph_set.y, test),
+        **figures,
+        **judge_claims(about, figures["accuracy"], split, graph_set.y),
         "seconds": round(seconds, 4),
         "cpu_seconds": round(cpu, 4),
         "peak_mb": round(peak / 1e6, 1),
@@ -120,39 +121,26 @@ def measure(cell: Cell) -> Record:
     }
 
 
-def judge(proba: Any, y: NDArray[np.int64], test: NDArray[np.int64]) -> dict[str, float]:
-    """Return accuracy, log-loss and calibration error on the test nodes."""
-    proba = np.asarray(proba, dtype=np.float64)
-    K = int(y.max()) + 1
-    if proba.shape != (len(y), K) or not np.isfinite(proba).all():
-        raise ValueError(f"not probabilities of {len(y)} nodes in {K} classes: {proba.shape}")
-    seen, truth = proba[test] / proba[test].sum(axis=1, keepdims=True), y[test]
-    return {
-        "accuracy": float((seen.argmax(axis=1) == truth).mean()),
-        "log_loss": float(log_loss(truth, seen, labels=range(K))),
-        "ece": expected_calibration_error(truth, seen),
-    }
-
-
-def _warm_up(cell: Cell, data: Data) -> None:
+def _warm_up(method: str, data: Data, validation: bool) -> None:
     """Fit a few nodes of the same kind once, so that compiling and importing are not counted."""
     rng = np.random.default_rng(0)
     classes = np.arange(120) % 3
-    same = rng.random((120, 120)) < np.where(classes[:, None] == classes, 0.15, 0.02)
-    graph = sp.csr_array(np.triu(same, 1), dtype=np.float32)
-    X = None
+    graph = X = None
+    if data.graph is not None:
+        linked = rng.random((120, 120)) < np.where(classes[:, None] == classes, 0.15, 0.02)
+        graph = sp.csr_array(np.triu(linked, 1), dtype=np.float32)
+        graph = sp.csr_array(graph + graph.T)
     if data.X is not None:
         X = rng.poisson(np.where(np.arange(12) % 3 == classes[:, None], 1.0, 0.2))
         X = X.astype(np.float32)
         X = sp.csr_array(X) if sp.issparse(data.X) else X
-    small = Data(data.name, sp.csr_array(graph + graph.T), X, 3)
-    held = np.arange(30, 60 if cell.validation else 30)
+    held = np.arange(30, 60 if validation else 30)
     split = Split(np.where(np.arange(120) < 30, classes, -1), held, classes[held])
     nets.limit = _WARM_UP
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            PEERS[cell.method].fit(small, split, 0)
+            PEERS[method].fit(Data(data.name, graph, X, 3), split, 0)
         except Exception:
             return  # the fit itself will report what is wrong
 
@@ -188,17 +176,14 @@ def _status(field: str) -> int:
 
 
 @cache
-def _file_digest(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]
-
-
-@cache
 def _digest(method: str) -> str:
     """Return a digest of the code that a method's result depends on."""
     peer, folder = PEERS[method], Path(__file__).parent
-    modules = ["registry", "sets", peer.fit.__module__.removeprefix("peers.")]
+    modules = [*_SHARED, peer.fit.__module__.removeprefix("peers.")]
+    if not method.startswith("nodeproof"):
+        modules += ["choosing", "views"]
     if peer.needs == "torch":
-        modules.append("training")
+        modules += ["networks", "training"]
     own = source_digest((folder / f"{module}.py" for module in modules), folder)
     if method.startswith("nodeproof"):
         return own + code_digest()

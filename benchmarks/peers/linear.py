@@ -1,7 +1,7 @@
 """Logistic regression: on the features as they are, smoothed over the graph, and corrected by it.
 
-The features' rows are brought to length one; the strength C of the penalty is chosen on the
-validation nodes.
+Sparse features' rows are brought to length one, dense features' columns are standardised. The
+strength C of the penalty is chosen as `peers.choosing` says.
 """
 
 from __future__ import annotations
@@ -16,93 +16,130 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
 from threadpoolctl import threadpool_limits
 
-from peers.registry import Data, Split, as_proba, better, normalised, peer
+from peers.choosing import fit_best
+from peers.registry import Data, Split, as_proba, normalised, peer
+from peers.views import dense, scaled, structure
 
 Array = NDArray[Any]
 
-#: penalties to choose from by accuracy and, finer, by log-loss (for rows of mean square length
-#: one), and the one that is taken without validation nodes
+#: penalties to choose from by accuracy and, finer, by log-loss (for rows of mean square length one)
 PENALTIES = tuple(10.0 ** np.arange(-1.0, 5.0))
 FINE = tuple(10.0 ** np.arange(-1.0, 4.5, 0.5))
-FIXED = (30.0,)
 
 #: hops, and the share of a node's own features, of simple spectral graph convolution
 HOPS = 16
 OWN = 0.1
 
+#: how far Correct & Smooth spreads errors and labels, and in how many steps
+ALPHAS = (0.8, 0.95)
+STEPS = 50
 
-@peer("LR", quick=True)
+# Weak penalties on thousands of rows would take far more.
+_ITERATIONS = 500
+
+
+@peer("LR", quick=True, sources="features")
 def logistic_regression(data: Data, split: Split, seed: int) -> Array:
-    """Logistic regression on the features alone."""
-    return _raw(data, split)
+    """Logistic regression on the features alone, C chosen by log-loss."""
+    return _fit_raw(scaled(data), data, split, seed)[0]
 
 
 @peer("S²GC + LR", quick=True)
 def s2gc(data: Data, split: Split, seed: int) -> Array:
-    """Logistic regression on smoothed features, C chosen by validation accuracy."""
-    return _smoothed(data, split, PENALTIES)
+    """Logistic regression on smoothed features, C chosen by accuracy."""
+    return fit_smoothed(data, split, seed, PENALTIES)
 
 
 @peer("S²GC + LR (by log-loss)", quick=True)
 def s2gc_by_loss(data: Data, split: Split, seed: int) -> Array:
-    """Logistic regression on smoothed features, C chosen by validation log-loss."""
-    return _smoothed(data, split, FINE, by_loss=True)
-
-
-@peer("S²GC + LR (no search)", quick=True)
-def s2gc_fixed(data: Data, split: Split, seed: int) -> Array:
-    """Logistic regression on smoothed features, C fixed."""
-    return _smoothed(data, split, FIXED)
+    """Logistic regression on smoothed features, C chosen by log-loss."""
+    return fit_smoothed(data, split, seed, FINE, by_loss=True)
 
 
 @peer("Correct & Smooth", quick=True)
 def correct_and_smooth(data: Data, split: Split, seed: int) -> Array:
     """Huang et al. (ICLR 2021) on logistic regression: spread its errors, then the labels.
 
-    How far to spread, and whether to scale the errors, is chosen by validation accuracy.
+    How far to spread each of them, and whether to scale the errors ("autoscale") or to hold those
+    of labelled nodes ("FDiff"), is chosen. Where there are no features, the regression is on
+    singular vectors of the graph.
     """
-    adjacency = normalised(data.graph, self_loops=False)
-    train, truth = split.train, np.eye(data.n_classes)[split.y[split.train]]
-    proba = _raw(data, split)
+    adjacency = normalised(data.links, self_loops=False)
+    X = structure(data.links, seed) if data.X is None else scaled(data)
+    _, penalty = _fit_raw(X, data, split, seed)
+
+    def fit(part: Split) -> list[Array]:
+        (proba,) = _probas(X, data, part, (penalty,))
+        return _corrected(proba, adjacency, part)
+
+    return fit_best(fit, data, split, seed)[0]
+
+
+def _corrected(proba: Array, adjacency: sp.csr_array, split: Split) -> list[Array]:
+    """Return the probabilities after both steps, for every setting."""
+    train, truth = split.train, np.eye(proba.shape[1])[split.y[split.train]]
     errors = np.zeros_like(proba)
     errors[train] = truth - proba[train]
     mean = np.abs(errors[train]).sum() / len(train)
-    found = []
-    for alpha in (0.8, 0.9):
+    starts = []
+    for alpha in ALPHAS:
         spread = _spread(adjacency, errors, alpha)
         # Far from the labels the spread errors are small: scaled, they have the mean size again.
         sizes = np.abs(spread).sum(axis=1, keepdims=True)
         scale = np.divide(mean, sizes, out=np.zeros_like(sizes), where=sizes > 1e-6)
-        for correction in (scale * spread, spread):
+        held = _spread(adjacency, errors, alpha, fixed=train)
+        for correction in (scale * spread, held):
             corrected = proba + correction
             corrected[train] = truth
-            found.append(as_proba(_spread(adjacency, corrected, alpha), split))
-    return _best(found, data, split)
+            starts.append(corrected)
+    found = []
+    for alpha in ALPHAS:
+        smooth = _spread(adjacency, np.hstack(starts), alpha)
+        found += [as_proba(part, split) for part in np.hsplit(smooth, len(starts))]
+    return found
 
 
-def _raw(data: Data, split: Split) -> Array:
-    if data.X is None:
-        raise ValueError("the set has no features")
-    X = _unit_rows(data.features)
-    weights, offsets = _models(X[split.train].toarray(), data, split, PENALTIES)
-    return _choose(X @ weights + offsets, data, split)
+def _fit_raw(X: Any, data: Data, split: Split, seed: int) -> tuple[Array, float]:
+    """Return the probabilities with the best penalty by log-loss, and that penalty.
+
+    By accuracy, few labels leave many penalties equal, and the worst calibrated among the best.
+    """
+    proba, place = fit_best(
+        lambda part: _probas(X, data, part, PENALTIES), data, split, seed, by_loss=True
+    )
+    return proba, PENALTIES[place]
 
 
-def _smoothed(data: Data, split: Split, penalties: Sequence[float], by_loss: bool = False) -> Array:
+def _probas(X: Any, data: Data, split: Split, penalties: Sequence[float]) -> list[Array]:
+    weights, offsets = _models(dense(X[split.train]), data, split, penalties)
+    return _as_probas(X @ weights + offsets, data)
+
+
+def fit_smoothed(
+    data: Data, split: Split, seed: int, penalties: Sequence[float], by_loss: bool = False
+) -> Array:
     """Fit on ``(1 − α)·S X + α·X``, S the mean of Â, Â², …, Â¹⁶ (Zhu and Koniusz, ICLR 2021).
 
-    Only what is needed of S X is formed: the training rows, from the columns of S (it is
-    symmetric) at the training nodes, and S (X w) of each model.
+    Of S X only what is needed is formed: S (X w) of each model and the training rows, with fewer
+    labels than features from the columns of S (it is symmetric) at the training nodes.
     """
-    X, adjacency, train = _unit_rows(data.features), normalised(data.graph), split.train
-    columns = np.zeros((len(split.y), len(train)), dtype=np.float32)
-    columns[train, np.arange(len(train))] = 1.0
-    rows = (X.T @ _smooth(adjacency, columns)).T
-    weights, offsets = _models(rows, data, split, penalties)
-    return _choose(_smooth(adjacency, X @ weights) + offsets, data, split, by_loss)
+    X, adjacency = scaled(data), normalised(data.links)
+    known = split.train
+    if len(known) < X.shape[1]:
+        columns = np.zeros((len(split.y), len(known)), dtype=np.float32)
+        columns[known, np.arange(len(known))] = 1.0
+        rows = (X.T @ _smooth(adjacency, columns)).T
+    else:
+        rows = _smooth(adjacency, dense(X))[known]
+
+    def fit(part: Split) -> list[Array]:
+        chosen = rows[np.searchsorted(known, part.train)]
+        weights, offsets = _models(chosen, data, part, penalties)
+        return _as_probas(_smooth(adjacency, X @ weights) + offsets, data)
+
+    return fit_best(fit, data, split, seed, by_loss=by_loss)[0]
 
 
 def _models(
@@ -117,11 +154,10 @@ def _models(
     offsets : ndarray of shape (m·K,)
         Minus infinity for classes without a label.
     """
-    penalties = penalties if len(split.validation) else FIXED
     weights = np.zeros((rows.shape[1], len(penalties), data.n_classes), dtype=np.float32)
     offsets = np.full(weights.shape[1:], -np.inf, dtype=np.float32)
     unit = max(np.sqrt((rows.astype(np.float64) ** 2).sum() / len(rows)), 1e-12)
-    regression = LogisticRegression(max_iter=500, warm_start=True)
+    regression = LogisticRegression(max_iter=_ITERATIONS, warm_start=True)
     # Several threads make such small matrices slower.
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -137,26 +173,10 @@ def _models(
     return weights.reshape(len(weights), -1), offsets.ravel()
 
 
-def _choose(scores: Array, data: Data, split: Split, by_loss: bool = False) -> Array:
-    """Return the probabilities of the best of m models by their scores, shape (n, m·K)."""
+def _as_probas(scores: Array, data: Data) -> list[Array]:
+    """Return the probabilities of each of m models by their scores, shape (n, m·K)."""
     parts = np.hsplit(scores, scores.shape[1] // data.n_classes)
-    probas = [softmax(part.astype(np.float64), axis=1) for part in parts]
-    return _best(probas, data, split, by_loss)
-
-
-def _best(probas: Sequence[Array], data: Data, split: Split, by_loss: bool = False) -> Array:
-    """Return the best on the validation nodes; the first if there are none."""
-    best, reached = probas[0], (-np.inf, np.inf)
-    if len(probas) == 1 or len(split.validation) == 0:
-        return best
-    for proba in probas:
-        seen, truth = proba[split.validation], split.validation_labels
-        accuracy = float((seen.argmax(axis=1) == truth).mean())
-        loss = float(log_loss(truth, seen, labels=range(data.n_classes)))
-        found = (0.0 if by_loss else accuracy, loss)
-        if better(found, reached):
-            best, reached = proba, found
-    return best
+    return [softmax(part.astype(np.float64), axis=1) for part in parts]
 
 
 def _smooth(adjacency: sp.csr_array, columns: Array) -> Array:
@@ -167,14 +187,16 @@ def _smooth(adjacency: sp.csr_array, columns: Array) -> Array:
     return (1 - OWN) / HOPS * total + OWN * columns
 
 
-def _spread(adjacency: sp.csr_array, start: Array, alpha: float, steps: int = 50) -> Array:
+def _spread(
+    adjacency: sp.csr_array, start: Array, alpha: float, fixed: NDArray[np.int64] | None = None
+) -> Array:
+    """Return α Â-averages of what is around plus 1 − α of the start, which some nodes keep."""
+    start = start.astype(np.float32)
     current = start
-    for _ in range(steps):
-        current = alpha * (adjacency @ current) + (1 - alpha) * start
+    for _ in range(STEPS):
+        if fixed is None:
+            current = alpha * (adjacency @ current) + (1 - alpha) * start
+        else:
+            current = alpha * (adjacency @ current)
+            current[fixed] = start[fixed]
     return current
-
-
-def _unit_rows(X: sp.csr_array) -> sp.csr_array:
-    lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64))
-    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    return sp.csr_array(sp.diags_array(scale) @ X, dtype=np.float32)

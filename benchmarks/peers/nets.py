@@ -1,6 +1,7 @@
 """Graph neural networks (PyTorch Geometric) with the settings they were published with.
 
-The settings are here, the networks and their training in `peers.training`, which needs torch.
+The settings are here, the networks in `peers.networks` and their training in `peers.training`,
+which need torch.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Settings:
     Parameters
     ----------
     network : str
-        Name of a class in `peers.training`.
+        Name of a class in `peers.networks`.
     hidden : int
         Units of the hidden layer (of each head).
     dropout : float
@@ -50,14 +51,14 @@ class Settings:
     published_for: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def net(name: str, settings: Settings, quick: bool = False) -> None:
-    """Register a network."""
+def net(name: str, *candidates: Settings, quick: bool = False) -> None:
+    """Register a network; of several settings the best by validation is taken."""
 
     @peer(name, needs="torch", quick=quick)
     def fit(data: Data, split: Split, seed: int) -> Any:
         from peers.training import train
 
-        chosen = replace(settings, **settings.published_for.get(data.name, {}))
+        chosen = [replace(each, **each.published_for.get(data.name, {})) for each in candidates]
         return train(chosen, data, split, seed, limit)
 
 
@@ -102,6 +103,14 @@ net(
         },
     ),
 )
+# Luo, Shi and Wu, NeurIPS 2024: a GCN with what later networks have; a part of their grid.
+_TUNED = (
+    {"dropout": 0.7, "extra": {"layers": 2, "residual": False}},
+    {"dropout": 0.5, "extra": {"layers": 2, "residual": True}},
+    {"dropout": 0.5, "extra": {"layers": 4, "residual": True}},
+)
+_tuned = Settings("TunedGCN", 64, rate=0.005, decay=(5e-4, 5e-4), epochs=500, patience=100)
+net("GCN (tuned)", *(replace(_tuned, **each) for each in _TUNED))
 
 
 @peer("SGC", needs="torch", quick=True)

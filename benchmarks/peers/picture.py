@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nodeproof.storage.atomic import atomic_path
-
-
-@dataclass(frozen=True)
-class Line:
-    """The figures of one method on one set."""
-
-    set_name: str
-    method: str
-    n: int
-    figures: dict[str, tuple[float, float]]
-    seconds: float
-    cpu_seconds: float
-    peak_mb: float
-    cut_short: bool
-    errors: tuple[str, ...]
-
+from peers.summary import Line
 
 # Colour-blind safe, dark enough on white; with the marker they tell twenty methods apart.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8c6d1f", "#56b4e9", "#666666")
@@ -31,7 +15,14 @@ _MARKERS = "osD^vP<>Xh"
 
 
 def draw_scatter(lines: Sequence[Line], out: Path) -> None:
-    """Draw accuracy over time, one panel per graph; nothing if matplotlib is missing."""
+    """Draw accuracy over time, one panel per set; nothing if matplotlib is missing.
+
+    Parameters
+    ----------
+    lines : sequence of Line
+    out : path
+        Of the pictures, without their suffixes .png and .svg.
+    """
     try:
         import matplotlib as mpl
     except ImportError:
@@ -70,7 +61,7 @@ def draw_scatter(lines: Sequence[Line], out: Path) -> None:
         frameon=False, fontsize=8,
     )  # fmt: skip
     for suffix in ("png", "svg"):
-        with atomic_path(out / f"results.{suffix}") as path:
+        with atomic_path(out.with_name(f"{out.name}.{suffix}")) as path:
             fig.savefig(path)
     plt.close(fig)
 

@@ -22,25 +22,32 @@ class Data:
     ----------
     name : str
         The file's name, for settings that were published for one set.
-    graph : csr_array of shape (n, n)
+    graph : csr_array of shape (n, n), or None
         Links both ways, float32, without self loops.
     X : csr_array or ndarray of shape (n, d), or None
-        Features as published.
+        Features as published. At least one of the two is given.
     n_classes : int
         Number of classes K.
     """
 
     name: str
-    graph: sp.csr_array
+    graph: sp.csr_array | None
     X: Any
     n_classes: int
+
+    @property
+    def links(self) -> sp.csr_array:
+        """The graph, for methods that need one."""
+        if self.graph is None:
+            raise ValueError("the set has no links")
+        return self.graph
 
     @property
     def features(self) -> sp.csr_array:
         """Features in sparse rows; the identity where there are none."""
         if self.X is not None:
             return sp.csr_array(self.X)
-        n = self.graph.shape[0]
+        n = self.links.shape[0]
         if n > MOST_IDENTITY:
             raise ValueError(
                 f"the set has no features, and its {n} nodes are too many for one each"
@@ -72,27 +79,51 @@ class Split:
         return np.flatnonzero(self.y >= 0)
 
 
-Fit = Callable[[Data, Split, int], NDArray[Any]]
+#: a fit returns probabilities of shape (n, K), or these and what the method says about itself:
+#: "estimate", its accuracy with a 95 % interval or None, and "suspects", labels it holds wrong
+Fit = Callable[[Data, Split, int], Any]
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A method: its name, its function, the package it needs, whether it takes seconds at most."""
+    """A method.
+
+    Parameters
+    ----------
+    name : str
+    fit : callable
+        From `Data`, `Split` and a seed to probabilities.
+    needs : str or None
+        Package that it needs.
+    quick : bool
+        Whether it takes seconds at most.
+    sources : "links", "features" or "any"
+        What it cannot do without; "any" takes whatever there is.
+    validation : bool
+        Whether it cannot do without validation nodes.
+    """
 
     name: str
     fit: Fit
-    needs: str | None
-    quick: bool
+    needs: str | None = None
+    quick: bool = False
+    sources: str = "links"
+    validation: bool = False
+
+    def can_use(self, *, links: bool, features: bool, validation: bool) -> bool:
+        """Tell whether it can run with what there is."""
+        given = {"links": links, "features": features, "any": True}
+        return given[self.sources] and (validation or not self.validation)
 
 
 PEERS: dict[str, Peer] = {}
 
 
-def peer(name: str, *, needs: str | None = None, quick: bool = False) -> Callable[[Fit], Fit]:
-    """Register a function as a peer."""
+def peer(name: str, **about: Any) -> Callable[[Fit], Fit]:
+    """Register a function as a peer; see `Peer` for the keywords."""
 
     def register(fit: Fit) -> Fit:
-        PEERS[name] = Peer(name, fit, needs, quick)
+        PEERS[name] = Peer(name, fit, **about)
         return fit
 
     return register
@@ -121,6 +152,15 @@ def in_columns(proba: Any, classes: Any, n_classes: int) -> NDArray[np.float64]:
     full = np.zeros((len(proba), n_classes))
     full[:, np.asarray(classes, dtype=int)] = proba
     return full
+
+
+def standardised(X: Any) -> NDArray[np.float64]:
+    """Return dense features with columns of mean zero and variance one; constant ones are zero."""
+    X = np.asarray(X, dtype=np.float64)
+    spread = X.std(axis=0)
+    return (X - X.mean(axis=0)) * np.divide(
+        1.0, spread, out=np.zeros_like(spread), where=spread > 0
+    )
 
 
 def better(candidate: tuple[float, float], best: tuple[float, float]) -> bool:

@@ -1,65 +1,88 @@
-"""Graphs from a folder, and how their nodes are split."""
+"""Sets to classify: graphs from a folder, and tables that come with scikit-learn."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import sklearn
 from numpy.typing import NDArray
+from sklearn import datasets
 
 from nodeproof.errors import InputError
-from peers.registry import Data, Split
+from peers.registry import Data
 
-#: nodes a class for training and for validation in random splits; a third of a small class
-TRAIN, VALIDATION = 20, 30
-
+#: fields of one published split, and of several, whose arrays have one more dimension
 _MASKS = ("train_mask", "val_mask", "test_mask")
+
+#: tables without links; their source is written "scikit-learn:wine"
+BUILT_IN = {
+    "wine": datasets.load_wine,
+    "breast_cancer": datasets.load_breast_cancer,
+    "iris": datasets.load_iris,
+    "digits": datasets.load_digits,
+}
+_FROM = "scikit-learn:"
 
 
 @dataclass(frozen=True)
 class GraphSet:
-    """A set from a file: what methods see, the classes, and the public split if there is one.
+    """A set: what methods may see, the classes, and the published splits.
 
     Parameters
     ----------
     data : Data
-        What methods see.
+        What methods may see.
     y : ndarray of shape (n,)
         True classes, −1 where the source gives none.
-    public : tuple of ndarray or None
-        Training, validation and test nodes.
-    digest : str
-        Of the file's bytes.
+    published : tuple of (train, validation, test)
+        Nodes of each published split; none, one or several.
     """
 
     data: Data
     y: NDArray[np.int64]
-    public: tuple[NDArray[np.int64], ...] | None
-    digest: str
+    published: tuple[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], ...] = ()
 
 
-def find_sets(folder: Path) -> dict[str, Path]:
-    """Return the `.npz` files of a folder by the names of their sets."""
-    return {path.stem: path for path in sorted(folder.glob("*.npz"))}
+def find_sets(folder: Path | None) -> dict[str, str]:
+    """Return the sources of all sets by name: the folder's `.npz` files, and the built-in ones."""
+    files = sorted(folder.glob("*.npz")) if folder else []
+    found = {path.stem: str(path.resolve()) for path in files}
+    return found | {name: _FROM + name for name in BUILT_IN if name not in found}
 
 
-def read_set(path: Path) -> GraphSet:
-    """Read a graph, its features, classes and public split from an `.npz` file, without pickle.
+def set_name(source: str) -> str:
+    """Return the name of a set."""
+    return source.removeprefix(_FROM) if source.startswith(_FROM) else Path(source).stem
 
-    The fields are ``n``, ``adj_indptr``, ``adj_indices`` (links both ways, no values),
-    ``x_data``, ``x_indices``, ``x_indptr``, ``x_shape`` or ``x`` (features), ``y`` (−1: not
-    known), and, with a public split, ``train_mask``, ``val_mask``, ``test_mask``.
-    """
+
+@cache
+def digest(source: str) -> str:
+    """Return a digest of what a set is read from."""
+    if source.startswith(_FROM):
+        return f"scikit-learn {sklearn.__version__}"
+    return hashlib.sha256(Path(source).read_bytes()).hexdigest()[:12]
+
+
+def read_set(source: str) -> GraphSet:
+    """Read a set; nothing is unpickled."""
+    if source.startswith(_FROM):
+        name = set_name(source)
+        X, y = BUILT_IN[name](return_X_y=True)
+        return GraphSet(
+            Data(name, None, X.astype(np.float32), int(y.max()) + 1), y.astype(np.int64)
+        )
     try:
-        with np.load(path, allow_pickle=False) as file:
-            fields: dict[str, Any] = {name: file[name] for name in file.files}
+        with np.load(source, allow_pickle=False) as file:
+            fields: dict[str, Any] = dict(file)
         n, indices = int(fields["n"]), fields["adj_indices"]
-        links = np.ones(len(indices), dtype=np.float32)
-        graph = sp.csr_array((links, indices, fields["adj_indptr"]), shape=(n, n))
+        values = np.ones(len(indices), dtype=np.float32)
+        graph = sp.csr_array((values, indices, fields["adj_indptr"]), shape=(n, n))
         if "x" in fields:
             X = fields["x"] if fields["x"].shape[1] else None
         else:
@@ -67,71 +90,19 @@ def read_set(path: Path) -> GraphSet:
             X = sp.csr_array(parts, shape=tuple(fields["x_shape"]))
         y = fields["y"].astype(np.int64)
     except (KeyError, ValueError, OSError) as error:
-        raise InputError(f"{path} is not a graph in the layout that is expected: {error}") from None
-    public = tuple(np.flatnonzero(fields[mask]) for mask in _MASKS if mask in fields)
-    return GraphSet(
-        Data(path.stem, graph, X, int(y.max()) + 1),
-        y,
-        public if len(public) == len(_MASKS) else None,
-        hashlib.sha256(path.read_bytes()).hexdigest()[:12],
-    )
+        raise InputError(
+            f"{source} is not a graph in the layout that is expected: {error}"
+        ) from None
+    data = Data(Path(source).stem, graph, X, int(y.max()) + 1)
+    return GraphSet(data, y, _published(fields, y))
 
 
-def random_split(y: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int64], ...]:
-    """Return training, validation and test nodes: 20 and 30 per class, and all others.
-
-    Of a class with fewer than 60 or 90 nodes, a third. Nodes without a class are in none.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> [len(nodes) for nodes in random_split(np.repeat([0, 1], 100), seed=0)]
-    [40, 60, 100]
-    """
-    rng = np.random.default_rng(seed)
-    train, validation, test = [], [], []
-    for k in range(int(y.max()) + 1):
-        nodes = rng.permutation(np.flatnonzero(y == k))
-        a = min(TRAIN, len(nodes) // 3)
-        b = a + min(VALIDATION, len(nodes) // 3)
-        train.append(nodes[:a])
-        validation.append(nodes[a:b])
-        test.append(nodes[b:])
-    return tuple(np.sort(np.concatenate(each)) for each in (train, validation, test))
-
-
-def draw(
-    graph_set: GraphSet, *, random: bool, number: int, flip: float = 0.0, validation: bool = True
-) -> tuple[Split, NDArray[np.int64]]:
-    """Return the labels that methods may use, and the test nodes.
-
-    Parameters
-    ----------
-    graph_set : GraphSet
-    random : bool
-        Whether to draw a random split though there is a public one.
-    number : int
-        Seed of the random split and of the labels that are flipped.
-    flip : float
-        Share of the training labels that become another class at random; validation labels
-        stay right.
-    validation : bool
-        Whether methods may look at the validation nodes.
-    """
-    y, public = graph_set.y, graph_set.public
-    nodes = random_split(y, number) if random or public is None else public
-    train, held, test = nodes
-    labels = np.full(len(y), -1)
-    labels[train] = y[train]
-    if flip:
-        flip_labels(labels, flip, graph_set.data.n_classes, number)
-    held = held if validation else held[:0]
-    return Split(labels, held, y[held]), test
-
-
-def flip_labels(labels: NDArray[np.int64], share: float, n_classes: int, seed: int) -> None:
-    """Turn this share of the labels, in place, into other classes, each equally often."""
-    rng = np.random.default_rng([seed, 1])
-    known = np.flatnonzero(labels >= 0)
-    chosen = rng.choice(known, size=round(share * len(known)), replace=False)
-    labels[chosen] = (labels[chosen] + rng.integers(1, n_classes, len(chosen))) % n_classes
+def _published(fields: dict[str, Any], y: NDArray[np.int64]) -> tuple[Any, ...]:
+    """Return the published splits, without nodes of unknown class."""
+    for names in (_MASKS, tuple(f"{mask}s" for mask in _MASKS)):
+        if all(name in fields for name in names):
+            masks = [np.atleast_2d(fields[name]) & (y >= 0) for name in names]
+            return tuple(
+                tuple(np.flatnonzero(part) for part in split) for split in zip(*masks, strict=True)
+            )
+    return ()

@@ -1,10 +1,11 @@
-"""The networks and how they are trained. Needs torch and torch_geometric."""
+"""How networks are trained. Needs torch and torch_geometric."""
 
 from __future__ import annotations
 
 import os
 import time
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,193 +14,46 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (its usual name)
 from scipy.special import softmax
 from torch import Tensor, nn
-from torch_geometric import nn as gnn
 
+from peers.choosing import with_validation
 from peers.nets import Settings
+from peers.networks import NETWORKS, Features, edge_index, prepared, sparse_tensor
 from peers.registry import Data, Split, better, normalised
 
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
 
-#: features with a smaller share of non-zeros stay sparse
-SPARSE = 0.03
 
-# torch calls its sparse matrices a beta version in a warning.
-warnings.filterwarnings("ignore", message="Sparse (CSR|invariant)")
+def train(candidates: Sequence[Settings], data: Data, split: Split, seed: int, limit: float) -> Any:
+    """Train networks and return the probabilities of the best epoch of the best of them.
 
-
-class Features:
-    """Features whose rows sum to one, dropped at random among those that are not zero.
-
-    To drop zeros changes nothing, and drawing them is most of the time that training takes.
-    Few non-zeros are multiplied as a sparse matrix, many as a dense one, whichever is faster.
+    What is best is decided on the validation nodes, by accuracy. Where there are none, a fifth of
+    the training labels serves for it if there is something to choose: between settings, or when to
+    stop; these are few, so log-loss decides. If not, the last epoch counts.
     """
-
-    def __init__(self, X: sp.csr_array) -> None:
-        rows = _rows_sum_to_one(X)
-        self.sparse = _csr(rows)
-        self.full = self.sparse
-        self.stays_sparse = rows.nnz < SPARSE * rows.shape[0] * rows.shape[1]
-        if not self.stays_sparse:
-            self.full = torch.from_numpy(rows.toarray())
-            self.part = torch.zeros_like(self.full)
-            where = rows.tocoo()
-            places = where.row.astype(np.int64) * rows.shape[1] + where.col
-            self.places = torch.from_numpy(places)
-
-    def dropped(self, share: float, training: bool) -> Tensor:
-        """Return the features, in training without a random share of them."""
-        if not training:
-            return self.full
-        values = F.dropout(self.sparse.values(), share)
-        if self.stays_sparse:
-            crow, col = self.sparse.crow_indices(), self.sparse.col_indices()
-            return torch.sparse_csr_tensor(crow, col, values, size=self.sparse.shape)
-        self.part.view(-1)[self.places] = values
-        return self.part
+    few = len(split.validation) == 0
+    if len(candidates) > 1 or candidates[0].patience:
+        split = with_validation(split, seed)
+    features = Features(prepared(data))
+    judge = _Judge(split, by_loss=few)
+    for settings in candidates:
+        _train_one(settings, data, features, split, judge, seed, limit / len(candidates))
+    return judge.best.double().softmax(dim=1).numpy()
 
 
-class Network(nn.Module):
-    """A network, and in which form it takes the graph.
-
-    Its `first` weights are those with the first of the two penalties.
-    """
-
-    #: whether it takes an edge_index in place of a sparse matrix
-    edges = False
-
-
-class GCN(Network):
-    """Two graph convolutions."""
-
-    def __init__(self, d: int, K: int, hidden: int, dropout: float) -> None:
-        super().__init__()
-        self.first = gnn.GCNConv(d, hidden, cached=True)
-        self.second = gnn.GCNConv(hidden, K, cached=True)
-        self.dropout = dropout
-
-    def forward(self, features: Features, graph: Tensor) -> Tensor:
-        """Return the logits of all nodes."""
-        x = features.dropped(self.dropout, self.training)
-        x = self.first(x, graph).relu()
-        return self.second(F.dropout(x, self.dropout, self.training), graph)
-
-
-class Mean(nn.Module):
-    """A layer of GraphSAGE: a linear map of a node plus one of its neighbours' mean.
-
-    The map is taken before the mean: the same function as `SAGEConv`, for less.
-    """
-
-    def __init__(self, d_in: int, d_out: int) -> None:
-        super().__init__()
-        self.own = nn.Linear(d_in, d_out)
-        self.others = nn.Linear(d_in, d_out, bias=False)
-
-    def forward(self, x: Tensor, graph: Tensor) -> Tensor:
-        """Return the values of all nodes."""
-        degrees = graph.crow_indices().diff().clamp(min=1)
-        return self.own(x) + (graph @ self.others(x)) / degrees[:, None]
-
-
-class SAGE(Network):
-    """Two layers that take the mean over the neighbours."""
-
-    def __init__(self, d: int, K: int, hidden: int, dropout: float) -> None:
-        super().__init__()
-        self.first = Mean(d, hidden)
-        self.second = Mean(hidden, K)
-        self.dropout = dropout
-
-    def forward(self, features: Features, graph: Tensor) -> Tensor:
-        """Return the logits of all nodes."""
-        x = features.dropped(self.dropout, self.training)
-        x = self.first(x, graph).relu()
-        return self.second(F.dropout(x, self.dropout, self.training), graph)
-
-
-class GAT(Network):
-    """Two layers of attention, eight heads in the first."""
-
-    edges = True
-
-    def __init__(self, d: int, K: int, hidden: int, dropout: float, out_heads: int = 1) -> None:
-        super().__init__()
-        self.first = gnn.GATConv(d, hidden, heads=8, dropout=dropout)
-        self.second = gnn.GATConv(8 * hidden, K, heads=out_heads, concat=False, dropout=dropout)
-        self.dropout = dropout
-
-    def forward(self, features: Features, graph: Tensor) -> Tensor:
-        """Return the logits of all nodes."""
-        x = features.dropped(self.dropout, self.training)
-        x = F.elu(self.first(x, graph))
-        return self.second(F.dropout(x, self.dropout, self.training), graph)
-
-
-class APPNP(Network):
-    """A perceptron whose logits are spread by personalised PageRank."""
-
-    def __init__(self, d: int, K: int, hidden: int, dropout: float) -> None:
-        super().__init__()
-        self.first = nn.Linear(d, hidden)
-        self.second = nn.Linear(hidden, K)
-        self.spread = gnn.APPNP(K=10, alpha=0.1, dropout=0.0, cached=True)
-        self.dropout = dropout
-
-    def forward(self, features: Features, graph: Tensor) -> Tensor:
-        """Return the logits of all nodes."""
-        x = features.dropped(self.dropout, self.training)
-        x = self.first(x).relu()
-        x = self.second(F.dropout(x, self.dropout, self.training))
-        return self.spread(x, graph)
-
-
-class GCNII(Network):
-    """Many convolutions, each with a share of the first layer and of the identity."""
-
-    def __init__(
-        self, d: int, K: int, hidden: int, dropout: float, layers: int, theta: float
-    ) -> None:
-        super().__init__()
-        self.ends = nn.ModuleList([nn.Linear(d, hidden), nn.Linear(hidden, K)])
-        self.layers = nn.ModuleList(
-            gnn.GCN2Conv(hidden, alpha=0.1, theta=theta, layer=number + 1, cached=True)
-            for number in range(layers)
-        )
-        self.dropout = dropout
-
-    @property
-    def first(self) -> nn.Module:
-        """Both ends."""
-        return self.ends
-
-    def forward(self, features: Features, graph: Tensor) -> Tensor:
-        """Return the logits of all nodes."""
-        x = self.ends[0](features.dropped(self.dropout, self.training)).relu()
-        start = x
-        for layer in self.layers:
-            x = layer(F.dropout(x, self.dropout, self.training), start, graph).relu()
-        return self.ends[1](F.dropout(x, self.dropout, self.training))
-
-
-NETWORKS = {each.__name__: each for each in (GCN, SAGE, GAT, APPNP, GCNII)}
-
-
-def train(settings: Settings, data: Data, split: Split, seed: int, limit: float) -> Any:
-    """Train a network and return the probabilities of its best epoch on the validation nodes.
-
-    Without validation nodes the last epoch counts.
-    """
+def _train_one(
+    settings: Settings, data: Data, features: Features, split: Split, judge: _Judge, seed: int,
+    limit: float,
+) -> None:  # fmt: skip
     began = time.perf_counter()
     torch.manual_seed(seed)
     kind = NETWORKS[settings.network]
-    features = Features(data.features)
-    graph = _edges(data.graph) if kind.edges else _csr(data.graph)
+    graph = edge_index(data.links) if kind.edges else sparse_tensor(data.links)
     network = kind(
-        data.features.shape[1], data.n_classes, settings.hidden, settings.dropout, **settings.extra
+        features.full.shape[1], data.n_classes, settings.hidden, settings.dropout, **settings.extra
     )
     optimiser = _optimiser(network, settings)
     nodes, labels = torch.from_numpy(split.train), torch.from_numpy(split.y[split.train])
-    judge = _Judge(split)
+    judge.start()
     for epoch in range(1, settings.epochs + 1):
         network.train()
         optimiser.zero_grad()
@@ -214,7 +68,6 @@ def train(settings: Settings, data: Data, split: Split, seed: int, limit: float)
             warnings.warn(f"stopped after {epoch} of {settings.epochs} epochs", stacklevel=2)
         if late or (settings.patience and judge.waited >= settings.patience):
             break
-    return judge.best.double().softmax(dim=1).numpy()
 
 
 def train_linear(
@@ -229,17 +82,19 @@ def train_linear(
 ) -> Any:
     """Train a linear layer on smoothed features; of these only the labelled rows are formed.
 
-    The penalty and the epoch are chosen on the validation nodes; without these, the first
-    penalty and the last epoch count.
+    The penalty and the epoch are chosen on the validation nodes; without these, on a fifth of
+    the training labels.
     """
-    X, adjacency = _rows_sum_to_one(data.features), normalised(data.graph)
+    few = len(split.validation) == 0
+    split = with_validation(split, seed)
+    X, adjacency = prepared(data), normalised(data.links)
     known = np.concatenate([split.train, split.validation])
     rows = sp.eye_array(len(split.y), dtype=np.float32, format="csr")[known]
     for _ in range(hops):
         rows = rows @ adjacency
     seen = torch.from_numpy((rows @ X).toarray())
     labels = torch.from_numpy(split.y[split.train])
-    judge = _Judge(split)
+    judge = _Judge(split, by_loss=few)
     for decay in decays if len(split.validation) else decays[:1]:
         torch.manual_seed(seed)
         layer = nn.Linear(X.shape[1], data.n_classes)
@@ -257,13 +112,18 @@ def train_linear(
 
 
 class _Judge:
-    """Keeps what belongs to the epoch that does best on the validation nodes."""
+    """Keeps what belongs to the epoch that does best on the validation nodes, of all networks."""
 
-    def __init__(self, split: Split) -> None:
+    def __init__(self, split: Split, by_loss: bool) -> None:
+        self.by_loss = by_loss
         self.nodes = torch.from_numpy(split.validation)
         self.labels = torch.from_numpy(split.validation_labels)
         self.best: Tensor = torch.empty(0)
         self.reached = (-np.inf, np.inf)
+        self.start()
+
+    def start(self) -> None:
+        """Begin to count for another network how long its loss has not become less."""
         self.least, self.waited = np.inf, 0
 
     def see(self, seen: Tensor, kept: Tensor) -> None:
@@ -272,7 +132,8 @@ class _Judge:
             self.best = kept
             return
         loss = float(F.cross_entropy(seen, self.labels))
-        found = (float((seen.argmax(dim=1) == self.labels).float().mean()), loss)
+        accuracy = float((seen.argmax(dim=1) == self.labels).float().mean())
+        found = (0.0 if self.by_loss else accuracy, loss)
         if better(found, self.reached):
             self.best, self.reached = kept, found
         self.waited = 0 if loss < self.least else self.waited + 1
@@ -289,22 +150,3 @@ def _optimiser(network: Any, settings: Settings) -> torch.optim.Optimizer:
         if params
     ]
     return torch.optim.Adam(groups, lr=settings.rate)
-
-
-def _rows_sum_to_one(X: sp.csr_array) -> sp.csr_array:
-    sums = np.asarray(X.sum(axis=1), dtype=np.float64)
-    scale = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
-    return sp.csr_array(sp.diags_array(scale) @ X, dtype=np.float32)
-
-
-def _edges(graph: sp.csr_array) -> Tensor:
-    return torch.from_numpy(np.stack(graph.nonzero()).astype(np.int64))
-
-
-def _csr(graph: sp.csr_array) -> Tensor:
-    return torch.sparse_csr_tensor(
-        torch.from_numpy(graph.indptr.astype(np.int64)),
-        torch.from_numpy(graph.indices.astype(np.int64)),
-        torch.from_numpy(graph.data.astype(np.float32)),
-        size=graph.shape,
-    )
