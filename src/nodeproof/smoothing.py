@@ -250,6 +250,12 @@ class Smoothing:
             self._over[hops] = self.reduction.finish(Z)
         return self._over[hops]
 
+    def unscaled(self, hops: int) -> Rows:
+        """Return the same before rows of counts are scaled to length one, shape (n, r)."""
+        if self.graph is None:
+            hops = 0
+        return np.asarray(self.over(hops) * self._lengths[hops][:, None])
+
     def own_part(self, hops: int, lo: int, hi: int) -> Rows:
         """Return the contribution of nodes lo…hi to their own rows of `over`, shape (hi − lo, r).
 

@@ -1,0 +1,216 @@
+"""The expert for many labels: boosted trees on features, surroundings and neighbours' labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from nodeproof.auto.experts.base import Expert, Learnt, NewNodes
+from nodeproof.auto.experts.forest import Forest
+from nodeproof.auto.experts.tree_columns import Columns, Surroundings
+from nodeproof.auto.held_out import HeldOut
+from nodeproof.runtime import threads
+from nodeproof.terms import NodeData
+from nodeproof.terms.logistic import assign_folds
+
+__all__ = ["LearntTrees", "Trees"]
+
+Array = NDArray[np.float64]
+
+# Trees need so many labels per class on average, and so many in the second largest.
+_LABELS_PER_CLASS, _LABELS_OF_A_CLASS = 50, 20
+
+# No more labels are learnt from: time grows with them, and accuracy hardly.
+_MOST_LABELS = 20_000
+
+# Held-out labels are predicted by so many fits.
+_GROUPS = 3
+
+# How many trees there are of each class, the likeliest first. A fold is fitted once, to the most;
+# the others are its first trees.
+_ROUNDS = (40, 20, 80)
+
+# Of the names of the trees' arrays where they are saved.
+_PREFIX = "forest_"
+
+
+class LearntTrees(Learnt):
+    """Trees, and what they are told of nodes.
+
+    Parameters
+    ----------
+    forest : Forest
+        Trees of the classes that have labels.
+    classes : ndarray of shape (k,)
+        These classes, ascending.
+    n_labels : int
+        How many labels were learnt from.
+    columns : Columns
+        What the trees are told.
+    """
+
+    def __init__(
+        self, forest: Forest, classes: NDArray[np.int64], n_labels: int, columns: Columns
+    ) -> None:
+        self.forest, self.classes = forest, classes
+        self.n_labels, self.columns = n_labels, columns
+        self.log_proba = self._of_rows(columns.rows).astype(np.float32)
+
+    def judge(self, new: NewNodes) -> Array | None:
+        """Return log-probabilities of new nodes, shape (n_new, K)."""
+        if new.X is None and "coefficients" in self.columns.arrays:
+            return None
+        return self._of_rows(self.columns.of_new(new))
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the settings and arrays that `judge` needs, to save them."""
+        settings, arrays = self.columns.to_parts()
+        forest = {_PREFIX + name: array for name, array in self.forest.to_parts().items()}
+        return settings | {"n_labels": self.n_labels}, arrays | forest | {"classes": self.classes}
+
+    def _of_rows(self, rows: NDArray[np.float32]) -> Array:
+        return _with_all_classes(
+            self.forest.log_proba(rows), self.classes, self.columns.n_classes, self.n_labels
+        )
+
+
+class Trees(Expert):
+    """Boosted trees: they find what no linear model does, if there are enough labels.
+
+    They are told a node's features, the means over its neighbours and theirs, its degree and its
+    position in the graph, the labels of its neighbours, and what linear models make of its
+    features, never with its own label.
+    """
+
+    name = "trees"
+    source = "features"
+
+    around: Surroundings
+
+    def why_not(self, nodes: NodeData) -> str | None:
+        """Return why the expert does not apply to the data; None if it does."""
+        if nodes.y is None or (nodes.X is None and nodes.graph is None):
+            return "there are no labels, or nothing to learn from"
+        counts = np.sort(np.bincount(nodes.y[nodes.y >= 0]))[::-1]
+        counts = counts[counts > 0]
+        if len(counts) < 2:
+            return "fewer than two classes have labels"
+        if counts.mean() <= _LABELS_PER_CLASS:
+            return f"there are no more than {_LABELS_PER_CLASS} labels per class"
+        if counts[1] < _LABELS_OF_A_CLASS:
+            return f"only one class has {_LABELS_OF_A_CLASS} labels"
+        return None
+
+    def bind(self, nodes: NodeData) -> Self:
+        """Return a copy that holds the data, and all that does not depend on labels."""
+        bound = super().bind(nodes)
+        bound.around = Surroundings(nodes)
+        bound._held = {}
+        return bound
+
+    #: log-probabilities of held-out nodes, by the labels seen and the setting
+    _held: dict[bytes, dict[int, Array]]
+
+    def settings(self) -> Sequence[int]:
+        """Return candidates for the number of trees per class."""
+        return _ROUNDS
+
+    def learn(self, y: NDArray[np.int64], setting: int) -> LearntTrees:
+        """Return what is learnt from the labels seen; see the base class."""
+        return _learn(self.around, y, setting)
+
+    def held_out(self, held: HeldOut, setting: int) -> Array:
+        """Return log-probabilities of held-out nodes, each without its label seen, (h, K).
+
+        Folds are put together, to fit fewer times; each fit is asked for all settings at once.
+        """
+        key = b"".join(y.tobytes() for y in held.y)
+        if key not in self._held:
+            self._held = {key: self._predict(held)}
+        return self._held[key][setting]
+
+    def _predict(self, held: HeldOut) -> dict[int, Array]:
+        logs = {rounds: np.empty((len(held.nodes), self.nodes.n_classes)) for rounds in _ROUNDS}
+        n_groups = min(_GROUPS, len(held.y))
+
+        def fit(group: int) -> None:
+            folds = range(group, len(held.y), n_groups)
+            # What is hidden in one of the folds is −1 there.
+            y = np.min([held.y[fold] for fold in folds], axis=0)
+            learnt = _learn(self.around, y, max(_ROUNDS))
+            here = np.flatnonzero(np.isin(held.folds, folds))
+            rows = learnt.columns.rows[held.nodes[here]]
+            for rounds in _ROUNDS:
+                logs[rounds][here] = _with_all_classes(
+                    learnt.forest.first(rounds).log_proba(rows),
+                    learnt.classes,
+                    self.nodes.n_classes,
+                    learnt.n_labels,
+                )
+
+        threads.map_each(fit, n_groups)
+        return logs
+
+    @classmethod
+    def restored(
+        cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> LearntTrees:
+        """Return what was learnt from its saved parts; `log_proba` is not among them."""
+        trees, others = {}, {}
+        for name, array in arrays.items():
+            if name.startswith(_PREFIX):
+                trees[name.removeprefix(_PREFIX)] = array
+            else:
+                others[name] = array
+        classes = others.pop("classes")
+        columns = Columns.of_parts(settings, others)
+        forest = Forest.of_parts(trees, columns.n_columns)
+        return LearntTrees(forest, classes, settings["n_labels"], columns)
+
+
+def _learn(around: Surroundings, y: NDArray[np.int64], rounds: int) -> LearntTrees:
+    train = np.flatnonzero(y >= 0)
+    if len(train) > _MOST_LABELS:
+        train = train[assign_folds(y[train], -(-len(train) // _MOST_LABELS)) == 0]
+    columns = Columns.of_labels(around, y, train)
+    rows = columns.rows[train]
+    estimator = HistGradientBoostingClassifier(
+        learning_rate=0.1,
+        max_iter=rounds,
+        max_leaf_nodes=31,
+        min_samples_leaf=20,
+        l2_regularization=1.0,
+        max_features=0.3,
+        max_bins=64,
+        early_stopping=False,
+        random_state=0,
+    )
+    # Its threads wait for each other after every node of a tree: on a busy machine that takes many
+    # times as long as one thread does.
+    with threads.using(1):
+        estimator.fit(rows, y[train])
+    forest = Forest.of_estimator(estimator, rows[:1])
+    return LearntTrees(forest, np.asarray(estimator.classes_, np.int64), len(train), columns)
+
+
+def _with_all_classes(
+    logs: Array, classes: NDArray[np.int64], n_classes: int, n_labels: int
+) -> Array:
+    """Return the same with all classes; those without labels share what one label more would get.
+
+    Parameters
+    ----------
+    logs : ndarray of shape (n, k)
+        Log-probabilities of classes with labels.
+    """
+    absent = n_classes - len(classes)
+    if absent == 0:
+        return logs
+    share = 1.0 / (n_labels + 1.0)
+    full = np.full((len(logs), n_classes), np.log(share / absent))
+    full[:, classes] = logs + np.log1p(-share)
+    return full
