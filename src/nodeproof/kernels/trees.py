@@ -21,9 +21,6 @@ def tree_scores(lo, hi, rows, roots, feature, threshold, children, missing_left,
             at = root
             while feature[at] >= 0:
                 entry = rows[v, feature[at]]
-                if np.isnan(entry):
-                    left = missing_left[at]
-                else:
-                    left = entry <= threshold[at]
+                left = missing_left[at] if np.isnan(entry) else entry <= threshold[at]
                 at = root + (children[at, 0] if left else children[at, 1])
             scores[v, t % k] += value[at]

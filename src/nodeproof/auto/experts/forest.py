@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_softmax
+from scipy.special import log_softmax
 
 from nodeproof import kernels
 from nodeproof.runtime import threads
@@ -18,7 +18,16 @@ __all__ = ["Forest"]
 Array = NDArray[np.float64]
 
 # What the nodes of a fitted tree say, by the names that scikit-learn gives.
-_FIELDS = ("feature_idx", "num_threshold", "left", "right", "missing_go_to_left", "value", "is_leaf")
+_FIELDS = (
+    "is_categorical",
+    "feature_idx",
+    "num_threshold",
+    "left",
+    "right",
+    "missing_go_to_left",
+    "value",
+    "is_leaf",
+)
 
 
 @dataclass(frozen=True)
@@ -157,7 +166,9 @@ class Forest:
         asks = self.feature >= 0
         within = np.arange(count) - np.repeat(roots, sizes)
         # A child comes after its parent: no row goes round in circles.
-        onwards = (self.children > within[:, None]) & (self.children < np.repeat(sizes, sizes)[:, None])
+        onwards = (self.children > within[:, None]) & (
+            self.children < np.repeat(sizes, sizes)[:, None]
+        )
         if bool((self.feature >= n_columns).any()) or not bool(onwards[asks].all()):
             raise ValueError("the trees lead to columns or nodes that do not exist")
         if not (np.isfinite(self.value).all() and np.isfinite(self.baseline).all()):
@@ -174,17 +185,16 @@ def _node_tables(estimator: Any) -> list[NDArray[Any]]:
     RuntimeError
         If they are not there.
     """
-    rounds = getattr(estimator, "_predictors", None)
-    tables = [getattr(tree, "nodes", None) for trees in rounds or () for tree in trees]
-    for nodes in tables:
-        names = getattr(getattr(nodes, "dtype", None), "names", None) or ()
-        if not set(_FIELDS) <= set(names):
-            break
-        if "is_categorical" in names and nodes["is_categorical"].any():
-            break
-    else:
-        if tables and len(tables) % int(estimator.n_iter_) == 0:
-            return tables
+    rounds: Any = getattr(estimator, "_predictors", None) or ()
+    tables: list[Any] = [getattr(tree, "nodes", None) for trees in rounds for tree in trees]
+    known = all(
+        isinstance(nodes, np.ndarray)
+        and set(_FIELDS) <= set(nodes.dtype.names or ())
+        and not nodes["is_categorical"].any()
+        for nodes in tables
+    )
+    if known and tables and len(tables) % int(estimator.n_iter_) == 0:
+        return tables
     import sklearn
 
     raise RuntimeError(

@@ -293,7 +293,9 @@ class Columns:
                 tables.append(self._averaged(joined, hops, base @ theta[:-1], at) + theta[-1])
         rows = np.hstack(tables).astype(np.float32)
         if rows.shape[1] != self.n_columns:
-            raise ValueError(f"{rows.shape[1]} columns of new nodes, {self.n_columns} of fitted ones")
+            raise ValueError(
+                f"{rows.shape[1]} columns of new nodes, {self.n_columns} of fitted ones"
+            )
         return rows
 
     def _of_links(self, joined: _Joined) -> list[Rows]:
@@ -301,7 +303,9 @@ class Columns:
         arrays, K = self.arrays, self.n_classes
         degrees, values = joined.degrees, arrays["eigenvalues"]
         logs = np.log1p(degrees)[:, None]
-        around = joined.with_weights(np.log1p(arrays["degrees"][joined.links.indices] + joined.links.data))
+        around = joined.with_weights(
+            np.log1p(arrays["degrees"][joined.links.indices] + joined.links.data)
+        )
         tables = [logs, _over(around + joined.among @ logs, degrees)]
         slope = 1.0 / np.outer(degrees + arrays["tau"], values)
         tables.append(joined.settle(arrays["eigenvectors"], slope))

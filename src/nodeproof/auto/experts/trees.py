@@ -178,6 +178,7 @@ def _learn(around: Surroundings, y: NDArray[np.int64], rounds: int) -> LearntTre
         train = train[assign_folds(y[train], -(-len(train) // _MOST_LABELS)) == 0]
     columns = Columns.of_labels(around, y, train)
     rows = columns.rows[train]
+    rows[:, np.isnan(rows).all(axis=0)] = 0.0  # scikit-learn cannot cut a column of nothing
     estimator = HistGradientBoostingClassifier(
         learning_rate=0.1,
         max_iter=rounds,
