@@ -14,6 +14,7 @@ from nodeproof.auto.experts.forest import Forest
 from nodeproof.auto.experts.tree_columns import Columns, Surroundings
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.runtime import threads
+from nodeproof.runtime.caching import cached_property
 from nodeproof.terms import NodeData
 from nodeproof.terms.logistic import assign_folds
 
@@ -58,13 +59,21 @@ class LearntTrees(Learnt):
     ) -> None:
         self.forest, self.classes = forest, classes
         self.n_labels, self.columns = n_labels, columns
-        self.log_proba = self._of_rows(columns.rows).astype(np.float32)
+
+    @cached_property
+    def log_proba(self) -> NDArray[np.float32]:
+        """Logarithms of class probabilities of all nodes, shape (n, K)."""
+        return self.of_rows(self.columns.rows).astype(np.float32)
+
+    def first(self, rounds: int) -> LearntTrees:
+        """Return the same with the trees of the first rounds."""
+        return LearntTrees(self.forest.first(rounds), self.classes, self.n_labels, self.columns)
 
     def judge(self, new: NewNodes) -> Array | None:
         """Return log-probabilities of new nodes, shape (n_new, K)."""
         if new.X is None and "coefficients" in self.columns.arrays:
             return None
-        return self._of_rows(self.columns.of_new(new))
+        return self.of_rows(self.columns.of_new(new))
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings and arrays that `judge` needs, to save them."""
@@ -72,10 +81,19 @@ class LearntTrees(Learnt):
         forest = {_PREFIX + name: array for name, array in self.forest.to_parts().items()}
         return settings | {"n_labels": self.n_labels}, arrays | forest | {"classes": self.classes}
 
-    def _of_rows(self, rows: NDArray[np.float32]) -> Array:
-        return _with_all_classes(
-            self.forest.log_proba(rows), self.classes, self.columns.n_classes, self.n_labels
-        )
+    def of_rows(self, rows: NDArray[np.float32]) -> Array:
+        """Return log-probabilities of nodes by what the trees are told of them, (n, K).
+
+        Classes without labels share what one label more would get.
+        """
+        logs, K = self.forest.log_proba(rows), self.columns.n_classes
+        absent = K - len(self.classes)
+        if absent == 0:
+            return logs
+        share = 1.0 / (self.n_labels + 1.0)
+        full = np.full((len(logs), K), np.log(share / absent))
+        full[:, self.classes] = logs + np.log1p(-share)
+        return full
 
 
 class Trees(Expert):
@@ -109,11 +127,14 @@ class Trees(Expert):
         """Return a copy that holds the data, and all that does not depend on labels."""
         bound = super().bind(nodes)
         bound.around = Surroundings(nodes)
-        bound._held = {}
+        bound._held, bound._final = {}, None
         return bound
 
     #: log-probabilities of held-out nodes, by the labels seen and the setting
     _held: dict[bytes, dict[int, Array]]
+
+    #: the labels of the last final fit, and that fit with the most rounds
+    _final: tuple[bytes, LearntTrees] | None
 
     def settings(self) -> Sequence[int]:
         """Return candidates for the number of trees per class."""
@@ -121,12 +142,15 @@ class Trees(Expert):
 
     def learn(self, y: NDArray[np.int64], setting: int) -> LearntTrees:
         """Return what is learnt from the labels seen; see the base class."""
+        if self._final is not None and self._final[0] == y.tobytes():
+            return self._final[1].first(setting)
         return _learn(self.around, y, setting)
 
     def held_out(self, held: HeldOut, setting: int) -> Array:
         """Return log-probabilities of held-out nodes, each without its label seen, (h, K).
 
         Folds are put together, to fit fewer times; each fit is asked for all settings at once.
+        The fit to all labels, which will be asked for next, runs beside them.
         """
         key = b"".join(y.tobytes() for y in held.y)
         if key not in self._held:
@@ -145,14 +169,16 @@ class Trees(Expert):
             here = np.flatnonzero(np.isin(held.folds, folds))
             rows = learnt.columns.rows[held.nodes[here]]
             for rounds in _ROUNDS:
-                logs[rounds][here] = _with_all_classes(
-                    learnt.forest.first(rounds).log_proba(rows),
-                    learnt.classes,
-                    self.nodes.n_classes,
-                    learnt.n_labels,
-                )
+                logs[rounds][here] = learnt.first(rounds).of_rows(rows)
+            if not held.own:
+                self._final = y.tobytes(), learnt
 
-        threads.map_each(fit, n_groups)
+        def fit_all(_: int) -> None:
+            y = np.max(held.y, axis=0)
+            self._final = y.tobytes(), _learn(self.around, y, max(_ROUNDS))
+
+        tasks = ([fit_all] if held.own else []) + [fit] * n_groups
+        threads.map_each(lambda k: tasks[k](k - len(tasks) + n_groups), len(tasks))
         return logs
 
     @classmethod
@@ -196,22 +222,3 @@ def _learn(around: Surroundings, y: NDArray[np.int64], rounds: int) -> LearntTre
         estimator.fit(rows, y[train])
     forest = Forest.of_estimator(estimator, rows[:1])
     return LearntTrees(forest, np.asarray(estimator.classes_, np.int64), len(train), columns)
-
-
-def _with_all_classes(
-    logs: Array, classes: NDArray[np.int64], n_classes: int, n_labels: int
-) -> Array:
-    """Return the same with all classes; those without labels share what one label more would get.
-
-    Parameters
-    ----------
-    logs : ndarray of shape (n, k)
-        Log-probabilities of classes with labels.
-    """
-    absent = n_classes - len(classes)
-    if absent == 0:
-        return logs
-    share = 1.0 / (n_labels + 1.0)
-    full = np.full((len(logs), n_classes), np.log(share / absent))
-    full[:, classes] = logs + np.log1p(-share)
-    return full
