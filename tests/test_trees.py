@@ -68,10 +68,23 @@ def test_forest_says_what_the_estimator_says(case, missing):
         **({"max_iter": 15, "early_stopping": False, "random_state": 0} | settings)
     ).fit(rows, codes)
     asked, _ = table(n_classes, n + 50, 0.3)  # also where no entry was missing before
-    forest = Forest.of_estimator(fitted, rows[:1])
+    forest = Forest.of_estimators([fitted], rows[:1])
     np.testing.assert_allclose(
         np.exp(forest.log_proba(asked)), fitted.predict_proba(asked), rtol=1e-10, atol=1e-13
     )
+
+
+def test_members_are_averaged():
+    rows, codes = table(3, 400)
+    fitted = [
+        HistGradientBoostingClassifier(max_iter=6, max_features=0.5, random_state=seed)
+        for seed in range(3)
+    ]
+    scores = [member.fit(rows, codes).decision_function(rows) for member in fitted]
+    forest = Forest.of_estimators(fitted, rows[:1])
+    np.testing.assert_allclose(forest.scores(rows), np.mean(scores, axis=0), atol=1e-12)
+    alone = [Forest.of_estimators([member], rows[:1]).first(2).scores(rows) for member in fitted]
+    np.testing.assert_allclose(forest.first(2).scores(rows), np.mean(alone, axis=0), atol=1e-12)
 
 
 def test_first_rounds_are_those_of_a_shorter_fit():
@@ -81,10 +94,10 @@ def test_first_rounds_are_those_of_a_shorter_fit():
         made = HistGradientBoostingClassifier(
             max_iter=rounds, max_features=0.5, early_stopping=False, random_state=0
         )
-        return Forest.of_estimator(made.fit(rows, codes), rows[:1])
+        return Forest.of_estimators([made.fit(rows, codes)], rows[:1])
 
     np.testing.assert_allclose(fit(12).first(5).scores(rows), fit(5).scores(rows), atol=1e-12)
-    assert fit(5).first(9).rounds == 5
+    assert len(fit(5).first(9).roots) == 5
 
 
 def test_unknown_layout_is_named():
@@ -92,7 +105,7 @@ def test_unknown_layout_is_named():
     fitted = HistGradientBoostingClassifier(max_iter=2).fit(rows, codes)
     del fitted._predictors
     with pytest.raises(RuntimeError, match="leave the expert 'trees' out"):
-        Forest.of_estimator(fitted, rows[:1])
+        Forest.of_estimators([fitted], rows[:1])
 
 
 @pytest.mark.parametrize(
@@ -101,7 +114,7 @@ def test_unknown_layout_is_named():
 def test_forged_trees_are_refused(name, entry):
     rows, codes = table(2, 300)
     fitted = HistGradientBoostingClassifier(max_iter=2).fit(rows, codes)
-    parts = Forest.of_estimator(fitted, rows[:1]).to_parts()
+    parts = Forest.of_estimators([fitted], rows[:1]).to_parts()
     forged = parts[name].copy()
     forged[0] = entry
     Forest.of_parts(parts, 6)

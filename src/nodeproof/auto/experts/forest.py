@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -40,8 +40,8 @@ class Forest:
     ----------
     baseline : ndarray of shape (k,)
         Scores before any tree: one per class, or one in all where there are two classes.
-    roots : ndarray of shape (rounds × k,)
-        The first node of each tree: k of every round, in the order of the scores.
+    roots : ndarray of shape (rounds, members × k)
+        The first node of each tree: in every round k of each member of a mean.
     feature : ndarray of shape (nodes,)
         The column that a node asks about; −1 is a leaf.
     threshold : ndarray of shape (nodes,)
@@ -63,32 +63,35 @@ class Forest:
     value: Array
 
     @classmethod
-    def of_estimator(cls, estimator: Any, row: NDArray[Any]) -> Forest:
-        """Return the trees of a fitted ``HistGradientBoostingClassifier``.
+    def of_estimators(cls, estimators: Sequence[Any], row: NDArray[Any]) -> Forest:
+        """Return the mean of fitted ``HistGradientBoostingClassifier``: of their scores.
 
         Parameters
         ----------
-        estimator : HistGradientBoostingClassifier
-            Fitted to numbers, without categories.
+        estimators : sequence of HistGradientBoostingClassifier
+            Fitted to numbers, without categories, to the same classes, in as many rounds.
         row : ndarray of shape (1, d)
             Any row, to tell the baseline from the trees.
         """
-        tables = _node_tables(estimator)
-        sizes = np.array([len(table) for table in tables], dtype=np.int64)
-        nodes = np.concatenate(tables)
+        tables = [_node_tables(estimator) for estimator in estimators]
+        rounds = int(estimators[0].n_iter_)
+        k = len(tables[0]) // rounds
+        # Round by round, so that the first rounds of all come first.
+        trees = [nodes for r in range(rounds) for of in tables for nodes in of[r * k : (r + 1) * k]]
+        sizes = np.array([len(tree) for tree in trees], dtype=np.int64)
+        nodes = np.concatenate(trees)
         leaf = nodes["is_leaf"].astype(bool)
-        k = len(tables) // int(estimator.n_iter_)
         forest = cls(
             np.zeros(k),
-            np.cumsum(sizes) - sizes,
+            (np.cumsum(sizes) - sizes).reshape(rounds, -1),
             np.where(leaf, -1, nodes["feature_idx"].astype(np.int64)).astype(np.int32),
             nodes["num_threshold"].astype(np.float64),
             np.stack([nodes["left"], nodes["right"]], axis=1).astype(np.int32),
             nodes["missing_go_to_left"].astype(bool),
-            nodes["value"].astype(np.float64),
+            nodes["value"].astype(np.float64) / len(estimators),
         )
-        said = np.asarray(estimator.decision_function(row), dtype=np.float64).reshape(1, -1)
-        return cls(**(vars(forest) | {"baseline": (said - forest.scores(row))[0]}))
+        said = np.mean([estimator.decision_function(row) for estimator in estimators], axis=0)
+        return replace(forest, baseline=(said.reshape(1, -1) - forest.scores(row))[0])
 
     @classmethod
     def of_parts(cls, arrays: Mapping[str, NDArray[Any]], n_columns: int) -> Forest:
@@ -115,29 +118,23 @@ class Forest:
         """Return the arrays to save."""
         return dict(vars(self))
 
-    @property
-    def rounds(self) -> int:
-        """How many trees each score is the sum of."""
-        return len(self.roots) // len(self.baseline)
-
     def first(self, rounds: int) -> Forest:
         """Return the trees of the first rounds."""
-        if rounds >= self.rounds:
+        if rounds >= len(self.roots):
             return self
-        roots = self.roots[: rounds * len(self.baseline)]
-        stop = self.roots[len(roots)]
+        stop = self.roots[rounds, 0]
         nodes = ("feature", "threshold", "children", "missing_left", "value")
         kept = {name: getattr(self, name)[:stop] for name in nodes}
-        return Forest(self.baseline, roots, **kept)
+        return replace(self, roots=self.roots[:rounds], **kept)
 
     def scores(self, rows: NDArray[Any]) -> Array:
         """Return the scores of rows, shape (n, k)."""
         scores = np.tile(self.baseline, (len(rows), 1))
-        rows = np.ascontiguousarray(rows)
+        rows, roots = np.ascontiguousarray(rows), self.roots.ravel()
 
         def part(lo: int, hi: int) -> None:
             kernels.tree_scores(
-                lo, hi, rows, self.roots, self.feature, self.threshold, self.children,
+                lo, hi, rows, roots, self.feature, self.threshold, self.children,
                 self.missing_left, self.value, scores,
             )  # fmt: skip
 
@@ -151,12 +148,17 @@ class Forest:
             scores = np.hstack([np.zeros_like(scores), scores])
         return np.asarray(log_softmax(scores, axis=1))
 
+    @property
+    def n_classes(self) -> int:
+        """How many classes the trees know."""
+        return max(len(self.baseline), 2)
+
     def _check(self, n_columns: int) -> None:
-        roots, count = self.roots, len(self.feature)
+        roots, count = self.roots.ravel(), len(self.feature)
         sizes = np.diff(np.append(roots, count))
         whole = (
-            self.baseline.ndim == 1 and len(self.baseline) > 0 and roots.ndim == 1
-            and len(roots) % len(self.baseline) == 0
+            self.baseline.ndim == 1 and len(self.baseline) > 0 and self.roots.ndim == 2
+            and self.roots.shape[1] % len(self.baseline) == 0
             and len(roots) > 0 and roots[0] == 0 and bool((sizes > 0).all())
             and self.feature.shape == self.threshold.shape == self.value.shape == (count,)
             and self.missing_left.shape == (count,) and self.children.shape == (count, 2)

@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
 
 # So many columns are averaged over neighbours; of more, their leading directions.
-_AVERAGED = 40
+_AVERAGED = 16
 
 # Eigenvectors that say where in the graph a node is. Beyond so many links they take too long.
 _EIGENVECTORS, _FEW_LINKS = 32, 2_000_000
