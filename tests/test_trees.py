@@ -12,7 +12,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from nodeproof.auto.experts import tree_columns
 from nodeproof.auto.experts.base import NewNodes
 from nodeproof.auto.experts.forest import Forest
-from nodeproof.auto.experts.tree_columns import Columns, Surroundings
+from nodeproof.auto.experts.surroundings import Surroundings
+from nodeproof.auto.experts.tree_columns import Columns
 from nodeproof.auto.experts.trees import Trees
 from nodeproof.auto.held_out import hold_out
 from nodeproof.datasets import make_planted

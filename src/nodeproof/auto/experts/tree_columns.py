@@ -17,33 +17,24 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import solve
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from nodeproof.auto.experts.base import NewNodes
-from nodeproof.graph import Graph
-from nodeproof.runtime.caching import cached_property
-from nodeproof.smoothing import Reduction, Smoothing
-from nodeproof.terms import NodeData
+from nodeproof.auto.experts.surroundings import FEW_LINKS, HOPS, Surroundings, divided
+from nodeproof.smoothing import Reduction
 from nodeproof.terms.logistic import assign_folds
 
-__all__ = ["Columns", "Surroundings"]
+__all__ = ["Columns"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
 
-# So many columns are averaged over neighbours; of more, their leading directions.
-_AVERAGED = 16
-
-# Eigenvectors that say where in the graph a node is. Beyond so many links they take too long.
-_EIGENVECTORS, _FEW_LINKS = 32, 2_000_000
-_LEAST_EIGENVALUE = 0.02
-
-# Hops of the features that regressions learn from.
-_HOPS = (0, 2, 8)
+# Of the regressions; features have length one.
 _PENALTY = 1.0
 
-# Folds of cross-fitted columns, and the restart and the steps of propagated labels.
-_FOLDS = 8
+# Folds of cross-fitted columns: fewer where the columns of all of them would be too large.
+_FOLDS, _MOST_ENTRIES = 8, 2e7
+
+# The restart and the steps of propagated labels.
 _RESTART, _STEPS = 0.1, 10
 
 # Arrays of a reduction.
@@ -53,122 +44,10 @@ _REDUCTION = ("shift", "scale", "directions")
 _SETTLING = 6
 
 
-def _over(sums: NDArray[Any], by: NDArray[Any]) -> Rows:
-    """Return rows divided by their entries of `by`; nan where that is 0: nothing is known."""
-    by = by.reshape(-1, 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(by > 0, sums / by, np.nan), dtype=np.float32)
-
-
 def _shares(mass: NDArray[Any]) -> Rows:
     """Return each row divided by its sum, without the first of two classes, nan if it is 0."""
-    shares = _over(mass, mass.sum(axis=1))
+    shares = divided(mass, mass.sum(axis=1))
     return shares[:, 1:] if mass.shape[1] == 2 else shares
-
-
-class Surroundings:
-    """What is known of nodes without labels; computed once, shared by all folds and settings.
-
-    Parameters
-    ----------
-    nodes : NodeData
-        Features, links, or both.
-
-    Attributes
-    ----------
-    n_nodes, n_classes : int
-        Number of nodes and of classes.
-    graph : Graph, or None
-        The links.
-    smoothing : Smoothing, or None
-        The features.
-    tables : list of ndarray of shape (n, any)
-        All columns that do not depend on labels.
-    arrays : dict of ndarray
-        What new nodes need of it.
-    """
-
-    def __init__(self, nodes: NodeData) -> None:
-        self.n_nodes, self.n_classes = nodes.n_nodes, nodes.n_classes
-        self.graph = nodes.graph
-        self.smoothing: Smoothing | None = None
-        self.tables: list[Rows] = []
-        self.arrays: dict[str, NDArray[Any]] = {}
-        if nodes.X is not None and nodes.X.shape[1] > 0:
-            self.smoothing = nodes.smoothing or Smoothing(nodes.X, nodes.graph)
-            self._add_features(self.smoothing)
-        if self.graph is not None:
-            self._add_links(self.graph)
-
-    def _add_features(self, smoothing: Smoothing) -> None:
-        base, projected = smoothing.base, smoothing.reduction.directions is not None
-        self.arrays |= smoothing.reduction.parts
-        few = base
-        if base.shape[1] > _AVERAGED:
-            leading = np.eye(base.shape[1], _AVERAGED)  # already in the order of their size
-            if not projected:
-                products = base.T.astype(np.float64) @ base
-                leading = np.linalg.eigh(products)[1][:, ::-1][:, :_AVERAGED]
-            self.arrays["leading"] = leading.astype(np.float32)
-            few = base @ self.arrays["leading"]
-        # Trees cut single columns: as many as are given are better than mixtures of them.
-        self.tables.append(few if projected else base)
-        if self.graph is not None:
-            once = self.mean(few)
-            self.arrays |= {"few": few, "once": np.nan_to_num(once)}
-            self.tables += [once, self.mean(np.nan_to_num(once))]
-
-    def _add_links(self, graph: Graph) -> None:
-        degrees = np.asarray(graph.degrees / graph.unit, dtype=np.float32)
-        logs = np.log1p(degrees)[:, None]
-        tau = max(float(degrees.mean()), 1.0)
-        values, vectors = _positions(graph, degrees, tau)
-        self.tables += [logs, self.mean(logs), vectors]
-        self.arrays |= {
-            "degrees": degrees,
-            "tau": np.array(tau),
-            "eigenvalues": values,
-            "eigenvectors": vectors,
-        }
-
-    def mean(self, M: NDArray[Any]) -> Rows:
-        """Return means over the neighbours of each node; nan if it has none."""
-        assert self.graph is not None
-        return _over(self.graph.times(np.asarray(M, dtype=np.float32)), self.graph.degrees)
-
-    @cached_property
-    def regressors(self) -> list[Rows]:
-        """The features that regressions learn from, averaged over more and more hops.
-
-        Not scaled to length one: scores then stay linear in the features, and tell degrees.
-        """
-        if self.smoothing is None:
-            return []
-        hops = _HOPS if self.graph is not None else _HOPS[:1]
-        return [self.smoothing.unscaled(h) for h in hops]
-
-
-def _positions(graph: Graph, degrees: Rows, tau: float) -> tuple[Array, Rows]:
-    """Return leading eigenvalues, descending, and eigenvectors of ``(D + τ)^-1 A``, (e,), (n, e).
-
-    With τ the mean degree, small components do not lead.
-    """
-    n = graph.n_nodes
-    count = min(_EIGENVECTORS, n // 4)
-    if count == 0 or graph.n_entries == 0 or graph.n_entries > 2 * _FEW_LINKS:
-        return np.zeros(0), np.zeros((n, 0), dtype=np.float32)
-    scale = 1.0 / np.sqrt(degrees.astype(np.float64) + tau)
-    A = sp.csr_array(graph.adjacency, dtype=np.float64) / graph.unit
-    operator = LinearOperator((n, n), lambda x: scale * (A @ (scale * x.ravel())), dtype=np.float64)
-    try:
-        values, vectors = eigsh(operator, k=count, which="LA", v0=1.0 / scale, tol=1e-3)
-    except ArpackNoConvergence as found:
-        values, vectors = found.eigenvalues, found.eigenvectors
-    # New nodes are placed by dividing by the eigenvalue.
-    kept = np.flatnonzero(values > _LEAST_EIGENVALUE)[::-1]
-    vectors = scale[:, None] * vectors[:, kept]
-    vectors /= np.maximum(np.abs(vectors).max(axis=0), 1e-300)
-    return values[kept], np.asarray(vectors, dtype=np.float32)
 
 
 def _crossfit_scores(
@@ -212,7 +91,7 @@ class Columns:
     alpha : float
         Share of a node's own features in averaged ones.
     arrays : dict of ndarray
-        What new nodes need, by name; see `_of_features` and `_of_links`.
+        What new nodes need, by name.
     """
 
     rows: Rows
@@ -233,12 +112,13 @@ class Columns:
         train : ndarray of shape (l,)
             Labelled nodes that the trees will learn from.
         """
-        folds = assign_folds(y[train], min(_FOLDS, len(train)))
+        n_folds = np.clip(_MOST_ENTRIES // (around.n_nodes * around.n_classes), 2, _FOLDS)
+        folds = assign_folds(y[train], int(min(n_folds, len(train))))
         tables, arrays = list(around.tables), dict(around.arrays)
         if around.graph is not None:
             found, kept = _label_columns(around, y, train, folds)
             tables, arrays = tables + found, arrays | kept
-        if around.smoothing is not None:
+        if around.regressors:
             targets = np.eye(around.n_classes)[y[train]]
             if around.n_classes == 2:
                 targets = targets[:, 1:]
@@ -246,13 +126,10 @@ class Columns:
             tables += [scores for scores, _ in fits]
             arrays["coefficients"] = np.stack([theta for _, theta in fits])
             if around.graph is not None:
-                smoothing = around.smoothing
-                passed_on = zip(_HOPS[1:], fits[1:], strict=True)
-                arrays["passed_on"] = np.stack(
-                    [smoothing.lagged(hops) @ theta[:-1] for hops, (_, theta) in passed_on]
-                )
-        alpha = 0.0 if around.smoothing is None else around.smoothing.alpha
-        return cls(np.hstack(tables), around.n_classes, alpha, arrays)
+                thetas = arrays["coefficients"][1:, :-1]
+                passed_on = zip(around.passed_on, thetas, strict=True)
+                arrays["passed_on"] = np.stack([T @ theta for T, theta in passed_on])
+        return cls(np.hstack(tables), around.n_classes, around.alpha, arrays)
 
     @classmethod
     def of_parts(cls, settings: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> Columns:
@@ -288,7 +165,7 @@ class Columns:
         if "coefficients" in arrays:
             thetas = arrays["coefficients"]
             tables.append(base @ thetas[0, :-1] + thetas[0, -1])
-            for at, hops in enumerate(_HOPS[1 : len(thetas)]):
+            for at, hops in enumerate(HOPS[1 : len(thetas)]):
                 theta = thetas[at + 1]
                 tables.append(self._averaged(joined, hops, base @ theta[:-1], at) + theta[-1])
         rows = np.hstack(tables).astype(np.float32)
@@ -306,14 +183,14 @@ class Columns:
         around = joined.with_weights(
             np.log1p(arrays["degrees"][joined.links.indices] + joined.links.data)
         )
-        tables = [logs, _over(around + joined.among @ logs, degrees)]
+        tables = [logs, divided(around + joined.among @ logs, degrees)]
         slope = 1.0 / np.outer(degrees + arrays["tau"], values)
         tables.append(joined.settle(arrays["eigenvectors"], slope))
         labels = np.eye(K + 1, K, dtype=np.float32)[arrays["labels"]]
         nearby = joined.links @ labels
-        told = _over(nearby.sum(axis=1, keepdims=True), degrees)
+        told = divided(nearby.sum(axis=1, keepdims=True), degrees)
         further = joined.links @ arrays["nearby"] + joined.among @ np.nan_to_num(
-            _over(nearby, degrees)
+            divided(nearby, degrees)
         )
         slope = (1.0 - _RESTART) / np.maximum(degrees, 1e-12)[:, None]
         spread = joined.settle(arrays["spread"], slope)
@@ -352,12 +229,12 @@ class _Joined:
     def means(self, own: Rows, few: Rows, once: Rows, degrees: Rows) -> list[Rows]:
         """Return means over one and two hops; fitted neighbours average the new node, too."""
         links = self.links
-        first = _over(links @ few + self.among @ own, self.degrees)
+        first = divided(links @ few + self.among @ own, self.degrees)
         stays = degrees[links.indices] / (degrees[links.indices] + links.data)
         weakened = sp.csr_array((links.data * stays, links.indices, links.indptr), links.shape)
         echo = self.with_weights(1.0 - stays) * own
         second = weakened @ once + echo + self.among @ np.nan_to_num(first)
-        return [first, _over(second, self.degrees)]
+        return [first, divided(second, self.degrees)]
 
     def settle(self, fitted: NDArray[Any], slope: Array) -> Rows:
         """Return x with ``x = slope · (sum of neighbours)``, iterated a few times."""
@@ -397,7 +274,7 @@ def _label_columns(
     once = step(seen)
     twice = step(once)
     spread = (1.0 - _RESTART) * once + _RESTART * seen
-    for _ in range(_STEPS - 1 if graph.n_entries <= 2 * _FEW_LINKS else 1):
+    for _ in range(_STEPS - 1 if graph.n_entries <= 2 * FEW_LINKS else 1):
         spread = (1.0 - _RESTART) * step(spread) + _RESTART * seen
     nearby = once[:, F]
     told = np.where(graph.degrees > 0, nearby.sum(axis=1), np.nan)[:, None]

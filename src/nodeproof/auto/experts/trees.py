@@ -11,7 +11,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from nodeproof.auto.experts.base import Expert, Learnt, NewNodes
 from nodeproof.auto.experts.forest import Forest
-from nodeproof.auto.experts.tree_columns import Columns, Surroundings
+from nodeproof.auto.experts.surroundings import Surroundings
+from nodeproof.auto.experts.tree_columns import Columns
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.runtime import threads
 from nodeproof.runtime.caching import cached_property
@@ -35,9 +36,9 @@ _GROUPS = 3
 # the others are its first trees.
 _ROUNDS = (40, 20, 60)
 
-# Where that is cheap (labels × scores), the mean of several fits is taken; they differ in the
-# columns that each split may choose from.
-_CHEAP, _MOST_MEMBERS = 30_000, 5
+# Where that is cheap, the mean of several fits is taken; they differ in the columns that each split
+# may choose from. The cost is (labels + 2,000) × scores: no tree is for nothing.
+_CHEAP, _PER_TREE, _MOST_MEMBERS = 40_000, 2_000, 5
 
 # Of the names of the trees' arrays where they are saved.
 _PREFIX = "forest_"
@@ -214,7 +215,8 @@ def _learn(around: Surroundings, y: NDArray[np.int64], rounds: int) -> LearntTre
     rows[:, np.isnan(rows).all(axis=0)] = 0.0  # scikit-learn cannot cut a column of nothing
     classes = np.unique(y[train])
     n_scores = len(classes) if len(classes) > 2 else 1
-    n_members = int(np.clip(_CHEAP // (len(train) * n_scores), 1, _MOST_MEMBERS))
+    cost = (len(train) + _PER_TREE) * n_scores
+    n_members = int(np.clip(_CHEAP // cost, 1, _MOST_MEMBERS))
     # Its threads wait for each other after every node of a tree: on a busy machine that takes many
     # times as long as one thread does.
     with threads.using(1):
