@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from nodeproof.graph import Graph
-from nodeproof.smoothing import Smoothing
+from nodeproof.smoothing import Reduction, Smoothing
 from nodeproof.terms import NodeData
 
-__all__ = ["FEW_LINKS", "HOPS", "Surroundings", "divided"]
+__all__ = ["FEW_LINKS", "HOPS", "Surroundings", "divided", "own_columns"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
@@ -34,6 +34,23 @@ def divided(sums: NDArray[Any], by: NDArray[Any]) -> Rows:
     by = by.reshape(-1, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(by > 0, sums / by, np.nan), dtype=np.float32)
+
+
+def own_columns(
+    X: Any, reduction: Reduction, base: Rows, leading: Rows | None
+) -> tuple[Rows, Rows]:
+    """Return the own features that trees see, and few of them to be averaged.
+
+    Trees cut single columns: as they are given they are better than in mixtures. Rows of counts
+    were scaled to length one, so their sums are added: how much there is of a node.
+    """
+    few = base if leading is None else base @ leading
+    own = base if reduction.directions is None else few
+    if not reduction.counts:
+        return own, few
+    sums = np.log1p(np.asarray(abs(sp.csr_array(X)).sum(axis=1), dtype=np.float64))
+    added = sums.reshape(-1, 1).astype(np.float32)
+    return np.hstack([own, added]), np.hstack([few, added])
 
 
 class Surroundings:
@@ -73,23 +90,21 @@ class Surroundings:
         self.tables: list[Rows] = []
         self.arrays: dict[str, NDArray[Any]] = {}
         if nodes.X is not None and nodes.X.shape[1] > 0:
-            self._add_features(nodes.smoothing or Smoothing(nodes.X, nodes.graph))
+            self._add_features(nodes.X, nodes.smoothing or Smoothing(nodes.X, nodes.graph))
         if self.graph is not None:
             self._add_links(self.graph)
 
-    def _add_features(self, smoothing: Smoothing) -> None:
-        base, projected = smoothing.base, smoothing.reduction.directions is not None
-        self.arrays |= smoothing.reduction.parts
-        few = base
+    def _add_features(self, X: Any, smoothing: Smoothing) -> None:
+        base, reduction = smoothing.base, smoothing.reduction
+        self.arrays |= reduction.parts
         if base.shape[1] > _AVERAGED:
             leading = np.eye(base.shape[1], _AVERAGED)  # already in the order of their size
-            if not projected:
+            if reduction.directions is None:
                 products = base.T.astype(np.float64) @ base
                 leading = np.linalg.eigh(products)[1][:, ::-1][:, :_AVERAGED]
             self.arrays["leading"] = leading.astype(np.float32)
-            few = base @ self.arrays["leading"]
-        # Trees cut single columns: as many as are given are better than mixtures of them.
-        self.tables.append(few if projected else base)
+        own, few = own_columns(X, reduction, base, self.arrays.get("leading"))
+        self.tables.append(own)
         self.alpha, self.regressors = smoothing.alpha, [base]
         if self.graph is not None:
             self.regressors += [smoothing.unscaled(hops) for hops in HOPS[1:]]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve
 
 from nodeproof.auto.experts.base import NewNodes
-from nodeproof.auto.experts.surroundings import FEW_LINKS, HOPS, Surroundings, divided
+from nodeproof.auto.experts.surroundings import FEW_LINKS, HOPS, Surroundings, divided, own_columns
 from nodeproof.smoothing import Reduction
 from nodeproof.terms.logistic import assign_folds
 
@@ -153,11 +153,11 @@ class Columns:
         tables: list[Rows] = []
         base: Rows = np.zeros((new.links.shape[0], 0), dtype=np.float32)
         if "coefficients" in arrays:
-            base = Reduction.of_parts(
-                {name: arrays[name] for name in _REDUCTION if name in arrays}
-            ).apply(new.X)
-            few = base @ arrays["leading"] if "leading" in arrays else base
-            tables.append(few if "directions" in arrays else base)
+            parts = {name: arrays[name] for name in _REDUCTION if name in arrays}
+            reduction = Reduction.of_parts(parts)
+            base = reduction.apply(new.X)
+            own, few = own_columns(new.X, reduction, base, arrays.get("leading"))
+            tables.append(own)
             if "few" in arrays:
                 tables += joined.means(few, arrays["few"], arrays["once"], arrays["degrees"])
         if "degrees" in arrays:
