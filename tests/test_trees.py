@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from nodeproof.auto.experts import tree_columns
+from nodeproof.auto.experts import trees as trees_module
 from nodeproof.auto.experts.base import NewNodes
 from nodeproof.auto.experts.forest import Forest
 from nodeproof.auto.experts.surroundings import Surroundings
@@ -205,6 +206,20 @@ def test_new_nodes_are_judged_as_if_fitted(data):
     assert right > (whole.argmax(axis=1) == data.y_true[new]).mean() - 0.1
 
 
+def test_sparse_features_of_any_length_are_learnt(data):
+    # Classes differ in how many words there are, not in which.
+    y = half_labels(data)
+    rng = np.random.default_rng(2)
+    words = sp.csr_array(rng.poisson(0.2 * (1 + 2 * data.y_true)[:, None], size=(len(y), 30)))
+    nodes = NodeData(3, words.astype(np.float64), y, Graph(data.graph))
+    learnt = Trees().bind(nodes).learn(y, 20)
+    right = (learnt.log_proba.argmax(axis=1) == data.y_true)[y < 0].mean()
+    assert right > 0.8
+    A = sp.csr_array(data.graph).astype(np.float64)
+    judged = learnt.judge(NewNodes(nodes.X[:50], A[:50], sp.csr_array((50, 50))))
+    assert (judged.argmax(axis=1) == data.y_true[:50]).mean() > 0.8
+
+
 def test_a_fitted_node_that_comes_again_has_nearly_its_columns(data):
     y = half_labels(data)
     n = len(y)
@@ -247,6 +262,32 @@ def test_answers_do_not_depend_on_threads(data):
 
     for one, two in zip(answers(1), answers(2), strict=True):
         np.testing.assert_array_equal(one, two)
+
+
+def test_final_fit_is_the_one_that_ran_beside_the_folds(data):
+    y = half_labels(data)
+    trees = Trees().bind(nodes_of(data, y))
+    alone = trees.learn(y, 20).log_proba
+    trees.held_out(hold_out(y), 20)
+    np.testing.assert_allclose(trees.learn(y, 20).log_proba, alone, atol=1e-6)
+
+
+def test_positions_are_the_same_every_time():
+    # Twins everywhere: eigenvalues coincide, and almost all are zero.
+    n = 200
+    star = sp.lil_array((n, n))
+    star[0, 1:] = star[1:, 0] = 1.0
+    nodes = NodeData(2, None, None, Graph(star.tocsr()))
+    one, two = (Surroundings(nodes).arrays["eigenvectors"] for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_labels_beyond_the_limit_are_sampled(data, monkeypatch):
+    monkeypatch.setattr(trees_module, "_MOST_LABELS", 120)
+    y = half_labels(data)
+    learnt = Trees().bind(nodes_of(data, y)).learn(y, 20)
+    assert 60 <= learnt.n_labels <= 120
+    assert (learnt.log_proba.argmax(axis=1) == data.y_true)[y < 0].mean() > 0.6
 
 
 def test_classes_without_labels_are_possible_but_unlikely(data):
