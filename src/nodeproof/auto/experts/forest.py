@@ -177,7 +177,7 @@ class Forest:
             raise ValueError("the leaves of the trees are not finite")
 
 
-def _node_tables(estimator: Any) -> list[NDArray[Any]]:
+def _node_tables(boosted: Any) -> list[NDArray[Any]]:
     """Return the nodes of each tree, round by round: structured arrays.
 
     scikit-learn has no public way to them. This is the only place that knows where they are.
@@ -187,7 +187,7 @@ def _node_tables(estimator: Any) -> list[NDArray[Any]]:
     RuntimeError
         If they are not there.
     """
-    rounds: Any = getattr(estimator, "_predictors", None) or ()
+    rounds: Any = getattr(boosted, "_predictors", None) or ()
     tables: list[Any] = [getattr(tree, "nodes", None) for trees in rounds for tree in trees]
     known = all(
         isinstance(nodes, np.ndarray)
@@ -195,7 +195,7 @@ def _node_tables(estimator: Any) -> list[NDArray[Any]]:
         and not nodes["is_categorical"].any()
         for nodes in tables
     )
-    if known and tables and len(tables) % int(estimator.n_iter_) == 0:
+    if known and tables and len(tables) % int(boosted.n_iter_) == 0:
         return tables
     import sklearn
 

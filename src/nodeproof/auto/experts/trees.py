@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingClassifier
 
 from nodeproof.auto.experts.base import Expert, Learnt, NewNodes
 from nodeproof.auto.experts.forest import Forest
@@ -18,6 +17,9 @@ from nodeproof.runtime import threads
 from nodeproof.runtime.caching import cached_property
 from nodeproof.terms import NodeData
 from nodeproof.terms.logistic import assign_folds
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import HistGradientBoostingClassifier
 
 __all__ = ["LearntTrees", "Trees"]
 
@@ -227,6 +229,8 @@ def _learn(around: Surroundings, y: NDArray[np.int64], rounds: int) -> LearntTre
 def _boost(
     rows: NDArray[np.float32], codes: NDArray[np.int64], rounds: int, seed: int
 ) -> HistGradientBoostingClassifier:
+    from sklearn.ensemble import HistGradientBoostingClassifier  # takes long to import
+
     return HistGradientBoostingClassifier(
         max_iter=rounds,
         max_features=0.3,
