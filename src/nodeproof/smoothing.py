@@ -144,12 +144,26 @@ def _leading_directions(rows: Any, rank: int) -> Rows:
     n, m = rows.shape
     rank = min(rank, n, m)
     if m <= _FEW_COLUMNS:
-        products = rows.T @ rows
-        products = products.toarray() if sp.issparse(products) else products
-        _, vectors = np.linalg.eigh(products.astype(np.float64))
+        _, vectors = np.linalg.eigh(_products(rows))
         return np.ascontiguousarray(vectors[:, ::-1][:, :rank], dtype=np.float32)
     _, _, directions = randomized_svd(rows, rank, n_iter=1, random_state=0)
     return np.ascontiguousarray(directions.T, dtype=np.float32)
+
+
+def _products(rows: Any) -> NDArray[np.float64]:
+    """Return ``rowsᵀ rows``, shape (m, m).
+
+    Sparse rows are made dense, some at a time, unless almost all of their entries are zero.
+    """
+    n, m = rows.shape
+    if sp.issparse(rows) and rows.nnz < 0.02 * n * m:
+        return np.asarray((rows.T @ rows).toarray(), dtype=np.float64)
+    total = np.zeros((m, m))
+    for lo in range(0, n, threads.ROWS):
+        some = rows[lo : lo + threads.ROWS]
+        some = some.toarray() if sp.issparse(some) else some
+        total += some.T @ some
+    return total
 
 
 class Smoothing:
@@ -253,6 +267,12 @@ class Smoothing:
             self._lengths[hops] = self.reduction.lengths(Z)
             self._over[hops] = self.reduction.finish(Z)
         return self._over[hops]
+
+    def unscaled(self, hops: int) -> Rows:
+        """Return the same before rows of counts are scaled to length one, shape (n, r)."""
+        if self.graph is None:
+            hops = 0
+        return np.asarray(self.over(hops) * self._lengths[hops][:, None])
 
     def own_part(self, hops: int, lo: int, hi: int) -> Rows:
         """Return the contribution of nodes lo…hi to their own rows of `over`, shape (hi − lo, r).

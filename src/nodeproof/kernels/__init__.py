@@ -36,6 +36,7 @@ from nodeproof.kernels.nodes import (
     solve_each,
     sweep_labels,
 )
+from nodeproof.kernels.trees import tree_scores
 
 __all__ = [
     "belief_rows",
@@ -61,4 +62,5 @@ __all__ = [
     "sweep_labels",
     "sweep_rows",
     "take_cells",
+    "tree_scores",
 ]
