@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.auto.evaluation import Evaluation, evaluate
-from nodeproof.auto.experts import BlockModel, Expert, Features, Links, OwnFeatures, Propagation
+from nodeproof.auto.experts import (
+    BlockModel,
+    Expert,
+    Features,
+    Links,
+    OwnFeatures,
+    Propagation,
+    Trees,
+)
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.auto.likelihoods import choose_likelihood, every_class_has_labels
 from nodeproof.auto.pooled import Pooled
@@ -114,6 +122,7 @@ def _evaluate(
         Links(),
         Features(),
         OwnFeatures(),
+        Trees(),
     ]
     return evaluate(experts, nodes, held)
 

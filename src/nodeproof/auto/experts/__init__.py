@@ -8,6 +8,7 @@ from nodeproof.auto.experts.base import Candidate, Expert, Learnt, NewNodes
 from nodeproof.auto.experts.block import BlockModel
 from nodeproof.auto.experts.propagation import Propagation
 from nodeproof.auto.experts.regression import Features, Links, OwnFeatures
+from nodeproof.auto.experts.trees import Trees
 
 __all__ = [
     "BlockModel",
@@ -19,4 +20,5 @@ __all__ = [
     "NewNodes",
     "OwnFeatures",
     "Propagation",
+    "Trees",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -44,8 +44,7 @@ class NewNodes:
     among: sp.csr_array
 
 
-@dataclass(frozen=True)
-class Learnt:
+class Learnt(ABC):
     """What an expert has learnt from labels.
 
     Attributes
@@ -60,9 +59,9 @@ class Learnt:
         """Return the scores of the nodes lo…hi by what they come from; {} for the expert's own."""
         return {}
 
+    @abstractmethod
     def reordered(self, position: NDArray[np.int64]) -> Self:
         """Return the same for reordered nodes; `position` is where each was before."""
-        return replace(self, log_proba=self.log_proba[position])
 
     def judge(self, new: NewNodes) -> Array | None:
         """Return log-probabilities of new nodes, shape (n_new, K); None if it cannot."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,9 +52,14 @@ class LearntBlocks(Learnt):
         What new nodes cost by each term.
     """
 
+    log_proba: NDArray[np.float32]
     models: Models
     graph: FittedGraph | None
     terms: tuple[NewNodeCosts | None, ...]
+
+    def reordered(self, position: NDArray[np.int64]) -> Self:
+        """Return the same for reordered nodes."""
+        return replace(self, log_proba=self.log_proba[position])
 
     def judge(self, new: NewNodes) -> Array:
         """Return log-probabilities of new nodes, shape (n_new, K)."""

@@ -26,6 +26,7 @@ _EVERYWHERE = 0.01
 class LearntPropagation(Learnt):
     """Mass of each class at every node; a new node has the mean of its neighbours'."""
 
+    log_proba: NDArray[np.float32]
     mass: Rows
     inverse_degrees: Rows
     restart: float

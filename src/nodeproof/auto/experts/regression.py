@@ -59,6 +59,7 @@ class LearntRegression(Learnt):
         Whether probabilities were spread over links.
     """
 
+    log_proba: NDArray[np.float32]
     fitted: FittedSoftmax
     shift: Array
     spread: bool

@@ -10,7 +10,7 @@ columns of its nodes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,9 @@ _RESTART, _STEPS = 0.1, 10
 
 # Arrays of a reduction.
 _REDUCTION = ("shift", "scale", "directions")
+
+# Arrays with one row per node.
+_PER_NODE = ("few", "once", "degrees", "eigenvectors", "labels", "nearby", "spread")
 
 # Steps in which new nodes that are linked among each other settle.
 _SETTLING = 6
@@ -141,6 +144,13 @@ class Columns:
         """Return the settings and arrays that new nodes need."""
         settings = {"n_columns": self.n_columns, "n_classes": self.n_classes, "alpha": self.alpha}
         return settings, dict(self.arrays)
+
+    def reordered(self, position: NDArray[np.int64]) -> Columns:
+        """Return the same for reordered nodes; `position` is where each was before."""
+        moved = {name: self.arrays[name][position] for name in _PER_NODE if name in self.arrays}
+        if "passed_on" in self.arrays:
+            moved["passed_on"] = self.arrays["passed_on"][:, position]
+        return replace(self, rows=self.rows[position], arrays=self.arrays | moved)
 
     @property
     def n_columns(self) -> int:

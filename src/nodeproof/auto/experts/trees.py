@@ -76,6 +76,11 @@ class LearntTrees(Learnt):
         """Return the same with the trees of the first rounds."""
         return LearntTrees(self.forest.first(rounds), self.classes, self.n_labels, self.columns)
 
+    def reordered(self, position: NDArray[np.int64]) -> LearntTrees:
+        """Return the same for reordered nodes."""
+        columns = self.columns.reordered(position)
+        return LearntTrees(self.forest, self.classes, self.n_labels, columns)
+
     def judge(self, new: NewNodes) -> Array | None:
         """Return log-probabilities of new nodes, shape (n_new, K)."""
         if new.X is None and "coefficients" in self.columns.arrays:
@@ -153,7 +158,11 @@ class Trees(Expert):
             return self._final[1].first(setting)
         return _learn(self.around, y, setting)
 
-    def held_out(self, held: HeldOut, setting: int) -> Array:
+    def describe(self, setting: int) -> str:
+        """Return a setting in words."""
+        return f"{setting} trees per class"
+
+    def held_out(self, held: HeldOut, setting: int, than: Array | None = None) -> Array:
         """Return log-probabilities of held-out nodes, each without its label seen, (h, K).
 
         Folds are put together, to fit fewer times; each fit is asked for all settings at once.
