@@ -15,7 +15,7 @@ from nodeproof.auto.experts.base import Candidate, Expert
 from nodeproof.auto.experts.block import BlockModel
 from nodeproof.auto.held_out import CrossFitted, HeldOut, hold_out
 from nodeproof.auto.pooled import Verdict
-from nodeproof.auto.pooling import Judge, Pool, fit_pool
+from nodeproof.auto.pooling import SHARPER, Judge, Pool, fit_pool
 from nodeproof.terms import NodeData
 from nodeproof.terms.logistic import assign_folds, fit_noise
 
@@ -39,10 +39,10 @@ _BETTER_THAN_GUESSING = 0.9
 _LIKELIHOOD_SCALE = 0.05
 
 # By what factor wrong labels must be likelier than a wrong model.
-_WORTH_TELLING = 50.0
+_WORTH_TELLING = 100.0
 
 # The estimate is of a fit to a few labels less; standard deviation of what that may change.
-_DRIFT = 0.01
+_DRIFT = 0.02
 
 
 @dataclass(frozen=True)
@@ -200,10 +200,11 @@ class Evaluation:
         unsure = 0.25 * (mix - learnt) ** 2 + mix * (1.0 - mix) / len(codes)
         variance += float(unsure @ (by_class - shift) ** 2) + _DRIFT**2
         confidence = float(proba.max(axis=1).mean())
-        estimate, error = confidence + shift, 1.96 * np.sqrt(variance)
-        low, estimate, high = np.clip(
-            [estimate - error, estimate, estimate + error], 0.0, 1.0
-        ).tolist()
+        # Confidence was calibrated on the same labels already.
+        corrected, estimate = confidence + shift, confidence + 0.5 * shift
+        error = 1.96 * np.sqrt(variance)
+        low, high = min(estimate, corrected) - error, max(estimate, corrected) + error
+        low, estimate, high = np.clip([low, estimate, high], 0.0, 1.0).tolist()
         return estimate, low, high
 
 
@@ -246,11 +247,13 @@ def _weigh(
     kept = np.arange(len(held.codes))[:: -(-len(held.codes) // _MOST_JUDGED)]
     nested = _nested(members, judge.only(kept), parts, kept)
     targets = np.eye(n_classes)[held.codes]
-    noise = fit_noise(nested, targets, worth_telling=_WORTH_TELLING)
+    pool = _fit(members, judge.only(kept), kept)
+    noise = fit_noise(nested, targets, spread=SHARPER, worth_telling=_WORTH_TELLING)
     if noise:
         judge = replace(judge, noise=noise)
-        nested = _nested(members, judge.only(kept), parts, kept)
-    pool = _fit(members, judge.only(kept), kept)
+        sharper = judge.temperature(nested)
+        nested = np.asarray(log_softmax(sharper * nested, axis=1))
+        pool = replace(pool, scale=sharper * pool.scale, noise=noise)
     block = next((m for m in members if isinstance(m.expert, BlockModel)), None)
     alone = False
     if block is not None:

@@ -13,12 +13,12 @@ from scipy.special import log_softmax, softmax
 
 from nodeproof.terms.logistic import shares, with_noise
 
-__all__ = ["Judge", "Pool", "fit_pool"]
+__all__ = ["SHARPER", "Judge", "Pool", "estimate_mix", "fit_pool"]
 
 Array = NDArray[np.float64]
 
-# Ridge of the weights towards the best single expert, of the mean log-loss.
-_RIDGE = 0.2
+# Ridge of the weights towards the best single expert, of the mean log-loss; less with more labels.
+_RIDGE, _RIDGE_LABELS = 0.2, 900
 
 # Prior standard deviation of what is added to the scores of a class.
 _BIAS_SPREAD = 0.5
@@ -27,6 +27,9 @@ _BIAS_SPREAD = 0.5
 _MISSED = 4.0
 
 _LEAST_SCALE, _MOST_SCALE = 0.03, 50.0
+
+#: prior standard deviation of the log of the factor by which wrong labels have made scores too flat
+SHARPER = 0.5
 
 # Of Newton's method for a temperature: most steps, and the relative change that ends them.
 _NEWTON_STEPS, _CLOSE = 60, 1e-4
@@ -86,7 +89,11 @@ class Judge:
         return np.asarray((1.0 - missed) * one_hot + missed / self.n_classes)
 
     def temperature(self, scores: Array, offset: Array | float = 0.0) -> float:
-        """Return the factor of the scores at which the labels are likeliest."""
+        """Return the factor of the scores at which the labels are likeliest.
+
+        If some labels are wrong, scores are taken to be calibrated as if all were right, and the
+        factor to be not far from one: wrong labels must not excuse every contradiction.
+        """
         targets = self.targets()
         if self.noise:
             return self._noisy_temperature(scores, offset, targets)
@@ -114,7 +121,8 @@ class Judge:
 
         def loss(log_scale: float) -> float:
             logs = log_softmax(np.exp(log_scale) * scores + offset, axis=1)
-            return -float(np.vdot(charged, with_noise(logs, self.noise)))
+            fit = -float(np.vdot(charged, with_noise(logs, self.noise)))
+            return fit + 0.5 * (log_scale / SHARPER) ** 2
 
         bounds = (np.log(_LEAST_SCALE), np.log(_MOST_SCALE))
         return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
@@ -222,7 +230,6 @@ def fit_pool(held: Sequence[Array], balanced: Sequence[bool], judge: Judge) -> P
     weights, bias = _fit_weights(parts, best, judge)
     pool = Pool(
         scales, np.array(balanced, dtype=bool), weights, bias, learnt, losses, 1.0, learnt,
-        judge.noise,
     )  # fmt: skip
     return replace(pool, scale=judge.temperature(pool.pooled(held)))
 
@@ -230,28 +237,20 @@ def fit_pool(held: Sequence[Array], balanced: Sequence[bool], judge: Judge) -> P
 def _fit_weights(parts: Array, best: Array, judge: Judge) -> tuple[Array, Array]:
     """Return weights and biases of least held-out loss, weights near `best`, biases near 0."""
     E, h, K = parts.shape
-    charged = judge.weights[:, None] * np.eye(K)[judge.codes] / judge.weights.sum()
-    rows = np.arange(h)
-    mass = charged[rows, judge.codes]
-    noise = judge.noise
-    elsewhere = noise / max(K - 1, 1)
+    rows, mass = np.arange(h), judge.weights / judge.weights.sum()
+    ridge = _RIDGE * min(1.0, _RIDGE_LABELS / h)
 
     def objective(x: Array) -> tuple[float, Array]:
         w, b = x[:E], x[E:]
         logs = log_softmax(np.tensordot(w, parts, 1) + b, axis=1)
-        p = np.exp(logs)
-        right = p[rows, judge.codes]
-        told = (1.0 - noise - elsewhere) * right + elsewhere
-        # d(-log told)/d scores = -(1 − noise − elsewhere) right (e_y − p) / told
-        pull = mass * (1.0 - noise - elsewhere) * right / np.maximum(told, 1e-300)
-        residual = pull[:, None] * p
-        residual[rows, judge.codes] -= pull
-        value = -float(mass @ np.log(np.maximum(told, 1e-300)))
-        value += _RIDGE * float(((w - best) ** 2).sum())
+        residual = mass[:, None] * np.exp(logs)
+        residual[rows, judge.codes] -= mass
+        value = -float(mass @ logs[rows, judge.codes])
+        value += ridge * float(((w - best) ** 2).sum())
         value += 0.5 * float((b**2).sum()) / (_BIAS_SPREAD**2 * h)
         slope = np.concatenate(
             [
-                np.tensordot(parts, residual, 2) + 2.0 * _RIDGE * (w - best),
+                np.tensordot(parts, residual, 2) + 2.0 * ridge * (w - best),
                 residual.sum(axis=0) + b / (_BIAS_SPREAD**2 * h),
             ]
         )

@@ -28,6 +28,10 @@ _FIRST_PENALTY = 0.3
 # labels say little about it.
 _LIKELY_PENALTY, _DECADES = 0.2, 0.5
 
+# With more entries of the adjacency matrix, links are averaged over no more than so many hops: far
+# ones help sparse graphs.
+_FAR_LINKS, _NEAR = 400_000, 16
+
 # How often to refit to confidently classified nodes.
 _ROUNDS = 2
 
@@ -89,7 +93,7 @@ class Regression(Expert):
 
     balanced: ClassVar[bool] = True
     of: ClassVar[Literal["features", "links"]] = "features"
-    hops: ClassVar[tuple[int, ...]] = (16, 4)
+    hops: tuple[int, ...] = (16, 4)
     smoothing: Smoothing
 
     def bind(self, nodes: NodeData) -> Self:
@@ -192,11 +196,19 @@ class Links(Regression):
 
     name: ClassVar[str] = "links"
     of: ClassVar[Literal["features", "links"]] = "links"
-    hops: ClassVar[tuple[int, ...]] = (16, 4, 64)
+    hops: tuple[int, ...] = (16, 4, 64)
 
     def why_not(self, nodes: NodeData) -> str | None:
         """Return why it does not apply: there are no links."""
         return None if nodes.graph is not None and nodes.graph.n_entries else "there are no links"
+
+    def bind(self, nodes: NodeData) -> Self:
+        """Return a copy that holds the smoothed links; far hops only where there are few."""
+        bound = super().bind(nodes)
+        assert nodes.graph is not None
+        if nodes.graph.n_entries > _FAR_LINKS:
+            bound.hops = tuple(hops for hops in self.hops if hops <= _NEAR)
+        return bound
 
     def _smoothing(self, nodes: NodeData) -> Smoothing:
         assert nodes.graph is not None
@@ -221,7 +233,7 @@ class OwnFeatures(Regression):
 
     name: ClassVar[str] = "own features"
     source: ClassVar[str] = "features"
-    hops: ClassVar[tuple[int, ...]] = (0,)
+    hops: tuple[int, ...] = (0,)
 
     def why_not(self, nodes: NodeData) -> str | None:
         """Return why it does not apply: there are no features."""
