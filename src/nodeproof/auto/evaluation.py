@@ -41,7 +41,10 @@ _LIKELIHOOD_SCALE = 0.05
 # By what factor wrong labels must be likelier than a wrong model.
 _WORTH_TELLING = 100.0
 
-# The estimate is of a fit to a few labels less; standard deviation of what that may change.
+# Held-out labels judge fits that have seen fewer labels: the final one may be better by so much.
+_FEWER_LABELS = 0.02
+
+# Standard deviation of what else may differ between labelled nodes and others.
 _DRIFT = 0.02
 
 
@@ -193,24 +196,26 @@ class Evaluation:
         # One more success and one more failure than observed: few labels must not look certain.
         spread = float(weights @ (excess - shift) ** 2)
         variance = (spread * n + 0.5) / (n + 2.0) / n
-        # The mix is known as well as the labels tell, and perhaps half of what they have moved it.
+        # The mix is known no better than the labels tell, and may not have moved at all.
         by_class = np.array(
             [excess[codes == k].mean() if (codes == k).any() else shift for k in range(K)]
         )
-        unsure = 0.25 * (mix - learnt) ** 2 + mix * (1.0 - mix) / len(codes)
+        unsure = (mix - learnt) ** 2 + mix * (1.0 - mix) / len(codes)
         variance += float(unsure @ (by_class - shift) ** 2) + _DRIFT**2
         confidence = float(proba.max(axis=1).mean())
         # Confidence was calibrated on the same labels already.
         corrected, estimate = confidence + shift, confidence + 0.5 * shift
         error = 1.96 * np.sqrt(variance)
-        low, high = min(estimate, corrected) - error, max(estimate, corrected) + error
+        low = min(estimate, corrected) - error
+        high = max(estimate, corrected) + error + _FEWER_LABELS
         low, estimate, high = np.clip([low, estimate, high], 0.0, 1.0).tolist()
         return estimate, low, high
 
 
 def evaluate(experts: Sequence[Expert], nodes: NodeData, held: HeldOut) -> Evaluation | None:
     """Return what held-out labels say of the experts; None if none applies."""
-    members, left_out = [], {}
+    members: list[Member] = []
+    left_out: dict[str, str] = {}
     than: Array | None = None
     judge = Judge.of(held.codes, nodes.n_classes)
     for expert in experts:
@@ -218,6 +223,11 @@ def evaluate(experts: Sequence[Expert], nodes: NodeData, held: HeldOut) -> Evalu
         if reason is not None:
             left_out[expert.name] = reason
             continue
+        if expert.costly and members:
+            so_far = _weigh(members, left_out, held, nodes.n_classes)
+            if so_far.block_alone:
+                left_out[expert.name] = "the block model leaves nothing to add"
+                continue
         bound = expert.bind(nodes)
         candidates = bound.candidates(held, than)
         if not candidates:
@@ -257,7 +267,10 @@ def _weigh(
     block = next((m for m in members if isinstance(m.expert, BlockModel)), None)
     alone = False
     if block is not None:
-        alone = _does_as_well(judge, judge, block.best.logs, nested)
+        # Without links, nothing but these labels says whether the model is right.
+        graph = block.expert.nodes.graph
+        errors = _PREFERRED if graph is not None and graph.n_entries else -1.0
+        alone = _does_as_well(judge, judge, block.best.logs, nested, errors)
         if not alone:
             alone, noise = _with_wrong_labels(block, judge, nested, held)
             pool = replace(pool, noise=noise)

@@ -11,20 +11,25 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 
-from nodeproof.terms.logistic import shares, with_noise
+from nodeproof.terms.logistic import with_noise
 
 __all__ = ["SHARPER", "Judge", "Pool", "estimate_mix", "fit_pool"]
 
 Array = NDArray[np.float64]
 
-# Ridge of the weights towards the best single expert, of the mean log-loss; less with more labels.
-_RIDGE, _RIDGE_LABELS = 0.2, 900
+# Ridge of the weights towards the best single expert, of the mean log-loss: with so many labels,
+# and inversely proportional to their number with fewer or more.
+_RIDGE, _FEW_LABELS, _MANY_LABELS = 0.2, 60, 900
 
 # Prior standard deviation of what is added to the scores of a class.
 _BIAS_SPREAD = 0.5
 
-# As if this many more labels had been missed: a few labels must not make probabilities extreme.
-_MISSED = 4.0
+# As if each class had so many labels more: a few labels do not tell how frequent classes are.
+_MORE_OF_EACH = 2.0
+
+# Final probabilities are as if this many more labels had been missed: a few labels must not make
+# them extreme.
+_MISSED = 2.0
 
 _LEAST_SCALE, _MOST_SCALE = 0.03, 50.0
 
@@ -34,8 +39,11 @@ SHARPER = 0.5
 # Of Newton's method for a temperature: most steps, and the relative change that ends them.
 _NEWTON_STEPS, _CLOSE = 60, 1e-4
 
-# Ridge towards the proportions of the labels, and the least share of them that is left to a class.
-_TOWARDS_LABELS, _LEAST_SHARE = 0.05, 0.2
+# Ridge towards the proportions of the labels, with so many labels per class; more with fewer.
+_TOWARDS_LABELS, _ENOUGH_LABELS = 0.05, 20.0
+
+# The least share of their proportion in the labels that is left to a class.
+_LEAST_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -52,12 +60,15 @@ class Judge:
         How much each counts, mean one.
     noise : float
         Share of wrong labels.
+    missed : float
+        Temperatures are taken as if this many more labels had been missed.
     """
 
     codes: NDArray[np.int64]
     n_classes: int
     weights: Array
     noise: float = 0.0
+    missed: float = 0.5
 
     @classmethod
     def of(cls, codes: NDArray[np.int64], n_classes: int) -> Judge:
@@ -70,8 +81,9 @@ class Judge:
 
     @property
     def shares(self) -> Array:
-        """Of the classes in the labels, shape (K,)."""
-        return shares(np.eye(self.n_classes)[self.codes])
+        """Of the classes in the labels, a few more added of each, shape (K,)."""
+        counts = np.bincount(self.codes, minlength=self.n_classes) + _MORE_OF_EACH
+        return np.asarray(counts / counts.sum())
 
     def losses(self, scores: Array) -> Array:
         """Return the log-loss of each label, shape (h,)."""
@@ -84,7 +96,7 @@ class Judge:
 
     def targets(self) -> Array:
         """Return the labels one-hot encoded, a few of them as if missed, shape (h, K)."""
-        missed = _MISSED / (len(self.codes) + _MISSED)
+        missed = self.missed / (len(self.codes) + self.missed)
         one_hot = np.eye(self.n_classes)[self.codes]
         return np.asarray((1.0 - missed) * one_hot + missed / self.n_classes)
 
@@ -199,12 +211,16 @@ class Pool:
         mean : ndarray of shape (K,)
             Mean probabilities of the nodes in question, by this pool.
         """
-        proba = softmax(self.scale * self.pooled(held), axis=1)
+        own = self.scale * self.pooled(held)
+        proba = softmax(own, axis=1)
         proportions = estimate_mix(proba, judge.codes, mean, self.learnt)
         ratio = proportions / self.learnt
         weights = ratio[judge.codes]
-        judge = replace(judge, weights=weights / weights.mean())
-        scale = self.scale * judge.temperature(nested, np.log(ratio))
+        judge = replace(judge, weights=weights / weights.mean(), missed=_MISSED)
+        # The pool itself is too sure of labels that it was chosen by; those chosen by fewer labels
+        # are less sure than it may be.
+        sure, modest = (judge.temperature(scores, np.log(ratio)) for scores in (own, nested))
+        scale = self.scale * float(np.sqrt(sure * modest))
         return replace(self, proportions=proportions, scale=scale)
 
 
@@ -238,7 +254,7 @@ def _fit_weights(parts: Array, best: Array, judge: Judge) -> tuple[Array, Array]
     """Return weights and biases of least held-out loss, weights near `best`, biases near 0."""
     E, h, K = parts.shape
     rows, mass = np.arange(h), judge.weights / judge.weights.sum()
-    ridge = _RIDGE * min(1.0, _RIDGE_LABELS / h)
+    ridge = _RIDGE * max(_FEW_LABELS / h, min(1.0, _MANY_LABELS / h))
 
     def objective(x: Array) -> tuple[float, Array]:
         w, b = x[:E], x[E:]
@@ -291,10 +307,11 @@ def estimate_mix(proba: Array, codes: NDArray[np.int64], mean: Array, learnt: Ar
     for k in np.unique(codes):
         C[k] = proba[codes == k].mean(axis=0)
 
+    ridge = _TOWARDS_LABELS * max(1.0, _ENOUGH_LABELS * K / len(codes)) ** 2
+
     def objective(mix: Array) -> tuple[float, Array]:
         miss, away = C.T @ mix - mean, mix - learnt
-        value = miss @ miss + _TOWARDS_LABELS * away @ away
-        return float(value), 2.0 * (C @ miss + _TOWARDS_LABELS * away)
+        return float(miss @ miss + ridge * away @ away), 2.0 * (C @ miss + ridge * away)
 
     found = minimize(
         objective,

@@ -112,6 +112,9 @@ class Expert(ABC):
     #: what it draws on, "graph" or "features"
     source: ClassVar[str] = "graph"
 
+    #: whether it takes seconds rather than tenths: tried only where others leave something to add
+    costly: ClassVar[bool] = False
+
     #: whether it takes all classes for equally frequent, whatever the labels
     balanced: ClassVar[bool] = False
 

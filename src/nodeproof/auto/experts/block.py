@@ -137,8 +137,10 @@ class BlockModel(Expert):
         return found
 
     def is_certain(self, logs: Array, held: HeldOut) -> bool:
-        """Tell whether held-out labels are predicted almost without doubt or error."""
-        K = self.nodes.n_classes
+        """Tell whether held-out labels are predicted almost without doubt or error, with links."""
+        K, graph = self.nodes.n_classes, self.nodes.graph
+        if graph is None or graph.n_entries == 0:
+            return False
         return Judge.of(held.codes, K).loss(logs) < _CERTAIN * np.log(K)
 
     def describes_links(self, held: HeldOut, setting: Setting) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
@@ -24,9 +25,9 @@ __all__ = ["Features", "Links", "OwnFeatures", "Regression"]
 _PENALTIES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 _FIRST_PENALTY = 0.3
 
-# Prior of the penalty: log-normal around 0.2, with this standard deviation in decades. A few dozen
-# labels say little about it.
-_LIKELY_PENALTY, _DECADES = 0.2, 0.5
+# Prior of the penalty: log-normal around this, with this standard deviation in decades. A few dozen
+# labels say little about it. Few columns that were not averaged need less of it.
+_AVERAGED_PRIOR, _OWN_PRIOR = (0.2, 0.5), (0.03, 1.0)
 
 # With more entries of the adjacency matrix, links are averaged over no more than so many hops: far
 # ones help sparse graphs.
@@ -113,7 +114,9 @@ class Regression(Expert):
         for hops in sorted(self.hops):
             self.smoothing.over(hops)  # each on the way to the next
         for hops in self.hops:
-            search = _PenaltySearch(self.smoothing.over(hops), self.nodes.n_classes, held)
+            search = _PenaltySearch(
+                self.smoothing.over(hops), self.nodes.n_classes, held, self._penalty_prior()
+            )
             at = _descend_steps(search.loss, at, len(_PENALTIES))
             scores, theta, sharpness = search.fits[at]
             setting = Setting(hops, _PENALTIES[at], sharpness)
@@ -134,6 +137,10 @@ class Regression(Expert):
             if self.linked:
                 found.append(Candidate.judged(setting._replace(spread=True), logs[1], held, self))
         return found
+
+    def _penalty_prior(self) -> tuple[float, float]:
+        own = not self.linked and not sp.issparse(self.nodes.X)
+        return _OWN_PRIOR if own else _AVERAGED_PRIOR
 
     def learn(self, y: NDArray[np.int64], setting: Any) -> LearntRegression:
         """Return the regression fitted to the labels seen, and again to confident nodes."""
@@ -243,8 +250,10 @@ class OwnFeatures(Regression):
 class _PenaltySearch:
     """Regressions on one smoothing, for a grid of penalties."""
 
-    def __init__(self, Z: NDArray[Any], n_classes: int, held: HeldOut) -> None:
-        self.held = held
+    def __init__(
+        self, Z: NDArray[Any], n_classes: int, held: HeldOut, prior: tuple[float, float]
+    ) -> None:
+        self.held, self.prior = held, prior
         self.fits: dict[int, tuple[Array, Array, float]] = {}
         self.judge = Judge.of(held.codes, n_classes)
         y = np.max(held.y, axis=0)
@@ -265,7 +274,8 @@ class _PenaltySearch:
         offset = np.log(self.judge.shares)
         sharpness = self.judge.temperature(scores, offset)
         self.fits[at] = scores, theta, sharpness
-        away = np.log10(_PENALTIES[at] / _LIKELY_PENALTY) / _DECADES
+        likely, decades = self.prior
+        away = np.log10(_PENALTIES[at] / likely) / decades
         return self.judge.loss(sharpness * scores + offset) + 0.5 * float(away**2) / len(
             self.held.codes
         )

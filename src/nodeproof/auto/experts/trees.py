@@ -118,6 +118,7 @@ class Trees(Expert):
 
     name = "trees"
     source = "features"
+    costly = True
 
     around: Surroundings
 
