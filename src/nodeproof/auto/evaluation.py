@@ -59,7 +59,7 @@ class Member:
     candidates : list of Candidate
         What was tried.
     best : Candidate
-        The one of least loss.
+        The one that is taken.
     """
 
     expert: Expert
@@ -233,7 +233,8 @@ def evaluate(experts: Sequence[Expert], nodes: NodeData, held: HeldOut) -> Evalu
         if not candidates:
             left_out[expert.name] = "clearly worse than another after some of the folds"
             continue
-        best = min(candidates, key=lambda candidate: candidate.loss)
+        losses = [candidate.loss for candidate in candidates]
+        best = Candidate.best_of(candidates, losses, len(held.codes))
         members.append(Member(bound, candidates, best))
         if than is None or best.loss < than.mean():
             offset = np.log(judge.shares) if bound.balanced else 0.0
@@ -322,12 +323,11 @@ def _nested(
         own = judge.only(others)
         chosen = []
         for member in members:
-            losses = []
-            for candidate in member.candidates:
-                offset = np.log(own.shares) if member.expert.balanced else 0.0
-                logs = candidate.logs[kept][others]
-                losses.append(own.loss(own.temperature(logs, offset) * logs + offset))
-            best = member.candidates[int(np.argmin(losses))]
+            losses = [
+                own.best_loss(candidate.logs[kept][others], member.expert.balanced)
+                for candidate in member.candidates
+            ]
+            best = Candidate.best_of(member.candidates, losses, len(own.codes))
             chosen.append(replace(member, best=best))
         pool = _fit(chosen, own, kept[others])
         nested[here] = pool.log_proba([member.best.logs[here] for member in chosen])

@@ -29,7 +29,7 @@ _MORE_OF_EACH = 2.0
 
 # Final probabilities are as if this many more labels had been missed: a few labels must not make
 # them extreme.
-_MISSED = 2.0
+_MISSED = 0.5
 
 _LEAST_SCALE, _MOST_SCALE = 0.03, 50.0
 
@@ -40,7 +40,7 @@ SHARPER = 0.5
 _NEWTON_STEPS, _CLOSE = 60, 1e-4
 
 # Ridge towards the proportions of the labels, with so many labels per class; more with fewer.
-_TOWARDS_LABELS, _ENOUGH_LABELS = 0.05, 20.0
+_TOWARDS_LABELS, _ENOUGH_LABELS = 0.1, 20.0
 
 # The least share of their proportion in the labels that is left to a class.
 _LEAST_SHARE = 0.2
@@ -93,6 +93,19 @@ class Judge:
     def loss(self, scores: Array) -> float:
         """Return the mean log-loss."""
         return float(self.weights @ self.losses(scores) / self.weights.sum())
+
+    def best_loss(self, logs: Array, balanced: bool) -> float:
+        """Return the mean log-loss of log-probabilities at their best temperature.
+
+        Parameters
+        ----------
+        logs : ndarray of shape (h, K)
+            Of the held-out nodes.
+        balanced : bool
+            Whether they take all classes for equally frequent.
+        """
+        offset = np.log(self.shares) if balanced else 0.0
+        return self.loss(self.temperature(logs, offset) * logs + offset)
 
     def targets(self) -> Array:
         """Return the labels one-hot encoded, a few of them as if missed, shape (h, K)."""

@@ -84,19 +84,39 @@ class Candidate:
         Log-probabilities of the held-out nodes, each without its label seen.
     loss : float
         Mean log-loss at the best temperature.
+    head_start : float
+        Prior knowledge in favour of the setting: nats of log-likelihood by which it is preferred.
     """
 
     setting: Any
     logs: Array
     loss: float
+    head_start: float = 0.0
 
     @classmethod
-    def judged(cls, setting: Any, logs: Array, held: HeldOut, expert: Expert) -> Candidate:
+    def judged(
+        cls, setting: Any, logs: Array, held: HeldOut, expert: Expert, head_start: float = 0.0
+    ) -> Candidate:
         """Return a candidate with its loss."""
         judge = Judge.of(held.codes, expert.nodes.n_classes)
-        offset = np.log(judge.shares) if expert.balanced else 0.0
-        scale = judge.temperature(logs, offset)
-        return cls(setting, logs, judge.loss(scale * logs + offset))
+        return cls(setting, logs, judge.best_loss(logs, expert.balanced), head_start)
+
+    @staticmethod
+    def best_of(
+        candidates: Sequence[Candidate], losses: Sequence[float], n_labels: int
+    ) -> Candidate:
+        """Return the candidate of least loss, head starts counted.
+
+        Parameters
+        ----------
+        losses : sequence of float
+            Mean losses of the candidates on this many labels.
+        """
+        scores = [
+            loss - candidate.head_start / n_labels
+            for candidate, loss in zip(candidates, losses, strict=True)
+        ]
+        return candidates[int(np.argmin(scores))]
 
 
 class Expert(ABC):
