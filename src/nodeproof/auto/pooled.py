@@ -11,16 +11,38 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from nodeproof.auto.experts.base import Learnt, NewNodes
+from nodeproof.auto.experts.base import Expert, Learnt, NewNodes, no_logs
+from nodeproof.auto.experts.registry import find_expert
 from nodeproof.auto.pooling import Pool
+from nodeproof.errors import InputError
 from nodeproof.sets import Simplex
-from nodeproof.storage.schema import Check
+from nodeproof.storage.schema import (
+    Check,
+    Expected,
+    anything,
+    check_entries,
+    dict_of,
+    entries,
+    list_of,
+    number,
+    one_of,
+    or_none,
+    shown,
+    text,
+)
 from nodeproof.terms import NewNodeCosts, NodeData, Term, register
 from nodeproof.terms.class_loss import LinearLoss
 
 __all__ = ["Pooled", "PooledCosts"]
 
 Array = NDArray[np.float64]
+
+_MOST_EXPERTS = 64
+
+# Of a `Pool`.
+_POOL_ARRAYS = ("scales", "balanced", "weights", "bias", "learnt", "losses", "proportions")
+
+_any_dict = dict_of(anything)
 
 
 @dataclass(frozen=True)
@@ -66,6 +88,16 @@ class Pooled(Term):
     light: ClassVar[bool] = True
     models_shape: ClassVar[str] = "K K"
     kept_as: ClassVar[str] = "pool"
+    kept_settings: ClassVar[Mapping[str, Check]] = {
+        "scale": lambda value: number(value) and value > 0,
+        "noise": lambda value: number(value) and 0 <= value < 1,
+        "experts": list_of(
+            entries(
+                {"name": text, "source": one_of("graph", "features"), "kept": or_none(_any_dict)}
+            ),
+            _MOST_EXPERTS,
+        ),
+    }
 
     def __init__(self, verdict: Verdict | None = None) -> None:
         self.verdict = verdict
@@ -80,12 +112,10 @@ class Pooled(Term):
 
     @property
     def needs_features(self) -> bool:
-        """Whether any expert draws on features."""
-        return self.verdict is not None and "features" in {
-            source
-            for source, own in zip(self.verdict.sources, self.verdict.learnt, strict=True)
-            if own is not None
-        }
+        """Whether any expert has learnt from features."""
+        return self.verdict is not None and any(
+            own is not None and own.needs_features for own in self.verdict.learnt
+        )
 
     def bind(self, nodes: NodeData) -> Self:
         """Return a copy for the nodes of the fit."""
@@ -149,16 +179,76 @@ class Pooled(Term):
     def for_new_nodes(self, models: Array, calibrated: bool) -> PooledCosts:
         """Return what new nodes are judged by."""
         assert self.verdict is not None
-        return PooledCosts(self.verdict.pool, self.verdict.names, self.verdict.learnt)
+        return PooledCosts(self.verdict)
+
+    @classmethod
+    def kept_layout(cls, settings: Mapping[str, Any]) -> Mapping[str, Expected]:
+        """Return the arrays of the pool, and, numbered, those of the experts with a weight."""
+        E, K = str(len(settings["experts"])), "K"
+        shapes = {"scales": E, "weights": E, "losses": E, "bias": K, "learnt": K, "proportions": K}
+        found = {name: Expected("f", shape, required=True) for name, shape in shapes.items()}
+        found["balanced"] = Expected("b", E, required=True)
+        for e, member in enumerate(settings["experts"]):
+            if member["kept"] is None:
+                continue
+            kept = member["kept"]
+            for name, expected in _class_of(member["name"], kept).kept_layout(kept).items():
+                # Sides of the expert's own are called by its number and the term's.
+                shapes_of = expected.shapes.replace("{0}", f"{{0}}_{e}")
+                found[f"{e}_{name}"] = replace(expected, shapes=shapes_of)
+        return found
+
+    def restored(
+        self,
+        models: Array,
+        calibrated: bool,
+        settings: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+    ) -> PooledCosts:
+        """Return what new nodes are judged by from what was saved of it, and keep it."""
+        own = {name: arrays[name] for name in _POOL_ARRAYS}
+        pool = Pool(scale=settings["scale"], noise=settings["noise"], **own)
+        _check_pool(pool)
+        learnt: list[Learnt | None] = []
+        for e, member in enumerate(settings["experts"]):
+            prefix, kept = f"{e}_", member["kept"]
+            parts = {
+                name.removeprefix(prefix): array
+                for name, array in arrays.items()
+                if name.startswith(prefix)
+            }
+            if kept is None:
+                learnt.append(None)
+            else:
+                learnt.append(_class_of(member["name"], kept).restored(kept, parts))
+        self.verdict = Verdict(
+            pool,
+            tuple(member["name"] for member in settings["experts"]),
+            tuple(member["source"] for member in settings["experts"]),
+            tuple(learnt),
+            no_logs(len(pool.bias)),
+        )
+        return PooledCosts(self.verdict)
 
 
 @dataclass(frozen=True)
 class PooledCosts(NewNodeCosts):
     """What new nodes cost by the pool: experts that cannot judge them are left out."""
 
-    pool: Pool
-    names: tuple[str, ...]
-    learnt: tuple[Learnt | None, ...]
+    verdict: Verdict
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the settings and arrays to save, as `Pooled.restored` takes them."""
+        verdict, pool = self.verdict, self.verdict.pool
+        arrays = {name: getattr(pool, name) for name in _POOL_ARRAYS}
+        experts = []
+        for e, own in enumerate(verdict.learnt):
+            kept = None
+            if own is not None:
+                kept, parts = _parts_of(verdict.names[e], own)
+                arrays |= {f"{e}_{name}": array for name, array in parts.items()}
+            experts.append({"name": verdict.names[e], "source": verdict.sources[e], "kept": kept})
+        return {"scale": pool.scale, "noise": pool.noise, "experts": experts}, arrays
 
     def costs(self, X: Any, links: sp.csr_array) -> Array:
         """Return what new nodes cost in each class, shape (n_new, K)."""
@@ -168,8 +258,49 @@ class PooledCosts(NewNodeCosts):
 
     def judge(self, new: NewNodes) -> Array:
         """Return what new nodes cost in each class, with links among each other, (n_new, K)."""
-        logs = [None if own is None else own.judge(new) for own in self.learnt]
-        shift = np.log(self.pool.proportions / self.pool.learnt)
-        scores = self.pool.scale * self.pool.pooled(logs) + shift
+        pool = self.verdict.pool
+        logs = [None if own is None else own.judge(new) for own in self.verdict.learnt]
+        shift = np.log(pool.proportions / pool.learnt)
+        scores = pool.scale * pool.pooled(logs) + shift
         scores = np.broadcast_to(scores, (new.links.shape[0], len(shift)))
         return -np.asarray(log_softmax(scores, axis=1))
+
+
+def _parts_of(name: str, learnt: Learnt) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return what is saved of an expert; raise an error if it could not be restored."""
+    expert = find_expert(name)
+    if expert is None:
+        raise InputError(
+            f"cannot save the expert {name!r}: where it is loaded nobody would know it; put "
+            "@nodeproof.experts.register before its class"
+        )
+    settings, arrays = learnt.to_parts()
+    checks, layout = expert.kept_settings, expert.kept_layout(settings)
+    if set(settings) != set(checks) or not set(arrays) <= set(layout):
+        raise InputError(
+            f"cannot save the expert {name!r}: to_parts must return the settings of kept_settings "
+            f"and the arrays of kept_layout, got {sorted(settings)} and {sorted(arrays)}"
+        )
+    return settings, arrays
+
+
+def _class_of(name: str, kept: Mapping[str, Any]) -> type[Expert]:
+    """Return the expert that a file names; raise an error unless it can keep these settings."""
+    expert = find_expert(name)
+    if expert is None:
+        raise InputError(
+            f"this model has an expert {shown(name)}, which is unknown here: import the module "
+            "that defines it and register it with nodeproof.experts.register, or give --expert "
+            "package.module:Name on the command line"
+        )
+    check_entries(kept, expert.kept_settings, what=f"what its expert {name} keeps")
+    return expert
+
+
+def _check_pool(pool: Pool) -> None:
+    """Raise a ValueError if these finite numbers are not those of a pool."""
+    if not ((pool.weights >= 0).all() and (pool.scales > 0).all()):
+        raise ValueError("the weights or scales of its experts are negative")
+    for shares in (pool.learnt, pool.proportions):
+        if not ((shares > 0).all() and abs(shares.sum() - 1.0) <= 1e-3):
+            raise ValueError("the class proportions of its pool are not shares of one")

@@ -351,6 +351,22 @@ class Term(ABC):
         """
         return dict.fromkeys(inspect.signature(cls).parameters, plain)
 
+    @classmethod
+    def kept_layout(cls, settings: Mapping[str, Any]) -> Mapping[str, Expected]:
+        """Return which arrays are saved along with these settings; by default `kept_arrays`.
+
+        Parameters
+        ----------
+        settings : mapping
+            Of a file, checked against `kept_settings`.
+
+        Raises
+        ------
+        ValueError
+            If there is something wrong with the settings that the checks cannot tell.
+        """
+        return cls.kept_arrays
+
     def check_models(self, models: Array) -> None:  # noqa: B027
         """Raise a ValueError if models of a saved file, all finite, cannot be class models."""
 
@@ -367,7 +383,7 @@ class Term(ABC):
         ----------
         settings, arrays : mapping
             As `NewNodeCosts.to_parts` returned them, checked against `kept_settings` and
-            `kept_arrays`.
+            `kept_layout`.
         """
         return self.for_new_nodes(models, calibrated)
 
