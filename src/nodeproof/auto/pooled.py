@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from nodeproof.auto.experts.base import Expert, Learnt, NewNodes, no_logs
-from nodeproof.auto.experts.registry import find_expert
+from nodeproof.auto.experts.guarded import restore
+from nodeproof.auto.experts.registry import check_known, check_registered
 from nodeproof.auto.pooling import Pool
 from nodeproof.errors import InputError
 from nodeproof.sets import Simplex
@@ -27,7 +28,6 @@ from nodeproof.storage.schema import (
     number,
     one_of,
     or_none,
-    shown,
     text,
 )
 from nodeproof.terms import NewNodeCosts, NodeData, Term, register
@@ -220,7 +220,7 @@ class Pooled(Term):
             if kept is None:
                 learnt.append(None)
             else:
-                learnt.append(_class_of(member["name"], kept).restored(kept, parts))
+                learnt.append(restore(_class_of(member["name"], kept), kept, parts))
         self.verdict = Verdict(
             pool,
             tuple(member["name"] for member in settings["experts"]),
@@ -268,12 +268,7 @@ class PooledCosts(NewNodeCosts):
 
 def _parts_of(name: str, learnt: Learnt) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return what is saved of an expert; raise an error if it could not be restored."""
-    expert = find_expert(name)
-    if expert is None:
-        raise InputError(
-            f"cannot save the expert {name!r}: where it is loaded nobody would know it; put "
-            "@nodeproof.experts.register before its class"
-        )
+    expert = check_registered(name)
     settings, arrays = learnt.to_parts()
     checks, layout = expert.kept_settings, expert.kept_layout(settings)
     if set(settings) != set(checks) or not set(arrays) <= set(layout):
@@ -286,13 +281,7 @@ def _parts_of(name: str, learnt: Learnt) -> tuple[dict[str, Any], dict[str, NDAr
 
 def _class_of(name: str, kept: Mapping[str, Any]) -> type[Expert]:
     """Return the expert that a file names; raise an error unless it can keep these settings."""
-    expert = find_expert(name)
-    if expert is None:
-        raise InputError(
-            f"this model has an expert {shown(name)}, which is unknown here: import the module "
-            "that defines it and register it with nodeproof.experts.register, or give --expert "
-            "package.module:Name on the command line"
-        )
+    expert = check_known(name)
     check_entries(kept, expert.kept_settings, what=f"what its expert {name} keeps")
     return expert
 

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from nodeproof.errors import InputError, one_line
 
-__all__ = ["Registry"]
+__all__ = ["Registry", "origin"]
 
 T = TypeVar("T")
 

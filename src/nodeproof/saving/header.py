@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nodeproof import __version__
+from nodeproof.auto.experts import Expert
+from nodeproof.auto.experts.registry import check_known, check_registered, find_expert
 from nodeproof.auto.settings import CONVEX_SOLVERS
 from nodeproof.errors import InputError
 from nodeproof.solvers import CADO, BlockCADO
@@ -36,7 +38,13 @@ from nodeproof.storage.schema import (
     whole,
 )
 from nodeproof.terms import Term
-from nodeproof.terms.registry import describe_term, find_term, is_described, restore_term
+from nodeproof.terms.registry import (
+    arguments_of,
+    describe_term,
+    find_term,
+    is_described,
+    restore_term,
+)
 
 if TYPE_CHECKING:
     from nodeproof.settings import Settings
@@ -103,12 +111,27 @@ def _term_name(value: Any) -> str | None:
     return name if type(name) is str else None
 
 
+def _is_expert(value: Any) -> bool:
+    """Tell whether a value names an expert, with arguments that it knows."""
+    expert = _expert_of(value)
+    if expert is None:
+        return False
+    checks = {**expert.arguments(), "expert": text}
+    return entries(checks, optional=tuple(checks))(value)
+
+
+def _expert_of(value: Any) -> type[Expert] | None:
+    name = value.get("expert") if type(value) is dict else None
+    return find_expert(name) if type(name) is str else None
+
+
 _TERMS = list_of(is_described, _MOST_TERMS)
 _WEIGHTS = list_of(number, 3)
 
 _PARAMS: dict[str, Check] = {
     "n_classes": _COUNT,
     "terms": either(one_of("auto"), _TERMS),
+    "experts": either(one_of("auto"), list_of(either(text, _is_expert), _MOST_TERMS)),
     "null_model": one_of("auto", "uniform", "degree"),
     "threshold": either(one_of("auto"), number),
     "weights": either(one_of("auto", "calibrated"), number, _WEIGHTS),
@@ -193,7 +216,7 @@ def check_version(data: bytes, path: Any) -> dict[str, Any]:
 
 def check_header(meta: dict[str, Any]) -> None:
     """Refuse a header with entries that are missing, unknown or of another kind."""
-    _check_terms_are_known(meta)
+    _check_parts_are_known(meta)
     checks = {name: check for name, (check, _) in _HEADER.items()}
     optional = [name for name, (_, since) in _HEADER.items() if since > meta["version"]]
     check_entries(meta, checks, optional)
@@ -202,8 +225,8 @@ def check_header(meta: dict[str, Any]) -> None:
         _check_kept(meta)
 
 
-def _check_terms_are_known(meta: dict[str, Any]) -> None:
-    """Say what to do about terms that this session does not have."""
+def _check_parts_are_known(meta: dict[str, Any]) -> None:
+    """Say what to do about terms and experts that this session does not have."""
     params = meta.get("params")
     for listed in (meta.get("terms"), params.get("terms") if type(params) is dict else None):
         for name in map(_term_name, listed if type(listed) is list else ()):
@@ -213,6 +236,10 @@ def _check_terms_are_known(meta: dict[str, Any]) -> None:
                     "module that defines it and register it with nodeproof.terms.register, or "
                     "give --term package.module:Name on the command line"
                 )
+    experts = params.get("experts") if type(params) is dict else None
+    for item in experts if type(experts) is list else ():
+        if type(item) is dict and type(item.get("expert")) is str:
+            check_known(item["expert"])
 
 
 def _check_kept(meta: dict[str, Any]) -> None:
@@ -259,6 +286,8 @@ def encode(value: Any) -> Any:
         }
     if isinstance(value, Term):
         return describe_term(value)
+    if isinstance(value, Expert):
+        return _encode_expert(value)
     if isinstance(value, np.random.RandomState):
         return None  # a stream that has moved on cannot be repeated
     try:
@@ -267,6 +296,12 @@ def encode(value: Any) -> Any:
         raise InputError(
             f"cannot save {value!r}: a model file holds terms, and nodeproof's own solvers only"
         ) from None
+
+
+def _encode_expert(expert: Expert) -> dict[str, Any]:
+    check_registered(expert.name)
+    arguments = arguments_of(expert, type(expert).arguments())
+    return {"expert": expert.name} | {name: encode(found) for name, found in arguments.items()}
 
 
 def decode_settings(params: dict[str, Any]) -> dict[str, Any]:
@@ -280,6 +315,9 @@ def decode(value: Any) -> Any:
         return [decode(item) for item in value]
     if not isinstance(value, dict):
         return value
+    expert = _expert_of(value)
+    if expert is not None:
+        return expert(**{name: decode(found) for name, found in value.items() if name != "expert"})
     if value["class"] not in _SOLVERS:
         return restore_term(value)
     settings = {name: found for name, found in value.items() if name != "class"}

@@ -336,7 +336,8 @@ class Term(ABC):
     models_shape: ClassVar[str] = "K | K * | K * * | K * * *"
 
     #: settings and arrays that `for_new_nodes` wants to be saved, with what they must be; settings
-    #: whose check accepts None may be missing, and ``{0}`` in a shape is the term's position
+    #: whose check accepts None may be missing, and ``{0}`` in a shape is the term's position; if
+    #: arrays depend on settings, `kept_layout` says which there are
     kept_settings: ClassVar[Mapping[str, Check]] = {}
     kept_arrays: ClassVar[Mapping[str, Expected]] = {}
     #: what they are called in a file
@@ -353,18 +354,7 @@ class Term(ABC):
 
     @classmethod
     def kept_layout(cls, settings: Mapping[str, Any]) -> Mapping[str, Expected]:
-        """Return which arrays are saved along with these settings; by default `kept_arrays`.
-
-        Parameters
-        ----------
-        settings : mapping
-            Of a file, checked against `kept_settings`.
-
-        Raises
-        ------
-        ValueError
-            If there is something wrong with the settings that the checks cannot tell.
-        """
+        """Return which arrays go with settings that `kept_settings` has checked."""
         return cls.kept_arrays
 
     def check_models(self, models: Array) -> None:  # noqa: B027

@@ -11,10 +11,10 @@ from nodeproof.storage.schema import as_plain
 from nodeproof.terms.base import NodeData, Term
 
 __all__ = [
+    "arguments_of",
     "bind_term",
     "check_terms",
     "describe_term",
-    "described_settings",
     "find_term",
     "import_term",
     "is_described",
@@ -100,21 +100,22 @@ def describe_term(term: Term) -> dict[str, Any]:
             f"cannot save {term!r}: where it is loaded nobody would know the class "
             f"{kind.__name__}; put @nodeproof.terms.register before it"
         )
-    return {"class": kind.__name__, **described_settings(term, settings)}
+    try:
+        named = {name: as_plain(found) for name, found in arguments_of(term, settings).items()}
+    except TypeError as error:
+        raise InputError(f"cannot save {term!r}: {error}") from None
+    return {"class": kind.__name__, **named}
 
 
-def described_settings(part: Any, settings: Iterable[str]) -> dict[str, Any]:
-    """Return the attributes of these names as JSON can hold them."""
-    missing = [name for name in settings if not hasattr(part, name)]
+def arguments_of(part: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return the attributes that hold the arguments of the constructor, by name."""
+    missing = [name for name in names if not hasattr(part, name)]
     if missing:
         raise InputError(
             f"cannot save {part!r}: its constructor takes {missing[0]}, and it has no attribute of "
             "this name"
         )
-    try:
-        return {name: as_plain(getattr(part, name)) for name in settings}
-    except TypeError as error:
-        raise InputError(f"cannot save {part!r}: {error}") from None
+    return {name: getattr(part, name) for name in names}
 
 
 def restore_term(described: Mapping[str, Any]) -> Term:

@@ -51,7 +51,7 @@ def no_logs(n_classes: int) -> Rows:
     return np.empty((0, n_classes), dtype=np.float32)
 
 
-class Learnt(ABC):
+class Learnt:
     """What an expert has learnt from labels.
 
     Attributes
@@ -71,9 +71,14 @@ class Learnt(ABC):
         """Return the scores of the nodes lo…hi by what they come from; {} for the expert's own."""
         return {}
 
-    @abstractmethod
     def reordered(self, position: NDArray[np.int64]) -> Self:
-        """Return the same for reordered nodes; `position` is where each was before."""
+        """Return the same for reordered nodes; `position` is where each was before.
+
+        To be overridden where more than `log_proba` has one entry per node.
+        """
+        moved = copy.copy(self)
+        moved.log_proba = self.log_proba[position]
+        return moved
 
     def judge(self, new: NewNodes) -> Array | None:
         """Return log-probabilities of new nodes, shape (n_new, K); None if it cannot."""
@@ -139,6 +144,11 @@ class Expert(ABC):
     kept_arrays: ClassVar[Mapping[str, Expected]] = {}
 
     nodes: NodeData
+
+    def __repr__(self) -> str:
+        given = (name for name in self.arguments() if getattr(self, name, None) is not None)
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in given)
+        return f"{type(self).__name__}({shown})"
 
     def why_not(self, nodes: NodeData) -> str | None:
         """Return why the expert does not apply to the data; None if it does."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -43,6 +43,8 @@ _CERTAIN = 0.05
 # Sweeps over new nodes that are linked among each other.
 _SWEEPS = 10
 
+
+_MOST_TERMS = 16
 
 # Of a `FittedGraph`, beside arrays.
 _GRAPH: dict[str, Check] = {
@@ -125,7 +127,14 @@ class LearntBlocks(Learnt):
 
 
 class BlockModel(Expert):
-    """Likelihoods of links, features and labels given the classes."""
+    """Likelihoods of links, features and labels given the classes.
+
+    Parameters
+    ----------
+    terms : sequence of Term or None, optional
+        For the features, of which the best on held-out labels is taken; None stands for links and
+        labels alone. By default chosen by the data.
+    """
 
     name: ClassVar[str] = "block model"
     kept_settings: ClassVar[Mapping[str, Check]] = {
@@ -134,22 +143,38 @@ class BlockModel(Expert):
         "terms": list_of(is_described, 2),
     }
 
-    def __init__(
-        self, terms: tuple[Term | None, ...] = (None,), solver: BlockCADO | None = None
-    ) -> None:
+    #: of all its fits
+    solver: BlockCADO = BlockCADO(n_init=1, random_state=0)
+
+    def __init__(self, terms: Sequence[Term | None] | None = None) -> None:
         self.terms = terms
-        self.solver = BlockCADO(n_init=1, random_state=0) if solver is None else solver
+
+    def completed(self, terms: Sequence[Term | None], solver: BlockCADO) -> BlockModel:
+        """Return a copy with these terms, unless it was given others, and this solver."""
+        found = BlockModel(terms if self.terms is None else self.terms)
+        found.solver = replace(solver, n_init=1)
+        return found
+
+    @classmethod
+    def arguments(cls) -> Mapping[str, Check]:
+        """Return the arguments that make up an expert, with what a saved file may say of each."""
+        return {"terms": or_none(list_of(or_none(is_described), _MOST_TERMS))}
+
+    @property
+    def choices(self) -> Sequence[Term | None]:
+        """The terms of the features to choose from; None for links and labels alone."""
+        return (None,) if self.terms is None else self.terms
 
     def why_not(self, nodes: NodeData) -> str | None:
         """Return why it does not apply: no features that it describes, and no links."""
-        return None if self.terms else "no likelihood suits the features, and there are no links"
+        return None if self.choices else "no likelihood suits the features, and there are no links"
 
     def settings(self) -> list[Setting]:
         """Return the candidates."""
         linked = self.nodes.graph is not None and self.nodes.graph.n_entries > 0
-        found = [Setting(term) for term in self.terms]
+        found = [Setting(term) for term in self.choices]
         if linked:
-            found += [Setting(term, "matrix") for term in self.terms[:1]]
+            found += [Setting(term, "matrix") for term in self.choices[:1]]
         return found
 
     def problem(self, y: NDArray[np.int64], setting: Setting) -> Problem:
