@@ -12,14 +12,12 @@ from nodeproof.storage.schema import Expected, count
 class LearntNeighbours(Learnt):
     """The labelled nodes, and how many of them are asked."""
 
-    needs_features = True  # of new nodes
-
     def __init__(self, points, targets, k):
         self.points, self.targets, self.k = points, targets, k
 
     def judge(self, new):
         """Return log-probabilities of nodes by their features, shape (n_new, K)."""
-        nearest = NearestNeighbors(n_neighbors=self.k).fit(self.points)
+        nearest = NearestNeighbors(n_neighbors=min(self.k, len(self.points))).fit(self.points)
         votes = self.targets[nearest.kneighbors(new.X, return_distance=False)].sum(axis=1) + 0.5
         return np.log(votes / votes.sum(axis=1, keepdims=True))
 
@@ -51,8 +49,7 @@ class Neighbours(Expert):
     def learn(self, y, k):
         """Return what the labels y tell of all nodes; hidden and unknown ones are −1."""
         seen = np.flatnonzero(y >= 0)
-        targets = np.eye(self.nodes.n_classes)[y[seen]]
-        learnt = LearntNeighbours(self.nodes.X[seen], targets, min(k, len(seen)))
+        learnt = LearntNeighbours(self.nodes.X[seen], np.eye(self.nodes.n_classes)[y[seen]], k)
         learnt.log_proba = learnt.judge(self.nodes).astype(np.float32)
         return learnt
 

@@ -220,7 +220,8 @@ class Pooled(Term):
             if kept is None:
                 learnt.append(None)
             else:
-                learnt.append(restore(_class_of(member["name"], kept), kept, parts))
+                expert = _class_of(member["name"], kept)
+                learnt.append(restore(expert, member["source"], kept, parts))
         self.verdict = Verdict(
             pool,
             tuple(member["name"] for member in settings["experts"]),

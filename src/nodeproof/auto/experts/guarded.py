@@ -15,9 +15,6 @@ from nodeproof.terms import NodeData
 
 __all__ = ["Guarded", "GuardedLearnt", "guard", "restore"]
 
-# A saved file holds no other settings than these.
-_PLAIN = (bool, int, float, str)
-
 
 def guard(expert: Expert) -> Expert:
     """Return an expert whose methods are checked, unless it is one of ours."""
@@ -25,7 +22,10 @@ def guard(expert: Expert) -> Expert:
 
 
 def restore(
-    expert: type[Expert], settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    expert: type[Expert],
+    source: str,
+    settings: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
 ) -> Learnt | None:
     """Return what an expert has learnt from its saved parts; its methods are checked, too."""
     if expert.__module__.startswith("nodeproof."):
@@ -38,7 +38,7 @@ def restore(
         ) from None
     if learnt is None:
         return None
-    return GuardedLearnt(_learnt(learnt, expert.name, "restored"), expert.name)
+    return GuardedLearnt(_learnt(learnt, expert.name, "restored"), expert.name, source)
 
 
 class Guarded(Expert):
@@ -93,7 +93,7 @@ class Guarded(Expert):
     def learn(self, y: NDArray[np.int64], setting: Any) -> Learnt:
         """Return what is learnt from the labels seen."""
         learnt = _learnt(self._call("learn", y, setting), self.name, "learn")
-        found = GuardedLearnt(learnt, self.name)
+        found = GuardedLearnt(learnt, self.name, self.source)
         logs = getattr(learnt, "log_proba", None)
         _check_logs(logs, (len(y), self.nodes.n_classes), self.name, "learn: log_proba")
         found.log_proba = np.asarray(logs, dtype=np.float32)
@@ -125,13 +125,13 @@ class Guarded(Expert):
 class GuardedLearnt(Learnt):
     """What an expert of a user has learnt."""
 
-    def __init__(self, learnt: Learnt, name: str) -> None:
-        self.learnt, self.name = learnt, name
+    def __init__(self, learnt: Learnt, name: str, source: str) -> None:
+        self.learnt, self.name, self.source = learnt, name, source
 
     @property
     def needs_features(self) -> bool:
-        """Whether `judge` looks at the features of new nodes."""
-        return bool(self.learnt.needs_features)
+        """Whether `judge` looks at the features of new nodes: it says so, or draws on features."""
+        return self.source == "features" or bool(self.learnt.needs_features)
 
     def attribute(self, scores: Array, lo: int, hi: int) -> dict[str, Array]:
         """Return the scores of the nodes lo…hi by what they come from."""
@@ -143,7 +143,7 @@ class GuardedLearnt(Learnt):
     def reordered(self, position: NDArray[np.int64]) -> Self:
         """Return the same for reordered nodes."""
         own = _call(self.learnt.reordered, self.name, "reordered", position)
-        found = type(self)(_learnt(own, self.name, "reordered"), self.name)
+        found = type(self)(_learnt(own, self.name, "reordered"), self.name, self.source)
         found.log_proba = self.log_proba[position]
         return found
 
