@@ -140,6 +140,12 @@ def test_all_that_makes_up_a_pool_is_kept():
     assert kept == {field.name for field in fields(Pool)}
 
 
+def test_a_pool_cannot_be_fitted_to_other_nodes(many, complete):
+    for model in (complete[0], NodeClassifier.load(complete[1])):
+        with pytest.raises(InputError, match="Pooled belongs to the fit that made it"):
+            NodeClassifier(terms=model.terms_).fit(many.X, many.y, graph=many.graph)
+
+
 def test_a_pool_without_features_needs_none_after_loading(data, tmp_path):
     clf = NodeClassifier(experts=["propagation", "links"], random_state=0)
     again = save_and_load(clf.fit(data.X, data.y, graph=data.graph), tmp_path / "m.npz")
@@ -302,6 +308,13 @@ DAMAGE = {
     "labels of no class": edit("trees:labels", first(99)),
     "eigenvalues of zero": edit("trees:eigenvalues", first(0.0)),
     "eigenvectors of fewer nodes": edit("trees:eigenvectors", shorter),
+    "a column too many": lambda meta, arrays: member(meta, "trees")["kept"].update(
+        n_columns=member(meta, "trees")["kept"]["n_columns"] + 1
+    ),
+    "columns without end": lambda meta, arrays: member(meta, "trees")["kept"].update(
+        n_columns=2**62 - 1
+    ),
+    "a leading column too few": edit("trees:few", narrower),
     "regressions of other columns": edit("trees:coefficients", lambda array: array[:, :-1]),
     "an array that nobody keeps": lambda meta, arrays: arrays.update(pool_0_0_more=np.zeros(3)),
     "an array of an expert that is not there": lambda meta, arrays: arrays.update(

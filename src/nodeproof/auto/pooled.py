@@ -118,14 +118,26 @@ class Pooled(Term):
         )
 
     def bind(self, nodes: NodeData) -> Self:
-        """Return a copy for the nodes of the fit."""
+        """Return a copy for the nodes of the fit.
+
+        Raises
+        ------
+        InputError
+            If it was made by an earlier fit.
+        """
+        own = self.verdict is not None and len(self.verdict.costs) == nodes.n_nodes
+        if not own or "n_nodes" in vars(self):
+            raise InputError("Pooled belongs to the fit that made it: use terms='auto'")
+        return self._bound(nodes)
+
+    def _bound(self, nodes: NodeData) -> Self:
         bound = self.copy_for(nodes)
         bound.models_set = Simplex(nodes.n_classes)
         return bound
 
     def reordered(self, nodes: NodeData, position: NDArray[np.int64]) -> Self:
         """Return the same for reordered nodes."""
-        bound = self.bind(nodes)
+        bound = self._bound(nodes)
         assert self.verdict is not None
         bound.verdict = self.verdict.reordered(position)
         return bound

@@ -157,7 +157,9 @@ class Columns:
             if min(arrays[name].min(initial=0.0) for name in ("degrees", "nearby", "spread")) < 0:
                 raise ValueError("a degree, or the mass of a class, is negative")
         rows = np.zeros((0, settings["n_columns"]), dtype=np.float32)
-        return cls(rows, n_classes, settings["alpha"], arrays)
+        columns = cls(rows, n_classes, settings["alpha"], arrays)
+        columns.of_new(_nobody(arrays))  # has as many columns
+        return columns
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings and arrays that new nodes need."""
@@ -269,6 +271,16 @@ class Columns:
             passed_on = own + rho * sums
             sums = scale * (received + joined.among @ (scale * passed_on) + scale * passed_on)
         return np.asarray(self.alpha * own + (1.0 - self.alpha) / hops * sums, dtype=np.float32)
+
+
+def _nobody(arrays: Mapping[str, NDArray[Any]]) -> NewNodes:
+    """Return a new node without links, all of whose features are zero."""
+    X: Any = None
+    if "coefficients" in arrays:
+        n_features = len(arrays.get("directions", arrays["coefficients"][0, :-1]))
+        X = np.zeros((1, n_features))
+    n_nodes = len(arrays.get("degrees", ()))
+    return NewNodes(X, sp.csr_array((1, n_nodes)), sp.csr_array((1, 1)))
 
 
 class _Joined:
