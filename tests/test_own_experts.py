@@ -306,10 +306,17 @@ def test_an_expert_that_cannot_be_saved_says_why(data, tmp_path):
         clf.save(tmp_path / "m.npz")
     for method, message in (
         (Learnt.to_parts, "Forgetful has no to_parts"),
-        (lambda self: ({}, {}), "to_parts must return the settings of kept_settings"),
-        (lambda self: ({"k": 3}, {"more": np.zeros(3)}), "the arrays of kept_layout, got"),
+        (lambda self: ({}, {}), "kept_layout list, but the settings of to_parts has no entry k"),
+        (lambda self: ({"k": "3"}, {}), "but k in the settings of to_parts is '3'"),
+        (
+            lambda self: ({"k": stop}, {}),
+            "to_parts of the expert 'neighbours': .* neither a number",
+        ),
+        (lambda self: ({"k": 3}, {}), "but it has no array points"),
+        (lambda self: ({"k": 3}, {"points": np.arange(3)}), "but points holds int"),
         (lambda self: ({"k": 3}, {"points": [1.0]}), "must return arrays of numpy"),
         (stop, "'neighbours' failed in to_parts: KeyError"),
+        (lambda self: 3, "'neighbours' failed in to_parts: TypeError"),
     ):
         learnt = type("Forgetful", (LearntNeighbours,), {"to_parts": method})
 

@@ -62,8 +62,13 @@ def save_and_load(clf, path):
 # What is kept. --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("labels", ["few", "many"])
-@pytest.mark.parametrize("sources", ["graph", "features", "both", "counts"])
+@pytest.mark.parametrize(
+    ("sources", "labels"),
+    [
+        *((sources, "few") for sources in ("graph", "features", "both", "counts")),
+        *((sources, "many") for sources in ("graph", "features", "counts")),  # with trees
+    ],
+)
 def test_a_loaded_pool_judges_new_nodes_with_the_same_bits(data, many, tmp_path, sources, labels):
     nodes = data if labels == "few" else many
     X = {"graph": None, "counts": nodes.counts}.get(sources, nodes.X)

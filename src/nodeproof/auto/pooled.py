@@ -17,11 +17,13 @@ from nodeproof.auto.experts.registry import check_known, check_registered
 from nodeproof.auto.pooling import Pool
 from nodeproof.errors import InputError
 from nodeproof.sets import Simplex
+from nodeproof.storage.npz import Header
 from nodeproof.storage.schema import (
     Check,
     Expected,
     anything,
     check_entries,
+    check_layout,
     dict_of,
     entries,
     list_of,
@@ -258,7 +260,7 @@ class PooledCosts(NewNodeCosts):
         for e, own in enumerate(verdict.learnt):
             kept = None
             if own is not None:
-                kept, parts = _parts_of(verdict.names[e], own)
+                kept, parts = _parts_of(verdict.names[e], own, len(pool.bias))
                 arrays |= {f"{e}_{name}": array for name, array in parts.items()}
             experts.append({"name": verdict.names[e], "source": verdict.sources[e], "kept": kept})
         return {"scale": pool.scale, "noise": pool.noise, "experts": experts}, arrays
@@ -279,16 +281,25 @@ class PooledCosts(NewNodeCosts):
         return -np.asarray(log_softmax(scores, axis=1))
 
 
-def _parts_of(name: str, learnt: Learnt) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return what is saved of an expert; raise an error if it could not be restored."""
+def _parts_of(
+    name: str, learnt: Learnt, n_classes: int
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return what is saved of an expert; raise an error if it could not be read again."""
     expert = check_registered(name)
     settings, arrays = learnt.to_parts()
-    checks, layout = expert.kept_settings, expert.kept_layout(settings)
-    if set(settings) != set(checks) or not set(arrays) <= set(layout):
+    try:
+        check_entries(settings, expert.kept_settings, what="the settings of to_parts")
+        layout = {
+            part: replace(expected, shapes=expected.shapes.format(0))
+            for part, expected in expert.kept_layout(settings).items()
+        }
+        headers = {part: Header(array.shape, array.dtype, 0) for part, array in arrays.items()}
+        check_layout(headers, layout, K=n_classes)
+    except ValueError as error:
         raise InputError(
-            f"cannot save the expert {name!r}: to_parts must return the settings of kept_settings "
-            f"and the arrays of kept_layout, got {sorted(settings)} and {sorted(arrays)}"
-        )
+            f"cannot save the expert {name!r}: to_parts must return what kept_settings and "
+            f"kept_layout list, but {error}"
+        ) from None
     return settings, arrays
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from nodeproof.auto.experts.base import Array, Candidate, Expert, Learnt, NewNodes, Rows
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.errors import InputError, one_line
+from nodeproof.storage.schema import as_plain
 from nodeproof.terms import NodeData
 
 __all__ = ["Guarded", "GuardedLearnt", "guard", "restore"]
@@ -163,10 +164,18 @@ class GuardedLearnt(Learnt):
                 f"cannot save the expert {self.name!r}: it judges new nodes, but {kind.__name__} "
                 "has no to_parts"
             )
-        settings, arrays = _call(self.learnt.to_parts, self.name, "to_parts")
+
+        def parts() -> tuple[dict[str, Any], dict[str, Any]]:
+            settings, arrays = self.learnt.to_parts()
+            return dict(settings), dict(arrays)
+
+        settings, arrays = _call(parts, self.name, "to_parts")
         if not all(isinstance(array, np.ndarray) for array in arrays.values()):
             raise InputError(f"to_parts of the expert {self.name!r} must return arrays of numpy")
-        return settings, arrays
+        try:
+            return {name: as_plain(value) for name, value in settings.items()}, arrays
+        except TypeError as error:
+            raise InputError(f"to_parts of the expert {self.name!r}: {error}") from None
 
 
 def _call(method: Callable[..., Any], expert: str, name: str, *given: Any) -> Any:
