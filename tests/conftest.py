@@ -88,7 +88,7 @@ def hard():
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let the contract of terms be run on a term of your own (docs/extend.md)."""
+    """Let the contracts be run on a term or an expert of your own (docs/extend.md)."""
     group = parser.getgroup("nodeproof")
     group.addoption(
         "--term",
@@ -96,6 +96,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=[],
         metavar="MODULE:NAME",
         help="test this term instead of nodeproof's; made without arguments",
+    )
+    group.addoption(
+        "--expert",
+        action="append",
+        default=[],
+        metavar="MODULE:NAME",
+        help="test this expert instead of nodeproof's; made without arguments",
     )
     group.addoption("--counts", action="store_true", help="its features are counts")
 

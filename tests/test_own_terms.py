@@ -266,8 +266,8 @@ def test_a_term_of_an_installed_package_is_found_by_its_entry_point(monkeypatch,
     def listed(*, group, name):
         return [entry] if (group, name) == ("nodeproof.terms", entry.name) else []
 
-    monkeypatch.setattr(registry, "entry_points", listed)
-    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr("nodeproof.runtime.registry.entry_points", listed)
+    monkeypatch.setattr(registry._terms, "_known", {})
     assert registry.find_term("Visits") is Visits
     assert registry.find_term("Other") is None
     entry = EntryPoint("Other", "visits:Visits", "nodeproof.terms")
@@ -329,14 +329,14 @@ def test_the_command_line_takes_it(files, tmp_path, monkeypatch, capsys):
         chosen = json.loads(printed)["choices"]["terms"]["value"]
         named = ["Labels(accuracy=0.9, strength=3)"] if out == "with" else []
         assert chosen == ["Visits()", *named]
-    monkeypatch.setattr(registry, "_registered", {**registry._registered})
+    monkeypatch.setattr(registry._terms, "_known", {**registry._terms._known})
     for command in (
         ["predict", tmp_path / "with", "--features", "new.csv", "--out", tmp_path / "new.csv"],
         ["certify", tmp_path / "with", "--time-budget", 1],
         ["certify", tmp_path / "with", "--verify"],
         ["report", tmp_path / "with"],
     ):
-        registry._registered.pop("Visits", None)
+        registry._terms._known.pop("Visits", None)
         code, _, err = run(capsys, *command)
         assert code == 2
         assert "a term 'Visits', which is unknown here" in err

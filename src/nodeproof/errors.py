@@ -21,3 +21,14 @@ def count_of(count: int, thing: str) -> str:
     ('1 node', '12,000 nodes')
     """
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def one_line(error: BaseException) -> str:
+    """Return the kind and message of an error on one line.
+
+    Examples
+    --------
+    >>> one_line(ValueError("a long    message"))
+    'ValueError: a long message'
+    """
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -52,6 +52,10 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         with the shortest description of the data.
     terms : "auto" or list of Term
         How features and labels are modelled; see :mod:`nodeproof.terms`.
+    experts : "auto", or list of str and Expert
+        What "auto" terms pool, weighed by held-out labels; see :mod:`nodeproof.experts`. Names
+        (``["propagation", "links"]``), names to leave out (``["-trees"]``), experts of your own
+        (``["auto", MyExpert()]``).
     null_model : {"auto", "uniform", "degree"}
         Expected links between two nodes: the same for all pairs, or by their degrees.
     threshold : "auto" or float
@@ -131,6 +135,7 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         n_classes: int | None = None,
         *,
         terms: Any = "auto",
+        experts: Any = "auto",
         null_model: str = "auto",
         threshold: Any = "auto",
         weights: Any = "auto",
@@ -146,20 +151,13 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         verbose: Any = False,
     ) -> None:
         self.n_classes = n_classes
-        self.terms = terms
-        self.null_model = null_model
-        self.threshold = threshold
-        self.weights = weights
-        self.son = son
-        self.solver = solver
-        self.temperature = temperature
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.engine = engine
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        self.terms, self.experts = terms, experts
+        self.null_model, self.threshold = null_model, threshold
+        self.weights, self.son = weights, son
+        self.solver, self.temperature, self.n_init = solver, temperature, n_init
+        self.max_iter, self.tol = max_iter, tol
+        self.engine, self.n_jobs = engine, n_jobs
+        self.random_state, self.verbose = random_state, verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from nodeproof.arrangement import Arrangement
 from nodeproof.auto.counting import FEWEST, choose_n_classes
 from nodeproof.auto.evaluation import Evaluation
+from nodeproof.auto.experts import as_experts
+from nodeproof.auto.experts.guarded import Guarded
 from nodeproof.auto.held_out import HeldOut, hold_out
 from nodeproof.auto.merging import Family
 from nodeproof.auto.plans import Plan, choose_plan
@@ -199,9 +201,11 @@ class _Fit:
         held = self._held_out(nodes)
         if self.K and isinstance(self.solver, BlockCADO):
             check_rows(self.data.n_nodes, self.K)
+        settings = self.settings
         plan = choose_plan(
-            self.settings.terms, nodes, self.weights, self.trust, held, self.solver, self.choices
-        )
+            settings.terms, nodes, self.weights, self.trust, held, self.solver, self.choices,
+            settings.experts,
+        )  # fmt: skip
         if plan.evaluation is not None:
             if plan.affinities == "matrix":
                 self.solver = replace(self.solver, affinities="matrix")
@@ -214,13 +218,14 @@ class _Fit:
         return self._collect(nodes, problem, result, plan.evaluation)
 
     def _is_built_in(self) -> bool:
-        """Tell whether solver and terms are ours, and use only the data they are given.
+        """Tell whether solver, terms and experts are ours, and use only the data they are given.
 
         Those of users may identify nodes by their order.
         """
         terms = self.settings.terms
         parts = [self.solver, *(terms if isinstance(terms, list | tuple) else [])]
-        return all(type(part).__module__.startswith("nodeproof.") for part in parts)
+        own = any(isinstance(expert, Guarded) for expert in as_experts(self.settings.experts))
+        return not own and all(type(part).__module__.startswith("nodeproof.") for part in parts)
 
     def _arranged(self) -> NodeData:
         """Return the nodes in the order of the fit."""

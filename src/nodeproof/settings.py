@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from nodeproof.auto.experts import as_experts
 from nodeproof.distributed import as_engine
 from nodeproof.errors import InputError
 from nodeproof.runtime.threads import check_jobs
@@ -22,6 +23,7 @@ class Settings:
 
     n_classes: int | None = None
     terms: Any = "auto"
+    experts: Any = "auto"
     null_model: str = "auto"
     threshold: Any = "auto"
     weights: Any = "auto"
@@ -46,6 +48,7 @@ class Settings:
 
         What depends on the data is checked by the fit.
         """
+        as_experts(self.experts)
         check_at_least("son", self.son, 0.0, LARGEST)
         as_engine(self.engine)
         check_count("max_iter", self.max_iter)

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.auto.evaluation import Evaluation, evaluate
-from nodeproof.auto.experts import (
-    BlockModel,
-    Expert,
-    Features,
-    Links,
-    OwnFeatures,
-    Propagation,
-    Trees,
-)
+from nodeproof.auto.experts import BlockModel, as_experts
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.auto.likelihoods import choose_likelihood, every_class_has_labels
 from nodeproof.auto.pooled import Pooled
@@ -87,8 +79,11 @@ def choose_plan(
         Held-out labels to choose by, if there are enough.
     solver : object
         Solver of the block model.
+    experts : "auto", or list of str and Expert
+        What the pool is made of.
     """
     if not (isinstance(terms, str) and terms == "auto"):
+        _check_unused(experts, "terms are given")
         return Plan(_given_terms(terms, nodes, choices), _trust_in(terms, trust, choices))
     chosen: list[Term] = []
     reasons = []
@@ -96,11 +91,13 @@ def choose_plan(
         term, reason = choose_likelihood(nodes)
         chosen.append(term)
         reasons.append(reason)
-    free = isinstance(solver, BlockCADO) and weights == "calibrated" and trust is None
-    if free and held is not None and every_class_has_labels(nodes):
-        evaluation = _evaluate(chosen, nodes, held, solver)
+    no_pool = _why_no_pool(nodes, weights, trust, held, solver)
+    if no_pool is None:
+        assert held is not None
+        evaluation = _evaluate(chosen, nodes, held, solver, experts)
         if evaluation is not None:
             return _judged_plan(evaluation, nodes, choices)
+    _check_unused(experts, no_pool or _why_none(experts, nodes))
     if nodes.y is not None:
         chosen.append(Labels())
         reasons.append(f"{int((nodes.y >= 0).sum())} labels")
@@ -109,22 +106,45 @@ def choose_plan(
     return Plan([term.bind(nodes) for term in chosen], _trust_in(chosen, trust, choices))
 
 
+def _why_no_pool(
+    nodes: NodeData, weights: Any, trust: float | None, held: HeldOut | None, solver: Any
+) -> str | None:
+    """Return why experts cannot be weighed by held-out labels; None if they can."""
+    if not isinstance(solver, BlockCADO):
+        return "the solver is not block CADO"
+    if weights != "calibrated" or trust is not None:
+        return "weights are given"
+    if nodes.y is None:
+        return "there are no labels to weigh them by"
+    if not every_class_has_labels(nodes):
+        return "there is a class without a label"
+    return "there are too few labels to hold any out" if held is None else None
+
+
+def _why_none(experts: Any, nodes: NodeData) -> str:
+    """Return why no expert applies to the data."""
+    reasons = {expert.name: expert.why_not(nodes) for expert in as_experts(experts)}
+    return "; ".join(f"{name}: {reason}" for name, reason in reasons.items() if reason)
+
+
+def _check_unused(experts: Any, reason: str) -> None:
+    """Raise an error if experts are given: they would be ignored."""
+    if not (isinstance(experts, str) and experts == "auto"):
+        raise InputError(f"experts are not used: {reason}; omit experts")
+
+
 def _evaluate(
-    likelihoods: list[Term], nodes: NodeData, held: HeldOut, solver: BlockCADO
+    likelihoods: list[Term], nodes: NodeData, held: HeldOut, solver: BlockCADO, experts: Any
 ) -> Evaluation | None:
     linked = nodes.graph is not None and nodes.graph.n_entries > 0
     terms: tuple[Term | None, ...] = tuple(term for term in likelihoods if not term.takes_sparse)
     if linked:
         terms = (*terms, None)
-    experts: list[Expert] = [
-        Propagation(),
-        BlockModel(terms, replace(solver, n_init=1)),
-        Links(),
-        Features(),
-        OwnFeatures(),
-        Trees(),
+    asked = [
+        expert.completed(terms, solver) if isinstance(expert, BlockModel) else expert
+        for expert in as_experts(experts)
     ]
-    return evaluate(experts, nodes, held)
+    return evaluate(asked, nodes, held)
 
 
 def _judged_plan(evaluation: Evaluation, nodes: NodeData, choices: Choices) -> Plan:

@@ -11,16 +11,40 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from nodeproof.auto.experts.base import Learnt, NewNodes
+from nodeproof.auto.experts.base import Expert, Learnt, NewNodes, no_logs
+from nodeproof.auto.experts.guarded import restore
+from nodeproof.auto.experts.registry import check_known, check_registered
 from nodeproof.auto.pooling import Pool
+from nodeproof.errors import InputError
 from nodeproof.sets import Simplex
-from nodeproof.storage.schema import Check
+from nodeproof.storage.npz import Header
+from nodeproof.storage.schema import (
+    Check,
+    Expected,
+    anything,
+    check_entries,
+    check_layout,
+    dict_of,
+    entries,
+    list_of,
+    number,
+    one_of,
+    or_none,
+    text,
+)
 from nodeproof.terms import NewNodeCosts, NodeData, Term, register
 from nodeproof.terms.class_loss import LinearLoss
 
 __all__ = ["Pooled", "PooledCosts"]
 
 Array = NDArray[np.float64]
+
+_MOST_EXPERTS = 64
+
+# Of a `Pool`.
+_POOL_ARRAYS = ("scales", "balanced", "weights", "bias", "learnt", "losses", "proportions")
+
+_any_dict = dict_of(anything)
 
 
 @dataclass(frozen=True)
@@ -66,6 +90,16 @@ class Pooled(Term):
     light: ClassVar[bool] = True
     models_shape: ClassVar[str] = "K K"
     kept_as: ClassVar[str] = "pool"
+    kept_settings: ClassVar[Mapping[str, Check]] = {
+        "scale": lambda value: number(value) and value > 0,
+        "noise": lambda value: number(value) and 0 <= value < 1,
+        "experts": list_of(
+            entries(
+                {"name": text, "source": one_of("graph", "features"), "kept": or_none(_any_dict)}
+            ),
+            _MOST_EXPERTS,
+        ),
+    }
 
     def __init__(self, verdict: Verdict | None = None) -> None:
         self.verdict = verdict
@@ -80,22 +114,32 @@ class Pooled(Term):
 
     @property
     def needs_features(self) -> bool:
-        """Whether any expert draws on features."""
-        return self.verdict is not None and "features" in {
-            source
-            for source, own in zip(self.verdict.sources, self.verdict.learnt, strict=True)
-            if own is not None
-        }
+        """Whether any expert has learnt from features."""
+        return self.verdict is not None and any(
+            own is not None and own.needs_features for own in self.verdict.learnt
+        )
 
     def bind(self, nodes: NodeData) -> Self:
-        """Return a copy for the nodes of the fit."""
+        """Return a copy for the nodes of the fit.
+
+        Raises
+        ------
+        InputError
+            If it was made by an earlier fit.
+        """
+        own = self.verdict is not None and len(self.verdict.costs) == nodes.n_nodes
+        if not own or "n_nodes" in vars(self):
+            raise InputError("Pooled belongs to the fit that made it: use terms='auto'")
+        return self._bound(nodes)
+
+    def _bound(self, nodes: NodeData) -> Self:
         bound = self.copy_for(nodes)
         bound.models_set = Simplex(nodes.n_classes)
         return bound
 
     def reordered(self, nodes: NodeData, position: NDArray[np.int64]) -> Self:
         """Return the same for reordered nodes."""
-        bound = self.bind(nodes)
+        bound = self._bound(nodes)
         assert self.verdict is not None
         bound.verdict = self.verdict.reordered(position)
         return bound
@@ -149,16 +193,77 @@ class Pooled(Term):
     def for_new_nodes(self, models: Array, calibrated: bool) -> PooledCosts:
         """Return what new nodes are judged by."""
         assert self.verdict is not None
-        return PooledCosts(self.verdict.pool, self.verdict.names, self.verdict.learnt)
+        return PooledCosts(self.verdict)
+
+    @classmethod
+    def kept_layout(cls, settings: Mapping[str, Any]) -> Mapping[str, Expected]:
+        """Return the arrays of the pool, and, numbered, those of the experts with a weight."""
+        E, K = str(len(settings["experts"])), "K"
+        shapes = {"scales": E, "weights": E, "losses": E, "bias": K, "learnt": K, "proportions": K}
+        found = {name: Expected("f", shape, required=True) for name, shape in shapes.items()}
+        found["balanced"] = Expected("b", E, required=True)
+        for e, member in enumerate(settings["experts"]):
+            if member["kept"] is None:
+                continue
+            kept = member["kept"]
+            for name, expected in _class_of(member["name"], kept).kept_layout(kept).items():
+                # Sides of the expert's own are called by its number and the term's.
+                shapes_of = expected.shapes.replace("{0}", f"{{0}}_{e}")
+                found[f"{e}_{name}"] = replace(expected, shapes=shapes_of)
+        return found
+
+    def restored(
+        self,
+        models: Array,
+        calibrated: bool,
+        settings: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+    ) -> PooledCosts:
+        """Return what new nodes are judged by from what was saved of it, and keep it."""
+        own = {name: arrays[name] for name in _POOL_ARRAYS}
+        pool = Pool(scale=settings["scale"], noise=settings["noise"], **own)
+        _check_pool(pool)
+        learnt: list[Learnt | None] = []
+        for e, member in enumerate(settings["experts"]):
+            prefix, kept = f"{e}_", member["kept"]
+            parts = {
+                name.removeprefix(prefix): array
+                for name, array in arrays.items()
+                if name.startswith(prefix)
+            }
+            if kept is None:
+                learnt.append(None)
+            else:
+                expert = _class_of(member["name"], kept)
+                learnt.append(restore(expert, member["source"], kept, parts))
+        self.verdict = Verdict(
+            pool,
+            tuple(member["name"] for member in settings["experts"]),
+            tuple(member["source"] for member in settings["experts"]),
+            tuple(learnt),
+            no_logs(len(pool.bias)),
+        )
+        return PooledCosts(self.verdict)
 
 
 @dataclass(frozen=True)
 class PooledCosts(NewNodeCosts):
     """What new nodes cost by the pool: experts that cannot judge them are left out."""
 
-    pool: Pool
-    names: tuple[str, ...]
-    learnt: tuple[Learnt | None, ...]
+    verdict: Verdict
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the settings and arrays to save, as `Pooled.restored` takes them."""
+        verdict, pool = self.verdict, self.verdict.pool
+        arrays = {name: getattr(pool, name) for name in _POOL_ARRAYS}
+        experts = []
+        for e, own in enumerate(verdict.learnt):
+            kept = None
+            if own is not None:
+                kept, parts = _parts_of(verdict.names[e], own, len(pool.bias))
+                arrays |= {f"{e}_{name}": array for name, array in parts.items()}
+            experts.append({"name": verdict.names[e], "source": verdict.sources[e], "kept": kept})
+        return {"scale": pool.scale, "noise": pool.noise, "experts": experts}, arrays
 
     def costs(self, X: Any, links: sp.csr_array) -> Array:
         """Return what new nodes cost in each class, shape (n_new, K)."""
@@ -168,8 +273,47 @@ class PooledCosts(NewNodeCosts):
 
     def judge(self, new: NewNodes) -> Array:
         """Return what new nodes cost in each class, with links among each other, (n_new, K)."""
-        logs = [None if own is None else own.judge(new) for own in self.learnt]
-        shift = np.log(self.pool.proportions / self.pool.learnt)
-        scores = self.pool.scale * self.pool.pooled(logs) + shift
+        pool = self.verdict.pool
+        logs = [None if own is None else own.judge(new) for own in self.verdict.learnt]
+        shift = np.log(pool.proportions / pool.learnt)
+        scores = pool.scale * pool.pooled(logs) + shift
         scores = np.broadcast_to(scores, (new.links.shape[0], len(shift)))
         return -np.asarray(log_softmax(scores, axis=1))
+
+
+def _parts_of(
+    name: str, learnt: Learnt, n_classes: int
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return what is saved of an expert; raise an error if it could not be read again."""
+    expert = check_registered(name)
+    settings, arrays = learnt.to_parts()
+    try:
+        check_entries(settings, expert.kept_settings, what="the settings of to_parts")
+        layout = {
+            part: replace(expected, shapes=expected.shapes.format(0))
+            for part, expected in expert.kept_layout(settings).items()
+        }
+        headers = {part: Header(array.shape, array.dtype, 0) for part, array in arrays.items()}
+        check_layout(headers, layout, K=n_classes)
+    except ValueError as error:
+        raise InputError(
+            f"cannot save the expert {name!r}: to_parts must return what kept_settings and "
+            f"kept_layout list, but {error}"
+        ) from None
+    return settings, arrays
+
+
+def _class_of(name: str, kept: Mapping[str, Any]) -> type[Expert]:
+    """Return the expert that a file names; raise an error unless it can keep these settings."""
+    expert = check_known(name)
+    check_entries(kept, expert.kept_settings, what=f"what its expert {name} keeps")
+    return expert
+
+
+def _check_pool(pool: Pool) -> None:
+    """Raise a ValueError if these finite numbers are not those of a pool."""
+    if not ((pool.weights >= 0).all() and (pool.scales > 0).all()):
+        raise ValueError("the weights or scales of its experts are negative")
+    for shares in (pool.learnt, pool.proportions):
+        if not ((shares > 0).all() and abs(shares.sum() - 1.0) <= 1e-3):
+            raise ValueError("the class proportions of its pool are not shares of one")

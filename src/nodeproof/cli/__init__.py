@@ -44,6 +44,11 @@ _TERM = click.option(
     help="Custom term, from an installed module or one in this folder; may be repeated.",
 )  # fmt: skip
 
+_EXPERT = click.option(
+    "--expert", "own_experts", multiple=True, metavar="MODULE:NAME",
+    help="Custom expert, from an installed module or one in this folder; may be repeated.",
+)  # fmt: skip
+
 
 class _Command(click.Command):
     """A command that checks the memory limit first, but not before showing its help."""
@@ -104,6 +109,10 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
 )
 @click.option("--strict", is_flag=True, help="Refuse nodes without links.")
 @_TERM
+@click.option("--experts", metavar="NAMES",
+              help="What to pool, such as propagation,links; or what to leave out: -trees.",
+              show_default="auto")  # fmt: skip
+@_EXPERT
 @click.option("--null-model", type=click.Choice(["auto", "uniform", "degree"]), default="auto",
               show_default=True, help="Null model of the links.")  # fmt: skip
 @click.option("--weights", default="auto", show_default=True, metavar="auto|G,F,L",
@@ -167,6 +176,7 @@ def fit(edges: Path, **options: Any) -> None:
 @click.option("--weight", help="Column of the links with the weight.")
 @click.option("--node", help="Column of the features file with the node.")
 @_TERM
+@_EXPERT
 @_SAFE_CSV
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
 def predict(model: Path, **options: Any) -> None:
@@ -193,6 +203,7 @@ def predict(model: Path, **options: Any) -> None:
               help="With --verify: the model that was certified.",
               show_default="the one in the same folder")  # fmt: skip
 @_TERM
+@_EXPERT
 @_SAFE_CSV
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
 def certify(model: Path, **options: Any) -> None:
@@ -216,6 +227,7 @@ def certify(model: Path, **options: Any) -> None:
               help="File to write.", show_default="report.html in DIR")  # fmt: skip
 @click.option("--title", default="", help="Heading of the page.")
 @_TERM
+@_EXPERT
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
 def report(model: Path, **options: Any) -> None:
     """Write an HTML report on the results of `nodeproof fit` in DIR.

@@ -14,12 +14,11 @@ from nodeproof import __version__
 from nodeproof.certificate import Certificate, Stage
 from nodeproof.cli.console import LiveLine, note, screen
 from nodeproof.cli.results import write_csv
-from nodeproof.cli.terminal import as_text, check_places, find_model, print_document
+from nodeproof.cli.terminal import as_text, check_places, find_model, import_parts, print_document
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.fitted import Fitted
 from nodeproof.saving.model import load_model
 from nodeproof.storage.atomic import atomic_folder, atomic_path, check_writable
-from nodeproof.terms.registry import import_term
 
 __all__ = ["draw_certificate", "run_certify"]
 
@@ -34,12 +33,12 @@ def run_certify(
     verify: bool,
     about: Path | None,
     terms: tuple[str, ...],
+    own_experts: tuple[str, ...],
     safe_csv: bool,
     as_json: bool,
 ) -> None:
     """Certify the model in a folder, or verify the certificate in it."""
-    for place in terms:
-        import_term(place)
+    import_parts(terms, own_experts)
     folder = model if model.is_dir() else model.parent
     if verify:
         file = folder / "certificate.npz" if model.is_dir() else model

@@ -13,6 +13,8 @@ from typing import Any
 
 from rich.table import Table
 
+from nodeproof.auto.experts import as_experts
+from nodeproof.auto.experts.registry import make_expert
 from nodeproof.certificate import Certificate, Stage
 from nodeproof.cli.console import LiveLine, ProgressLine, note, notes_from_warnings, screen
 from nodeproof.cli.fit_files import FitFiles, read_files
@@ -38,7 +40,7 @@ from nodeproof.solvers.checkpoint import Checkpoint
 from nodeproof.storage.atomic import atomic_folder
 from nodeproof.storage.graph_folder import GraphFolder
 from nodeproof.terms import Labels, Term
-from nodeproof.terms.registry import import_term
+from nodeproof.terms.registry import make_term
 
 __all__ = ["run_fit"]
 
@@ -71,6 +73,8 @@ def _fit_and_write(
     unknown: tuple[str, ...],
     strict: bool,
     terms: tuple[str, ...],
+    experts: str | None,
+    own_experts: tuple[str, ...],
     null_model: str,
     weights: str,
     threshold: float | None,
@@ -99,7 +103,8 @@ def _fit_and_write(
     check_folder(out, written + perhaps, (edges, features, labels))
     if report:
         check_jinja()
-    own_terms = [_make_term(place) for place in terms]
+    own_terms = [make_term(place) for place in terms]
+    pooled = _parse_experts(experts, own_experts)
     files = read_files(
         edges, features, labels, classes, out, header=header, source=source, target=target,
         weight=weight, node=node, label=label, strict=strict, unknown=unknown, jobs=jobs,
@@ -116,6 +121,7 @@ def _fit_and_write(
         settings = Settings(
             n_classes=classes,
             terms=_with_labels(own_terms, files) if own_terms else "auto",
+            experts=pooled,
             null_model=null_model,
             weights=_parse_weights(weights),
             threshold="auto" if threshold is None else threshold,
@@ -172,13 +178,19 @@ def _fit_and_write(
         sys.exit(130)
 
 
-def _make_term(place: str) -> Term:
-    """Return the term at package.module:Name, with its default settings."""
-    kind = import_term(place)
-    try:
-        return kind()
-    except Exception as error:
-        raise InputError(f"cannot create the term {place} without arguments: {error}") from error
+def _parse_experts(names: str | None, places: tuple[str, ...]) -> str | list[Any]:
+    """Return the experts to pool: those named, or all, and those at package.module:Name."""
+    own = [make_expert(place) for place in places]
+    if names is None:
+        return ["auto", *own] if own else "auto"
+    named = [name.strip() for name in names.split(",")]
+    if not all(named):
+        raise InputError(f"--experts must be names with commas between them, got {names!r}")
+    if own and all(name.startswith("-") for name in named):
+        named = ["auto", *named]
+    found = [*named, *own]
+    as_experts(found)
+    return found
 
 
 def _with_labels(terms: list[Term], files: FitFiles) -> list[Term]:

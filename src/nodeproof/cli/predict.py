@@ -13,7 +13,7 @@ from rich.table import Table
 from nodeproof import __version__
 from nodeproof.cli.console import note, notes_from_warnings, screen
 from nodeproof.cli.results import MOST_NAMES, listed_classes, listed_features, write_csv
-from nodeproof.cli.terminal import check_file, print_document
+from nodeproof.cli.terminal import check_file, import_parts, print_document
 from nodeproof.errors import InputError, count_of
 from nodeproof.fitted import Fitted
 from nodeproof.inputs import read_features
@@ -22,7 +22,6 @@ from nodeproof.saving.model import load_model
 from nodeproof.storage.atomic import atomic_path
 from nodeproof.tables.files import unnamed
 from nodeproof.tables.new_nodes import read_new_nodes
-from nodeproof.terms.registry import import_term
 
 __all__ = ["run_predict"]
 
@@ -39,14 +38,14 @@ def run_predict(
     weight: str | None,
     node: str | None,
     terms: tuple[str, ...],
+    own_experts: tuple[str, ...],
     safe_csv: bool,
     as_json: bool,
 ) -> None:
     """Load the model, read the files, and write the predictions to the file ``out``."""
     began = time.perf_counter()
     check_file(out, file, (features, edges))
-    for place in terms:
-        import_term(place)
+    import_parts(terms, own_experts)
     fitted = load_model(file)
     if features is not None and fitted.n_features is None:
         raise InputError(f"the model in {file} was fitted without features: omit --features")

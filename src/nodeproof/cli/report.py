@@ -9,23 +9,27 @@ from nodeproof import __version__
 from nodeproof.certificate import Certificate
 from nodeproof.certificate.labelling.verify import why_not_about
 from nodeproof.cli.console import note, screen
-from nodeproof.cli.terminal import check_file, print_document
+from nodeproof.cli.terminal import check_file, import_parts, print_document
 from nodeproof.fitted import Fitted
 from nodeproof.report import write_report
 from nodeproof.saving.model import load_model
-from nodeproof.terms.registry import import_term
 
 __all__ = ["run_report"]
 
 
 def run_report(
-    file: Path, *, out: Path | None, title: str, terms: tuple[str, ...], as_json: bool
+    file: Path,
+    *,
+    out: Path | None,
+    title: str,
+    terms: tuple[str, ...],
+    own_experts: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Write the report on the model in a folder."""
     out = file.with_name("report.html") if out is None else out
     check_file(out, file)
-    for place in terms:
-        import_term(place)
+    import_parts(terms, own_experts)
     fitted = load_model(file)
     proof = _certificate_of(fitted, file.with_name("certificate.npz"))
     write_report(fitted, out, certificate=proof, title=title)

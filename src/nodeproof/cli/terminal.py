@@ -34,6 +34,7 @@ __all__ = [
     "discard_output",
     "fail",
     "find_model",
+    "import_parts",
     "lacks_memory",
     "prepare_output",
     "print_document",
@@ -69,6 +70,17 @@ def check_limit() -> None:
         )
     # Arrow's own allocator would reserve a gigabyte of the address space, used or not.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+
+
+def import_parts(terms: Iterable[str], experts: Iterable[str]) -> None:
+    """Import the terms and experts of users, so that a model which names them can be loaded."""
+    from nodeproof.auto.experts.registry import import_expert
+    from nodeproof.terms.registry import import_term
+
+    for place in terms:
+        import_term(place)
+    for place in experts:
+        import_expert(place)
 
 
 def lacks_memory(error: BaseException | None) -> bool:

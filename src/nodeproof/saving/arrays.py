@@ -14,7 +14,7 @@ from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.findings import Findings
 from nodeproof.inputs.node_names import writable
 from nodeproof.prediction import PredictionState
-from nodeproof.saving.header import GRAPH_SETTINGS, term_classes
+from nodeproof.saving.header import GRAPH_SETTINGS, KEPT_BY_TERMS, term_classes
 from nodeproof.storage.npz import Header
 from nodeproof.storage.schema import Expected, check_layout
 from nodeproof.terms import Term
@@ -35,6 +35,7 @@ __all__ = [
 Arrays = Mapping[str, NDArray[Any]]
 
 _PROBLEM, _FINDINGS = "problem_", "findings_"
+_PREFIXES = tuple(f"{kind}_" for kind in KEPT_BY_TERMS)
 
 #: n nodes, K classes, m features, E entries of links; of findings s nodes to show, h that were
 #: cross-fitted and L links to draw
@@ -108,14 +109,9 @@ def to_arrays(
 
 def check_arrays(headers: Mapping[str, Header], meta: dict[str, Any]) -> None:
     """Refuse arrays that do not fit together or to the header, by their headers alone."""
-    of_terms: dict[str, Expected] = {}
-    for k, term in enumerate(term_classes(meta)):
-        of_terms[f"term_{k}"] = Expected("f", term.models_shape, required=True)
-        for name, part in term.kept_arrays.items():
-            shapes = part.shapes.format(k)
-            of_terms[f"{term.kept_as}_{k}_{name}"] = replace(part, shapes=shapes)
     m = meta["n_features_in"]
-    sizes = check_layout(headers, _LAYOUT | of_terms, **({} if m is None else {"m": int(m)}))
+    layout = _LAYOUT | _of_terms(meta)
+    sizes = check_layout(headers, layout, **({} if m is None else {"m": int(m)}))
     _agree(sizes["n"] > 0 and sizes["K"] > 0, "nodes and classes")
     for pair in (("ell", "ell_t"), ("shift", "scale")):
         _agree(len(set(pair) & set(headers)) != 1, " and ".join(pair))
@@ -132,7 +128,21 @@ def check_arrays(headers: Mapping[str, Header], meta: dict[str, Any]) -> None:
         _agree((meta["kept"]["graph"] is None) == ("null_pairs" not in headers), "graph and pairs")
 
 
-def check_values(arrays: Arrays) -> None:
+def _of_terms(meta: dict[str, Any]) -> dict[str, Expected]:
+    """Return what the arrays of the terms must look like."""
+    found: dict[str, Expected] = {}
+    for k, term in enumerate(term_classes(meta)):
+        found[f"term_{k}"] = Expected("f", term.models_shape, required=True)
+        if not (term.kept_settings or term.kept_arrays):
+            continue
+        kept = meta.get("kept", {}).get(term.kept_as, {}).get(str(k), {})
+        for name, part in term.kept_layout(kept).items():
+            shapes = part.shapes.format(k)
+            found[f"{term.kept_as}_{k}_{name}"] = replace(part, shapes=shapes)
+    return found
+
+
+def check_values(arrays: Arrays, meta: dict[str, Any]) -> None:
     """Refuse numbers that no fit can have left."""
     proba, given = arrays["proba"], arrays["given"]
     sums = proba.sum(axis=1, dtype=np.float64)
@@ -147,12 +157,13 @@ def check_values(arrays: Arrays) -> None:
         raise ValueError("two classes have the same name")
     if not (arrays["log_prior"] < np.inf).all():
         raise ValueError("proportions of classes are no numbers")
+    infinite = {name for name, expected in _of_terms(meta).items() if expected.infinite}
     for name, array in arrays.items():
-        finite = name.startswith(("term_", "softmax_", "ell", "null_")) or name in (
-            "shift", "scale",
-        )  # fmt: skip
-        if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"{name} holds numbers that are not finite")
+        finite = name.startswith((*_PREFIXES, "ell", "null_")) or name in ("shift", "scale")
+        if finite and array.dtype.kind == "f":
+            refused = np.isnan(array) if name in infinite else ~np.isfinite(array)
+            if refused.any():
+                raise ValueError(f"{name} holds numbers that are not finite")
     if "scale" in arrays and not (arrays["scale"] > 0).all():
         raise ValueError("the scale of a feature is not positive")
     if f"{_FINDINGS}nodes" in arrays:

@@ -7,13 +7,14 @@ are not written, and not taken from a file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nodeproof import __version__
+from nodeproof.auto.experts import Expert
+from nodeproof.auto.experts.registry import check_known, check_registered, find_expert
 from nodeproof.auto.settings import CONVEX_SOLVERS
 from nodeproof.errors import InputError
 from nodeproof.solvers import CADO, BlockCADO
@@ -21,6 +22,7 @@ from nodeproof.storage.schema import (
     Check,
     any_number,
     anything,
+    as_plain,
     check_entries,
     dict_of,
     either,
@@ -36,7 +38,13 @@ from nodeproof.storage.schema import (
     whole,
 )
 from nodeproof.terms import Term
-from nodeproof.terms.registry import find_term
+from nodeproof.terms.registry import (
+    arguments_of,
+    describe_term,
+    find_term,
+    is_described,
+    restore_term,
+)
 
 if TYPE_CHECKING:
     from nodeproof.settings import Settings
@@ -45,6 +53,7 @@ __all__ = [
     "FORMAT",
     "FORMAT_VERSION",
     "GRAPH_SETTINGS",
+    "KEPT_BY_TERMS",
     "LARGEST",
     "REPORTED",
     "check_header",
@@ -57,7 +66,7 @@ __all__ = [
 ]
 
 FORMAT = "nodeproof-model"
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 
 #: bytes of a header
 LARGEST = 1 << 24
@@ -91,21 +100,10 @@ _SOLVERS: dict[str, tuple[type, dict[str, Check]]] = {
 
 def _is_solver(value: Any) -> bool:
     """Tell whether a value names a solver, with settings that it knows."""
-    named = type(value) is dict and type(value.get("class")) is str
-    return named and value["class"] in _SOLVERS and _settings_of(value, _SOLVERS[value["class"]][1])
-
-
-def _is_term(value: Any) -> bool:
-    """Tell whether a value names a term, with settings that it knows."""
-    name = _term_name(value)
-    term = None if name is None else find_term(name)
-    return term is not None and _settings_of(value, term.settings())
-
-
-def _settings_of(value: dict[str, Any], checks: Mapping[str, Check]) -> bool:
-    return all(
-        name == "class" or (name in checks and checks[name](found)) for name, found in value.items()
-    )
+    if type(value) is not dict or _SOLVERS.get(str(value.get("class"))) is None:
+        return False
+    checks = _SOLVERS[value["class"]][1] | {"class": text}
+    return entries(checks, optional=tuple(checks))(value)
 
 
 def _term_name(value: Any) -> str | None:
@@ -113,12 +111,27 @@ def _term_name(value: Any) -> str | None:
     return name if type(name) is str else None
 
 
-_TERMS = list_of(_is_term, _MOST_TERMS)
+def _is_expert(value: Any) -> bool:
+    """Tell whether a value names an expert, with arguments that it knows."""
+    expert = _expert_of(value)
+    if expert is None:
+        return False
+    checks = {**expert.arguments(), "expert": text}
+    return entries(checks, optional=tuple(checks))(value)
+
+
+def _expert_of(value: Any) -> type[Expert] | None:
+    name = value.get("expert") if type(value) is dict else None
+    return find_expert(name) if type(name) is str else None
+
+
+_TERMS = list_of(is_described, _MOST_TERMS)
 _WEIGHTS = list_of(number, 3)
 
 _PARAMS: dict[str, Check] = {
     "n_classes": _COUNT,
     "terms": either(one_of("auto"), _TERMS),
+    "experts": either(one_of("auto"), list_of(either(text, _is_expert), _MOST_TERMS)),
     "null_model": one_of("auto", "uniform", "degree"),
     "threshold": either(one_of("auto"), number),
     "weights": either(one_of("auto", "calibrated"), number, _WEIGHTS),
@@ -138,14 +151,16 @@ _PARAMS: dict[str, Check] = {
 #: `Term.kept_as`
 GRAPH_SETTINGS = ("null_model", "total", "unit")
 
+#: what `Term.kept_as` may be
+KEPT_BY_TERMS = ("softmax", "pool", "term")
+
 _OF_TERMS = dict_of(lambda value: type(value) is dict)
-_KEPT = {
+_KEPT: dict[str, Check] = {
     "scale": number,
     "graph": or_none(
         entries({"null_model": one_of("uniform", "degree"), "total": number, "unit": number})
     ),
-    "softmax": _OF_TERMS,
-    "term": _OF_TERMS,
+    **dict.fromkeys(KEPT_BY_TERMS, _OF_TERMS),
 }
 _FINDINGS = {
     "n_links": whole,
@@ -176,7 +191,7 @@ _HEADER: dict[str, tuple[Check, float]] = {
     "n_features_in": (_COUNT, 1),
     "reported": (entries(_REPORTED), 1),
     "estimated_accuracy": (or_none(list_of(number, 3)), np.inf),
-    "kept": (entries(_KEPT, optional=("term",)), 2),
+    "kept": (entries(_KEPT, optional=("pool", "term")), 2),
     "not_applicable": (or_none(text), np.inf),
     "findings": (or_none(entries(_FINDINGS)), 4),
 }
@@ -201,7 +216,7 @@ def check_version(data: bytes, path: Any) -> dict[str, Any]:
 
 def check_header(meta: dict[str, Any]) -> None:
     """Refuse a header with entries that are missing, unknown or of another kind."""
-    _check_terms_are_known(meta)
+    _check_parts_are_known(meta)
     checks = {name: check for name, (check, _) in _HEADER.items()}
     optional = [name for name, (_, since) in _HEADER.items() if since > meta["version"]]
     check_entries(meta, checks, optional)
@@ -210,8 +225,8 @@ def check_header(meta: dict[str, Any]) -> None:
         _check_kept(meta)
 
 
-def _check_terms_are_known(meta: dict[str, Any]) -> None:
-    """Say what to do about terms that this session does not have."""
+def _check_parts_are_known(meta: dict[str, Any]) -> None:
+    """Say what to do about terms and experts that this session does not have."""
     params = meta.get("params")
     for listed in (meta.get("terms"), params.get("terms") if type(params) is dict else None):
         for name in map(_term_name, listed if type(listed) is list else ()):
@@ -221,13 +236,17 @@ def _check_terms_are_known(meta: dict[str, Any]) -> None:
                     "module that defines it and register it with nodeproof.terms.register, or "
                     "give --term package.module:Name on the command line"
                 )
+    experts = params.get("experts") if type(params) is dict else None
+    for item in experts if type(experts) is list else ():
+        if type(item) is dict and type(item.get("expert")) is str:
+            check_known(item["expert"])
 
 
 def _check_kept(meta: dict[str, Any]) -> None:
     """Refuse what terms keep for new nodes unless it is what they ask for."""
     kept = {
         (kind, k): settings
-        for kind in ("softmax", "term")
+        for kind in KEPT_BY_TERMS
         for k, settings in meta["kept"].get(kind, {}).items()
     }
     terms = {
@@ -257,12 +276,6 @@ def encode_settings(settings: Settings) -> dict[str, Any]:
 
 def encode(value: Any) -> Any:
     """Return a parameter as JSON can hold it."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
-        return value.tolist()
     if isinstance(value, list | tuple):
         return [encode(item) for item in value]
     name = type(value).__name__
@@ -272,28 +285,23 @@ def encode(value: Any) -> Any:
             key: _OWN[key] if key in _OWN else encode(getattr(value, key)) for key in known
         }
     if isinstance(value, Term):
-        return _encode_term(value)
+        return describe_term(value)
+    if isinstance(value, Expert):
+        return _encode_expert(value)
     if isinstance(value, np.random.RandomState):
         return None  # a stream that has moved on cannot be repeated
-    raise InputError(
-        f"cannot save {value!r}: a model file holds terms, and nodeproof's own solvers only"
-    )
+    try:
+        return as_plain(value)
+    except TypeError:
+        raise InputError(
+            f"cannot save {value!r}: a model file holds terms, and nodeproof's own solvers only"
+        ) from None
 
 
-def _encode_term(term: Term) -> dict[str, Any]:
-    kind, settings = type(term), type(term).settings()
-    if find_term(kind.__name__) is not kind:
-        raise InputError(
-            f"cannot save {term!r}: where it is loaded nobody would know the class "
-            f"{kind.__name__}; put @nodeproof.terms.register before it"
-        )
-    missing = [name for name in settings if not hasattr(term, name)]
-    if missing:
-        raise InputError(
-            f"cannot save {term!r}: its constructor takes {missing[0]}, and it has no attribute of "
-            "this name"
-        )
-    return {"class": kind.__name__, **{name: encode(getattr(term, name)) for name in settings}}
+def _encode_expert(expert: Expert) -> dict[str, Any]:
+    check_registered(expert.name)
+    arguments = arguments_of(expert, type(expert).arguments())
+    return {"expert": expert.name} | {name: encode(found) for name, found in arguments.items()}
 
 
 def decode_settings(params: dict[str, Any]) -> dict[str, Any]:
@@ -307,10 +315,11 @@ def decode(value: Any) -> Any:
         return [decode(item) for item in value]
     if not isinstance(value, dict):
         return value
+    expert = _expert_of(value)
+    if expert is not None:
+        return expert(**{name: decode(found) for name, found in value.items() if name != "expert"})
+    if value["class"] not in _SOLVERS:
+        return restore_term(value)
     settings = {name: found for name, found in value.items() if name != "class"}
-    if value["class"] in _SOLVERS:
-        own = {name: _OWN.get(name, found) for name, found in settings.items()}
-        return _SOLVERS[value["class"]][0](**own)
-    term = find_term(value["class"])
-    assert term is not None
-    return term(**settings)
+    own = {name: _OWN.get(name, found) for name, found in settings.items()}
+    return _SOLVERS[value["class"]][0](**own)

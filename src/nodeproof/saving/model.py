@@ -1,6 +1,6 @@
 """Saved models: one `.npz` file, no pickle.
 
-Layout, version 4. ``meta`` holds JSON in UTF-8 as bytes: the format's name and version, the
+Layout, version 5. ``meta`` holds JSON in UTF-8 as bytes: the format's name and version, the
 version of nodeproof that wrote it, the parameters of the classifier, its terms, and what it
 reports (choices, sources, history, status). Beside it lie plain arrays:
 
@@ -20,8 +20,9 @@ reports (choices, sources, history, status). Beside it lie plain arrays:
 What a term keeps for new nodes lies beside that (`Term.kept_arrays`). A `Softmax` at position k
 has, named ``softmax_k_…``: ``coefficients`` (K, r + 1); the parts of its `Reduction`, as far as
 there are any: ``shift`` and ``scale`` (m,), ``directions`` (m, r); and if it averages over hops,
-``lagged`` (n, r), ``normaliser`` (n,) and, of features, ``alone`` (K, r + 1). Arrays of other
-terms are named ``term_k_…``.
+``lagged`` (n, r), ``normaliser`` (n,) and, of features, ``alone`` (K, r + 1). A pool of experts at
+position k has its weights and calibration as ``pool_k_…``, and what its expert number e keeps as
+``pool_k_e_…`` (`Expert.kept_layout`). Arrays of other terms are named ``term_k_…``.
 
 A model that can be certified also has its labelling problem, the arrays of
 `Instance.to_arrays` as ``problem_…``; or the header says why there is none.
@@ -34,7 +35,7 @@ What a file may hold is listed in `saving.header` (entries of the JSON), in `sav
 directory and its headers before its arrays are read.
 
 Version 1 had neither `Softmax` nor anything about links of new nodes, version 2 no labelling
-problem, version 3 no findings; all are still read.
+problem, version 3 no findings, version 4 no pool; all are still read.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def load_model(path: str | PathLike[str]) -> Fitted:
         check_header(meta)
         check_arrays(archive.headers(), meta)
         arrays = {name: archive[name] for name in archive if name != "meta"}
-        check_values(arrays)
+        check_values(arrays, meta)
         try:
             return _rebuild(meta, arrays)
         except (InputError, TypeError, LookupError) as error:

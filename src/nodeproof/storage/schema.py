@@ -22,6 +22,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from nodeproof.storage.npz import Header
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "Expected",
     "any_number",
     "anything",
+    "as_plain",
     "boolean",
     "check_entries",
     "check_layout",
@@ -219,6 +222,25 @@ def plain(value: Any) -> bool:
     return _scalar(value) or list_of(either(_scalar, list_of(_scalar)))(value)
 
 
+def as_plain(value: Any) -> Any:
+    """Return numbers, text, flags, None, arrays and lists of such as JSON can hold them.
+
+    Raises
+    ------
+    TypeError
+        If it is anything else.
+    """
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [as_plain(item) for item in value]
+    raise TypeError(f"{value!r} is neither a number nor text")
+
+
 def _scalar(value: Any) -> bool:
     return value is None or flag(value) or number(value) or text(value)
 
@@ -255,11 +277,14 @@ class Expected:
         (``"n+1"``), or ``"*"`` for any.
     required : bool
         Whether it must be there.
+    infinite : bool
+        Whether its numbers may be infinite.
     """
 
     kinds: str
     shapes: str
     required: bool = False
+    infinite: bool = False
 
 
 def check_layout(

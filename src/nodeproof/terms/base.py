@@ -336,7 +336,8 @@ class Term(ABC):
     models_shape: ClassVar[str] = "K | K * | K * * | K * * *"
 
     #: settings and arrays that `for_new_nodes` wants to be saved, with what they must be; settings
-    #: whose check accepts None may be missing, and ``{0}`` in a shape is the term's position
+    #: whose check accepts None may be missing, and ``{0}`` in a shape is the term's position; if
+    #: arrays depend on settings, `kept_layout` says which there are
     kept_settings: ClassVar[Mapping[str, Check]] = {}
     kept_arrays: ClassVar[Mapping[str, Expected]] = {}
     #: what they are called in a file
@@ -350,6 +351,11 @@ class Term(ABC):
         of its name.
         """
         return dict.fromkeys(inspect.signature(cls).parameters, plain)
+
+    @classmethod
+    def kept_layout(cls, settings: Mapping[str, Any]) -> Mapping[str, Expected]:
+        """Return which arrays go with settings that `kept_settings` has checked."""
+        return cls.kept_arrays
 
     def check_models(self, models: Array) -> None:  # noqa: B027
         """Raise a ValueError if models of a saved file, all finite, cannot be class models."""
@@ -367,7 +373,7 @@ class Term(ABC):
         ----------
         settings, arrays : mapping
             As `NewNodeCosts.to_parts` returned them, checked against `kept_settings` and
-            `kept_arrays`.
+            `kept_layout`.
         """
         return self.for_new_nodes(models, calibrated)
 

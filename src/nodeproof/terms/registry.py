@@ -1,30 +1,31 @@
-"""Terms as they are given: by a user as objects, by a saved model or the command line by name.
-
-A file only ever names a class. It is looked up among those that were registered and those that
-installed packages list under the entry points ``nodeproof.terms``; nothing is imported because a
-file says so.
-"""
+"""Terms as they are given: by a user as objects, by a saved model or the command line by name."""
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import sys
-from importlib.metadata import entry_points
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from nodeproof.errors import InputError
+from nodeproof.runtime.registry import Registry
+from nodeproof.storage.schema import as_plain
 from nodeproof.terms.base import NodeData, Term
 
-__all__ = ["bind_term", "check_terms", "find_term", "import_term", "register"]
-
-#: where packages list their terms, each under the name of its class
-ENTRY_POINTS = "nodeproof.terms"
+__all__ = [
+    "arguments_of",
+    "bind_term",
+    "check_terms",
+    "describe_term",
+    "find_term",
+    "import_term",
+    "is_described",
+    "make_term",
+    "register",
+    "restore_term",
+]
 
 T = TypeVar("T", bound=type[Term])
 
-_registered: dict[str, type[Term]] = {}
+_terms: Registry[Term] = Registry("term", Term, "nodeproof.terms")  # type: ignore[type-abstract]
 
 
 def register(term: T) -> T:
@@ -57,37 +58,13 @@ def register(term: T) -> T:
     ...     def __init__(self, accuracy=0.99, strength=30.0):
     ...         super().__init__(accuracy, strength)
     """
-    if not (isinstance(term, type) and issubclass(term, Term)):
-        raise InputError(f"{term!r} is not a term: derive it from nodeproof.terms.Term")
-    if inspect.isabstract(term):
-        missing = ", ".join(sorted(term.__abstractmethods__))
-        raise InputError(f"the term {term.__name__} is not complete: it lacks {missing}")
-    known = _registered.get(term.__name__)
-    # A cell of a notebook that is run again defines the same class again.
-    if known is not None and _origin(known) != _origin(term):
-        raise InputError(
-            f"there is another term {term.__name__}, {_origin(known)}: rename {_origin(term)}"
-        )
-    _registered[term.__name__] = term
+    _terms.register(term)
     return term
 
 
 def find_term(name: str) -> type[Term] | None:
     """Return the class of terms of this name, registered or an entry point; None without one."""
-    if name not in _registered:
-        for entry in entry_points(group=ENTRY_POINTS, name=name):
-            try:
-                term = entry.load()
-            except Exception as error:
-                raise InputError(
-                    f"the term {name} of an installed package ({entry.value}) cannot be imported: "
-                    f"{_one_line(error)}"
-                ) from error
-            if register(term).__name__ != name:
-                raise InputError(
-                    f"the entry point {name} must have the name of its class, {term.__name__}"
-                )
-    return _registered.get(name)
+    return _terms.find(name)
 
 
 def import_term(place: str) -> type[Term]:
@@ -95,23 +72,57 @@ def import_term(place: str) -> type[Term]:
 
     The module may also lie in the current folder.
     """
-    module, _, name = place.partition(":")
-    if not (name.isidentifier() and all(part.isidentifier() for part in module.split("."))):
-        raise InputError(f"a term is given as package.module:Name, got {place!r}")
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        found: Any = getattr(importlib.import_module(module), name, None)
-    except ModuleNotFoundError as error:
+    return _terms.import_from(place)
+
+
+def make_term(place: str) -> Term:
+    """Return a term of the class at ``package.module:Name``, made without arguments."""
+    return _terms.make(place)
+
+
+def is_described(value: Any) -> bool:
+    """Tell whether a value of JSON names a term, with settings that it knows."""
+    name = value.get("class") if type(value) is dict else None
+    term = find_term(name) if type(name) is str else None
+    if term is None:
+        return False
+    checks = term.settings()
+    return all(
+        name == "class" or (name in checks and checks[name](found)) for name, found in value.items()
+    )
+
+
+def describe_term(term: Term) -> dict[str, Any]:
+    """Return a term as JSON can hold it: the name of its class, and its settings."""
+    kind, settings = type(term), type(term).settings()
+    if find_term(kind.__name__) is not kind:
         raise InputError(
-            f"cannot import the term {place}: there is no module {error.name}, neither in the "
-            "current folder nor installed"
-        ) from None
-    except (Exception, SystemExit) as error:
-        raise InputError(f"cannot import the term {place}: {_one_line(error)}") from error
-    if found is None:
-        raise InputError(f"cannot import the term {place}: the module has no {name}")
-    return register(found)
+            f"cannot save {term!r}: where it is loaded nobody would know the class "
+            f"{kind.__name__}; put @nodeproof.terms.register before it"
+        )
+    try:
+        named = {name: as_plain(found) for name, found in arguments_of(term, settings).items()}
+    except TypeError as error:
+        raise InputError(f"cannot save {term!r}: {error}") from None
+    return {"class": kind.__name__, **named}
+
+
+def arguments_of(part: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return the attributes that hold the arguments of the constructor, by name."""
+    missing = [name for name in names if not hasattr(part, name)]
+    if missing:
+        raise InputError(
+            f"cannot save {part!r}: its constructor takes {missing[0]}, and it has no attribute of "
+            "this name"
+        )
+    return {name: getattr(part, name) for name in names}
+
+
+def restore_term(described: Mapping[str, Any]) -> Term:
+    """Return the term that a value of JSON describes, as :func:`is_described` has checked it."""
+    term = find_term(described["class"])
+    assert term is not None
+    return term(**{name: found for name, found in described.items() if name != "class"})
 
 
 def check_terms(terms: Any) -> None:
@@ -146,11 +157,3 @@ def bind_term(term: Term, nodes: NodeData) -> Term:
                 "bound = self.copy_for(nodes)"
             )
     return bound
-
-
-def _origin(term: type) -> str:
-    return f"{term.__module__}.{term.__qualname__}"
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())

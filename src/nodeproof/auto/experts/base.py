@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.auto.pooling import Judge
+from nodeproof.storage.schema import Check, Expected, plain
 from nodeproof.terms import NodeData
 
 __all__ = ["Candidate", "Expert", "Learnt", "NewNodes"]
@@ -44,7 +46,12 @@ class NewNodes:
     among: sp.csr_array
 
 
-class Learnt(ABC):
+def no_logs(n_classes: int) -> Rows:
+    """Return the `log_proba` of what was restored from a file: those of no node, (0, K)."""
+    return np.empty((0, n_classes), dtype=np.float32)
+
+
+class Learnt:
     """What an expert has learnt from labels.
 
     Attributes
@@ -55,20 +62,33 @@ class Learnt(ABC):
 
     log_proba: Rows
 
+    @property
+    def needs_features(self) -> bool:
+        """Whether `judge` looks at the features of new nodes."""
+        return False
+
     def attribute(self, scores: Array, lo: int, hi: int) -> dict[str, Array]:
         """Return the scores of the nodes lo…hi by what they come from; {} for the expert's own."""
         return {}
 
-    @abstractmethod
     def reordered(self, position: NDArray[np.int64]) -> Self:
-        """Return the same for reordered nodes; `position` is where each was before."""
+        """Return the same for reordered nodes; `position` is where each was before.
+
+        To be overridden where more than `log_proba` has one entry per node.
+        """
+        moved = copy.copy(self)
+        moved.log_proba = self.log_proba[position]
+        return moved
 
     def judge(self, new: NewNodes) -> Array | None:
         """Return log-probabilities of new nodes, shape (n_new, K); None if it cannot."""
         return None
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the settings and arrays that `judge` needs, to save them."""
+        """Return the settings and arrays that `judge` needs, to save them.
+
+        They are those that `Expert.kept_settings` and `Expert.kept_layout` list.
+        """
         return {}, {}
 
 
@@ -138,7 +158,17 @@ class Expert(ABC):
     #: whether it takes all classes for equally frequent, whatever the labels
     balanced: ClassVar[bool] = False
 
+    #: settings and arrays that `Learnt.judge` wants to be saved, with what they must be: n nodes, K
+    #: classes, m features; a side such as ``r{0}`` is the expert's own
+    kept_settings: ClassVar[Mapping[str, Check]] = {}
+    kept_arrays: ClassVar[Mapping[str, Expected]] = {}
+
     nodes: NodeData
+
+    def __repr__(self) -> str:
+        given = (name for name in self.arguments() if getattr(self, name, None) is not None)
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in given)
+        return f"{type(self).__name__}({shown})"
 
     def why_not(self, nodes: NodeData) -> str | None:
         """Return why the expert does not apply to the data; None if it does."""
@@ -206,7 +236,38 @@ class Expert(ABC):
                 found.append(Candidate.judged(setting, logs, held, self))
         return found
 
+    # Saved models. ----------------------------------------------------------------------
+
     @classmethod
-    def restored(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Learnt:
-        """Return what was learnt from its saved parts; `log_proba` is not among them."""
-        raise NotImplementedError(f"{cls.__name__} cannot be restored")
+    def arguments(cls) -> Mapping[str, Check]:
+        """Return the arguments that make up an expert, with what a saved file may say of each.
+
+        By default those of the constructor, any plain values, each stored in an attribute of its
+        name.
+        """
+        return dict.fromkeys(inspect.signature(cls).parameters, plain)
+
+    @classmethod
+    def kept_layout(cls, settings: Mapping[str, Any]) -> Mapping[str, Expected]:
+        """Return which arrays are saved along with these settings; by default `kept_arrays`."""
+        return cls.kept_arrays
+
+    @classmethod
+    def restored(
+        cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> Learnt | None:
+        """Return what was learnt from its saved parts; its `log_proba` need not be there.
+
+        None, the default, cannot judge new nodes.
+
+        Parameters
+        ----------
+        settings, arrays : mapping
+            As `Learnt.to_parts` returned them, checked against `kept_settings` and `kept_layout`.
+
+        Raises
+        ------
+        ValueError
+            If the numbers cannot be what was saved.
+        """
+        return None

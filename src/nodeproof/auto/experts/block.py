@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -9,15 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
-from nodeproof.affinity import FittedGraph
-from nodeproof.auto.experts.base import Array, Candidate, Expert, Learnt, NewNodes
+from nodeproof.affinity import Affinity, FittedGraph
+from nodeproof.auto.experts.base import Array, Candidate, Expert, Learnt, NewNodes, no_logs
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.auto.likelihoods import describes_links
 from nodeproof.auto.pooling import Judge
+from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
 from nodeproof.solvers import BlockCADO, Status
 from nodeproof.solvers.beliefs import reported_probabilities
+from nodeproof.storage.schema import (
+    Check,
+    Expected,
+    entries,
+    list_of,
+    number,
+    one_of,
+    or_none,
+)
 from nodeproof.terms import Labels, NewNodeCosts, NodeData, Term
+from nodeproof.terms.base import BoundCosts
+from nodeproof.terms.registry import describe_term, find_term, is_described, restore_term
 
 __all__ = ["BlockModel"]
 
@@ -29,6 +42,16 @@ _CERTAIN = 0.05
 
 # Sweeps over new nodes that are linked among each other.
 _SWEEPS = 10
+
+
+_MOST_TERMS = 16
+
+# Of a `FittedGraph`, beside arrays.
+_GRAPH: dict[str, Check] = {
+    "null_model": one_of("uniform", "degree"),
+    "total": number,
+    "unit": number,
+}
 
 
 class Setting(NamedTuple):
@@ -61,6 +84,30 @@ class LearntBlocks(Learnt):
         """Return the same for reordered nodes."""
         return replace(self, log_proba=self.log_proba[position])
 
+    @property
+    def needs_features(self) -> bool:
+        """Whether a term describes features."""
+        return any(costs is not None for costs in self.terms)
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the settings and arrays that `judge` needs, to save them."""
+        settings: dict[str, Any] = {"graph": None, "contrasts": None, "terms": []}
+        arrays: dict[str, NDArray[Any]] = {"log_prior": self.models.log_prior}
+        if self.graph is not None and self.models.affinity is not None:
+            ell = self.models.affinity.ell
+            settings["graph"] = {name: getattr(self.graph, name) for name in _GRAPH}
+            settings["contrasts"] = "scalar" if ell.shape == (1, 1) else "matrix"
+            arrays |= {"pairs": self.graph.pairs, "log_proba": self.log_proba}
+            arrays |= {"ell": ell, "ell_t": self.models.affinity.ell_t}
+        for costs, models in zip(self.terms, self.models.terms, strict=True):
+            if costs is None:
+                continue
+            if not isinstance(costs, BoundCosts):
+                raise InputError(f"a block model cannot be saved with {costs!r}")
+            arrays[f"term_{len(settings['terms'])}"] = models
+            settings["terms"].append(describe_term(costs.term))
+        return settings, arrays
+
     def judge(self, new: NewNodes) -> Array:
         """Return log-probabilities of new nodes, shape (n_new, K)."""
         own = np.tile(self.models.log_prior, (new.links.shape[0], 1))
@@ -80,26 +127,54 @@ class LearntBlocks(Learnt):
 
 
 class BlockModel(Expert):
-    """Likelihoods of links, features and labels given the classes."""
+    """Likelihoods of links, features and labels given the classes.
+
+    Parameters
+    ----------
+    terms : sequence of Term or None, optional
+        For the features, of which the best on held-out labels is taken; None stands for links and
+        labels alone. By default chosen by the data.
+    """
 
     name: ClassVar[str] = "block model"
+    kept_settings: ClassVar[Mapping[str, Check]] = {
+        "graph": or_none(entries(_GRAPH)),
+        "contrasts": or_none(one_of("scalar", "matrix")),
+        "terms": list_of(is_described, 2),
+    }
 
-    def __init__(
-        self, terms: tuple[Term | None, ...] = (None,), solver: BlockCADO | None = None
-    ) -> None:
+    #: of all its fits
+    solver: BlockCADO = BlockCADO(n_init=1, random_state=0)
+
+    def __init__(self, terms: Sequence[Term | None] | None = None) -> None:
         self.terms = terms
-        self.solver = BlockCADO(n_init=1, random_state=0) if solver is None else solver
+
+    def completed(self, terms: Sequence[Term | None], solver: BlockCADO) -> BlockModel:
+        """Return a copy with these terms, unless it was given others, and this solver."""
+        found = BlockModel(terms if self.terms is None else self.terms)
+        found.solver = replace(solver, n_init=1)
+        return found
+
+    @classmethod
+    def arguments(cls) -> Mapping[str, Check]:
+        """Return the arguments that make up an expert, with what a saved file may say of each."""
+        return {"terms": or_none(list_of(or_none(is_described), _MOST_TERMS))}
+
+    @property
+    def choices(self) -> Sequence[Term | None]:
+        """The terms of the features to choose from; None for links and labels alone."""
+        return (None,) if self.terms is None else self.terms
 
     def why_not(self, nodes: NodeData) -> str | None:
         """Return why it does not apply: no features that it describes, and no links."""
-        return None if self.terms else "no likelihood suits the features, and there are no links"
+        return None if self.choices else "no likelihood suits the features, and there are no links"
 
     def settings(self) -> list[Setting]:
         """Return the candidates."""
         linked = self.nodes.graph is not None and self.nodes.graph.n_entries > 0
-        found = [Setting(term) for term in self.terms]
+        found = [Setting(term) for term in self.choices]
         if linked:
-            found += [Setting(term, "matrix") for term in self.terms[:1]]
+            found += [Setting(term, "matrix") for term in self.choices[:1]]
         return found
 
     def problem(self, y: NDArray[np.int64], setting: Setting) -> Problem:
@@ -150,6 +225,45 @@ class BlockModel(Expert):
             return False
         codes = self.learn(held.y[0], setting).log_proba.argmax(axis=1)
         return describes_links(graph, codes, self.nodes.n_classes)
+
+    @classmethod
+    def kept_layout(cls, settings: Mapping[str, Any]) -> Mapping[str, Expected]:
+        """Return which arrays are saved."""
+        shapes = {"log_prior": "K"}
+        if settings["graph"] is not None:
+            contrasts = "1 1" if settings["contrasts"] == "scalar" else "K K"
+            shapes |= {"pairs": "K", "log_proba": "n K", "ell": contrasts, "ell_t": contrasts}
+        for k, described in enumerate(settings["terms"]):
+            term = find_term(described["class"])
+            assert term is not None
+            shapes[f"term_{k}"] = term.models_shape
+        found = {name: Expected("f", shape, required=True) for name, shape in shapes.items()}
+        # A class that nobody is in has no share.
+        return found | {"log_prior": Expected("f", "K", required=True, infinite=True)}
+
+    @classmethod
+    def restored(
+        cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> LearntBlocks:
+        """Return what was learnt from its saved parts; `log_proba` only with links."""
+        terms = [restore_term(described) for described in settings["terms"]]
+        models = tuple(arrays[f"term_{k}"] for k in range(len(terms)))
+        for term, theta in zip(terms, models, strict=True):
+            term.check_models(theta)
+        prior = arrays["log_prior"]
+        if not ((prior < np.inf).all() and prior.max() > -np.inf):
+            raise ValueError("proportions of classes are no numbers")
+        graph = affinity = None
+        if settings["graph"] is not None:
+            graph = FittedGraph(**settings["graph"], pairs=arrays["pairs"])
+            if not (graph.unit > 0 and graph.total >= 0):
+                raise ValueError("the weights of its links are not positive")
+            affinity = Affinity(arrays["ell"], arrays["ell_t"])
+        costs = tuple(
+            BoundCosts(term, theta, True) for term, theta in zip(terms, models, strict=True)
+        )
+        logs = arrays.get("log_proba", no_logs(len(prior)))
+        return LearntBlocks(logs, Models(affinity, models, prior), graph, costs)
 
     def describe(self, setting: Setting) -> str:
         """Return a setting in words."""

@@ -12,6 +12,7 @@ from scipy.special import log_softmax
 
 from nodeproof import kernels
 from nodeproof.runtime import threads
+from nodeproof.storage.schema import Expected
 
 __all__ = ["Forest"]
 
@@ -28,6 +29,18 @@ _FIELDS = (
     "value",
     "is_leaf",
 )
+
+
+# Kinds of numbers of the arrays of a forest, and their shapes: s scores, d nodes.
+_LAYOUT = {
+    "baseline": ("f", "s{0}"),
+    "roots": ("i", "* *"),
+    "feature": ("i", "d{0}"),
+    "threshold": ("f", "d{0}"),
+    "children": ("i", "d{0} 2"),
+    "missing_left": ("b", "d{0}"),
+    "value": ("f", "d{0}"),
+}
 
 
 @dataclass(frozen=True)
@@ -117,6 +130,17 @@ class Forest:
     def to_parts(self) -> dict[str, NDArray[Any]]:
         """Return the arrays to save."""
         return dict(vars(self))
+
+    @staticmethod
+    def layout() -> dict[str, Expected]:
+        """Return which arrays :meth:`to_parts` has taken apart.
+
+        Thresholds are infinite where rows with nan are separated from all others.
+        """
+        return {
+            name: Expected(kinds, shape, required=True, infinite=name == "threshold")
+            for name, (kinds, shape) in _LAYOUT.items()
+        }
 
     def first(self, rounds: int) -> Forest:
         """Return the trees of the first rounds."""

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.auto.experts.base import Array, Candidate, Expert, Learnt, NewNodes, Rows
+from nodeproof.auto.experts.base import (
+    Array,
+    Candidate,
+    Expert,
+    Learnt,
+    NewNodes,
+    Rows,
+    no_logs,
+)
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.graph import Graph
+from nodeproof.storage.schema import Check, Expected, number
 from nodeproof.terms import NodeData
 
 __all__ = ["Propagation"]
@@ -50,6 +60,11 @@ class LearntPropagation(Learnt):
             found = received + (1.0 - self.restart) * (new.among @ (inverse[:, None] * found))
         return _logs(found, len(self.mass))
 
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the settings and arrays that `judge` needs, to save them."""
+        arrays = {"mass": self.mass, "inverse_degrees": self.inverse_degrees}
+        return {"restart": self.restart}, arrays
+
 
 class Propagation(Expert):
     """Personalised PageRank: random walks that restart at the labels of a class.
@@ -59,6 +74,13 @@ class Propagation(Expert):
 
     name: ClassVar[str] = "propagation"
     balanced: ClassVar[bool] = True
+    kept_settings: ClassVar[Mapping[str, Check]] = {
+        "restart": lambda value: number(value) and 0 < value <= 1
+    }
+    kept_arrays: ClassVar[Mapping[str, Expected]] = {
+        "mass": Expected("f", "n K", required=True),
+        "inverse_degrees": Expected("f", "n", required=True),
+    }
 
     def why_not(self, nodes: NodeData) -> str | None:
         """Return why it does not apply: there are no links."""
@@ -106,6 +128,16 @@ class Propagation(Expert):
         mass = self._walk(sources, (setting,))[0]
         logs = _logs(mass, len(y)).astype(np.float32)
         return LearntPropagation(logs, mass, self._inverse_degrees(), setting)
+
+    @classmethod
+    def restored(
+        cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> LearntPropagation:
+        """Return what was learnt from its saved parts, without `log_proba`."""
+        mass, inverse = arrays["mass"], arrays["inverse_degrees"]
+        if mass.min(initial=0.0) < 0 or inverse.min(initial=0.0) < 0:
+            raise ValueError("the propagated mass of a class, or a degree, is negative")
+        return LearntPropagation(no_logs(mass.shape[1]), mass, inverse, settings["restart"])
 
     def _inverse_degrees(self) -> Rows:
         graph: Graph = self.nodes.graph  # type: ignore[assignment]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -11,10 +11,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from nodeproof.auto.experts.base import Array, Candidate, Expert, Learnt, NewNodes
+from nodeproof.auto.experts.base import Array, Candidate, Expert, Learnt, NewNodes, no_logs
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.auto.pooling import Judge
 from nodeproof.smoothing import Smoothing
+from nodeproof.storage.schema import Check, Expected, boolean, count, number, one_of
 from nodeproof.terms import NodeData, Softmax
 from nodeproof.terms.logistic import balance, fit_logistic, held_out_scores
 from nodeproof.terms.new_nodes import FittedSoftmax
@@ -78,6 +79,23 @@ class LearntRegression(Learnt):
         moved = self.fitted.reordered(position)
         return replace(self, log_proba=self.log_proba[position], fitted=moved)
 
+    @property
+    def needs_features(self) -> bool:
+        """Whether it was learnt from features."""
+        return self.fitted.of == "features"
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the settings and arrays that `judge` needs, to save them."""
+        settings, arrays = self.fitted.to_parts()
+        reduction = self.fitted.reduction
+        settings |= {
+            "counts": reduction.counts,
+            "reduced": reduction.directions is not None,
+            "spread": self.spread,
+        }
+        arrays["offset"] = self.shift
+        return settings, arrays | ({"log_proba": self.log_proba} if self.spread else {})
+
     def judge(self, new: NewNodes) -> Array:
         """Return log-probabilities of new nodes, shape (n_new, K)."""
         own = log_softmax(-self.fitted.costs(new.X, new.links) - self.shift, axis=1)
@@ -101,6 +119,14 @@ class Regression(Expert):
     hops: tuple[int, ...] = (16, 4)
     #: whether probabilities may be spread over links
     spreads: ClassVar[bool] = False
+    kept_settings: ClassVar[Mapping[str, Check]] = {
+        "hops": count,
+        "alpha": number,
+        "of": one_of("features", "links"),
+        "counts": boolean,
+        "reduced": boolean,
+        "spread": boolean,
+    }
     smoothing: Smoothing
 
     def bind(self, nodes: NodeData) -> Self:
@@ -180,6 +206,39 @@ class Regression(Expert):
             logs = self._spread(logs, y)
         fitted = FittedSoftmax.of_term(term, models, True)
         return LearntRegression(logs.astype(np.float32), fitted, shift, setting.spread)
+
+    @classmethod
+    def kept_layout(cls, settings: Mapping[str, Any]) -> Mapping[str, Expected]:
+        """Return which arrays are saved: c columns, of them or of their mixtures r are left."""
+        c = "m" if settings["of"] == "features" else "n"
+        r = "r{0}" if settings["reduced"] else c
+        shapes = {"coefficients": f"K {r}+1", "offset": "K"}
+        if settings["reduced"]:
+            shapes["directions"] = f"{c} {r}"
+        if not settings["counts"]:
+            shapes |= {"shift": c, "scale": c}
+        if settings["hops"]:
+            shapes |= {"lagged": f"n {r}", "normaliser": "n"}
+        if settings["spread"]:
+            shapes["log_proba"] = "n K"
+        found = {name: Expected("f", shape, required=True) for name, shape in shapes.items()}
+        return found | {"alone": Expected("f", f"K {r}+1")}
+
+    @classmethod
+    def restored(
+        cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> LearntRegression:
+        """Return what was learnt from its saved parts, without `log_proba` unless it was spread."""
+        if settings["of"] != cls.of:
+            raise ValueError(f"the expert {cls.name} has learnt from {settings['of']}")
+        if not 0 <= settings["alpha"] <= 1:
+            raise ValueError("the share of a node's own features is not between 0 and 1")
+        parts = dict(arrays)
+        shift, logs = parts.pop("offset"), parts.pop("log_proba", no_logs(len(arrays["offset"])))
+        if "normaliser" in parts and not (parts["normaliser"] > 0).all():
+            raise ValueError("a degree is not positive")
+        fitted = FittedSoftmax.of_parts(settings, parts, None)
+        return LearntRegression(logs, fitted, shift, settings["spread"])
 
     def describe(self, setting: Setting) -> str:
         """Return a setting in words."""

@@ -21,6 +21,7 @@ from scipy.linalg import solve
 from nodeproof.auto.experts.base import NewNodes
 from nodeproof.auto.experts.surroundings import FEW_LINKS, HOPS, Surroundings, divided, own_columns
 from nodeproof.smoothing import Reduction
+from nodeproof.storage.schema import Expected
 from nodeproof.terms.logistic import assign_folds
 
 __all__ = ["Columns"]
@@ -135,15 +136,65 @@ class Columns:
         return cls(np.hstack(tables), around.n_classes, around.alpha, arrays)
 
     @classmethod
-    def of_parts(cls, settings: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> Columns:
-        """Return what :meth:`to_parts` has taken apart, without rows."""
+    def of_parts(
+        cls, settings: Mapping[str, Any], arrays: dict[str, NDArray[Any]], n_classes: int
+    ) -> Columns:
+        """Return what :meth:`to_parts` has taken apart, without rows.
+
+        Raises
+        ------
+        ValueError
+            If the numbers are not those of nodes and their links.
+        """
+        for name in {"coefficients", "passed_on"} & set(arrays):
+            if arrays[name].shape[2] != (1 if n_classes == 2 else n_classes):
+                raise ValueError("the regressions that the trees were told are of other classes")
+        if settings["linked"]:
+            labels = arrays["labels"]
+            known = labels.min(initial=0) >= 0 and labels.max(initial=0) <= n_classes
+            if not (known and arrays["tau"] > 0 and (arrays["eigenvalues"] > 0).all()):
+                raise ValueError("the labels or positions that the trees were told cannot be")
+            if min(arrays[name].min(initial=0.0) for name in ("degrees", "nearby", "spread")) < 0:
+                raise ValueError("a degree, or the mass of a class, is negative")
         rows = np.zeros((0, settings["n_columns"]), dtype=np.float32)
-        return cls(rows, settings["n_classes"], settings["alpha"], arrays)
+        columns = cls(rows, n_classes, settings["alpha"], arrays)
+        columns.of_new(_nobody(arrays))  # has as many columns
+        return columns
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings and arrays that new nodes need."""
-        settings = {"n_columns": self.n_columns, "n_classes": self.n_classes, "alpha": self.alpha}
+        settings = {
+            "n_columns": self.n_columns,
+            "alpha": self.alpha,
+            "features": "coefficients" in self.arrays,
+            "linked": "degrees" in self.arrays,
+            "counts": "shift" not in self.arrays,
+            "reduced": "directions" in self.arrays,
+            "leading": "leading" in self.arrays,
+        }
         return settings, dict(self.arrays)
+
+    @staticmethod
+    def layout(settings: Mapping[str, Any]) -> dict[str, Expected]:
+        """Return which arrays :meth:`to_parts` has taken apart: e eigenvectors, f columns means."""
+        linked, r = settings["linked"], "r{0}" if settings["reduced"] else "m"
+        shapes: dict[str, str] = {}
+        if settings["features"]:
+            h = len(HOPS) if linked else 1
+            shapes["coefficients"] = f"{h} {r}+1 1 | {h} {r}+1 K"
+            shapes |= {} if settings["counts"] else {"shift": "m", "scale": "m"}
+            shapes |= {"directions": f"m {r}"} if settings["reduced"] else {}
+            few = "f{0}" if settings["leading"] else r
+            shapes |= {"leading": f"{r} {few}"} if settings["leading"] else {}
+            if linked:
+                averaged = f"{few}+1" if settings["counts"] else few
+                shapes |= {"few": f"n {averaged}", "once": f"n {averaged}"}
+                shapes["passed_on"] = f"{h - 1} n 1 | {h - 1} n K"
+        if linked:
+            shapes |= {"degrees": "n", "tau": "", "eigenvalues": "e{0}", "eigenvectors": "n e{0}"}
+            shapes |= {"nearby": "n K", "spread": "n K"}
+        found = {name: Expected("f", shape, required=True) for name, shape in shapes.items()}
+        return found | ({"labels": Expected("i", "n", required=True)} if linked else {})
 
     def reordered(self, position: NDArray[np.int64]) -> Columns:
         """Return the same for reordered nodes; `position` is where each was before."""
@@ -220,6 +271,16 @@ class Columns:
             passed_on = own + rho * sums
             sums = scale * (received + joined.among @ (scale * passed_on) + scale * passed_on)
         return np.asarray(self.alpha * own + (1.0 - self.alpha) / hops * sums, dtype=np.float32)
+
+
+def _nobody(arrays: Mapping[str, NDArray[Any]]) -> NewNodes:
+    """Return a new node without links, all of whose features are zero."""
+    X: Any = None
+    if "coefficients" in arrays:
+        n_features = len(arrays.get("directions", arrays["coefficients"][0, :-1]))
+        X = np.zeros((1, n_features))
+    n_nodes = len(arrays.get("degrees", ()))
+    return NewNodes(X, sp.csr_array((1, n_nodes)), sp.csr_array((1, 1)))
 
 
 class _Joined:

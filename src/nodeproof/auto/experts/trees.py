@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from nodeproof.auto.experts.tree_columns import Columns
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.runtime import threads
 from nodeproof.runtime.caching import cached_property
+from nodeproof.storage.schema import Check, Expected, boolean, count, number
 from nodeproof.terms import NodeData
 from nodeproof.terms.logistic import assign_folds
 
@@ -72,6 +73,11 @@ class LearntTrees(Learnt):
         """Logarithms of class probabilities of all nodes, shape (n, K)."""
         return self.of_rows(self.columns.rows).astype(np.float32)
 
+    @property
+    def needs_features(self) -> bool:
+        """Whether the trees are told features."""
+        return "coefficients" in self.columns.arrays
+
     def first(self, rounds: int) -> LearntTrees:
         """Return the same with the trees of the first rounds."""
         return LearntTrees(self.forest.first(rounds), self.classes, self.n_labels, self.columns)
@@ -83,7 +89,7 @@ class LearntTrees(Learnt):
 
     def judge(self, new: NewNodes) -> Array | None:
         """Return log-probabilities of new nodes, shape (n_new, K)."""
-        if new.X is None and "coefficients" in self.columns.arrays:
+        if new.X is None and self.needs_features:
             return None
         return self.of_rows(self.columns.of_new(new))
 
@@ -91,7 +97,8 @@ class LearntTrees(Learnt):
         """Return the settings and arrays that `judge` needs, to save them."""
         settings, arrays = self.columns.to_parts()
         forest = {_PREFIX + name: array for name, array in self.forest.to_parts().items()}
-        return settings | {"n_labels": self.n_labels}, arrays | forest | {"classes": self.classes}
+        known = np.isin(np.arange(self.columns.n_classes), self.classes)
+        return settings | {"n_labels": self.n_labels}, arrays | forest | {"known": known}
 
     def of_rows(self, rows: NDArray[np.float32]) -> Array:
         """Return log-probabilities of nodes by what the trees are told of them, (n, K).
@@ -119,6 +126,12 @@ class Trees(Expert):
     name = "trees"
     source = "features"
     costly = True
+    kept_settings: ClassVar[Mapping[str, Check]] = {
+        "n_columns": count,
+        "alpha": number,
+        "n_labels": count,
+        **dict.fromkeys(("features", "linked", "counts", "reduced", "leading"), boolean),
+    }
 
     around: Surroundings
 
@@ -140,6 +153,8 @@ class Trees(Expert):
         """Return a copy that holds the data, and all that does not depend on labels."""
         bound = super().bind(nodes)
         bound.around = Surroundings(nodes)
+        if nodes.X is None:
+            vars(bound)["source"] = "graph"
         bound._held, bound._final = {}, None
         return bound
 
@@ -199,6 +214,12 @@ class Trees(Expert):
         return logs
 
     @classmethod
+    def kept_layout(cls, settings: Mapping[str, Any]) -> Mapping[str, Expected]:
+        """Return which arrays are saved."""
+        forest = {_PREFIX + name: expected for name, expected in Forest.layout().items()}
+        return Columns.layout(settings) | forest | {"known": Expected("b", "K", required=True)}
+
+    @classmethod
     def restored(
         cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> LearntTrees:
@@ -209,13 +230,12 @@ class Trees(Expert):
                 trees[name.removeprefix(_PREFIX)] = array
             else:
                 others[name] = array
-        classes = others.pop("classes")
-        columns = Columns.of_parts(settings, others)
+        known = others.pop("known")
+        columns = Columns.of_parts(settings, others, len(known))
         forest = Forest.of_parts(trees, columns.n_columns)
-        known = np.isin(classes, np.arange(columns.n_classes)).all()
-        if classes.shape != (forest.n_classes,) or not known:
+        if known.sum() != forest.n_classes:
             raise ValueError("the classes of the trees are not those of the model")
-        return LearntTrees(forest, classes, settings["n_labels"], columns)
+        return LearntTrees(forest, np.flatnonzero(known), settings["n_labels"], columns)
 
 
 def _learn(around: Surroundings, y: NDArray[np.int64], rounds: int) -> LearntTrees:
