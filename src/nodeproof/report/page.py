@@ -14,7 +14,7 @@ import numpy as np
 
 from nodeproof import __version__
 from nodeproof.errors import MissingExtraError
-from nodeproof.report import charts, nodes, sections, wording
+from nodeproof.report import charts, experts, nodes, sections, wording
 from nodeproof.report.data import ReportData, reliability_of
 from nodeproof.storage.atomic import atomic_path
 
@@ -71,6 +71,8 @@ def render_report(
             summary=wording.summary(report),
             tiles=sections.tiles(report, certificate),
             classes=sections.class_rows(report),
+            accuracy=sections.accuracy_section(report, truth),
+            experts=experts.expert_table(fitted.choices),
             colours=charts.colours(report.K),
             confusion=sections.confusion(report),
             blocks=sections.block_matrix(report),
@@ -85,7 +87,7 @@ def render_report(
             history=charts.history(fitted.history.get("change", []), fitted.settings.tol),
             settings=sections.settings(report),
             versions=sections.versions(),
-            notes=report.findings.notes,
+            notes=list(dict.fromkeys([*report.findings.notes, *experts.caveats(fitted)])),
             command=report.findings.command,
             python=wording.python_call(report),
             report=report,

@@ -15,13 +15,23 @@ from nodeproof.certificate.labelling.verify import percent as rounded_up
 from nodeproof.errors import InputError
 from nodeproof.inputs import encode_truth
 from nodeproof.inputs.node_names import align_rows
+from nodeproof.metrics import class_scores, is_skewed
 from nodeproof.report.data import ReportData
+from nodeproof.report.experts import (
+    changed_proportions,
+    class_mix,
+    meaning_of_accuracy,
+    scores,
+    scores_of_truth,
+    shown_choice,
+)
 from nodeproof.report.wording import accuracy, percent
 
 if TYPE_CHECKING:
     from nodeproof.certificate import Certificate
 
 __all__ = [
+    "accuracy_section",
     "block_matrix",
     "class_rows",
     "confusion",
@@ -128,6 +138,36 @@ def _at_most(gap: float) -> str:
     return shown if shown.startswith("<") else f"≤\xa0{shown}"
 
 
+def accuracy_section(report: ReportData, judged: CrossFitted) -> dict[str, Any] | None:
+    """Return what the accuracy means, the class mix, and scores where classes are skewed.
+
+    Parameters
+    ----------
+    judged : CrossFitted
+        As by `judged_nodes`; scores are by true labels if these were given.
+    """
+    fitted, judge = report.fitted, "held-out labels"
+    found = scores(fitted)
+    if found and fitted.estimated_accuracy is not None:
+        found = [("estimated accuracy", accuracy(*fitted.estimated_accuracy)[0]), *found]
+    if report.judged_by == "truth":
+        found, judge = [], "the true labels of unlabelled nodes"
+        given = np.bincount(judged.codes, minlength=report.K)
+        if len(judged.nodes) and (is_skewed(given) or is_skewed(report.sizes)):
+            right = float((judged.proba.argmax(axis=1) == judged.codes).mean())
+            found = scores_of_truth(class_scores(judged.codes, judged.proba))
+            found = [("accuracy", percent(right)), *found]
+    meaning = meaning_of_accuracy(fitted)
+    if not (meaning or found):
+        return None
+    return {
+        "meaning": meaning,
+        "mix": class_mix(fitted),
+        "scores": found,
+        "judge": judge,
+    }
+
+
 def class_rows(report: ReportData) -> list[dict[str, Any]]:
     """Return one row per class."""
     fitted, K = report.fitted, report.K
@@ -140,8 +180,10 @@ def class_rows(report: ReportData) -> list[dict[str, Any]]:
         given = np.bincount(fitted.given[fitted.given >= 0], minlength=K)
         doubted = np.bincount(fitted.given[fitted.suspects.node], minlength=K)
     sizes = report.sizes
+    mix = changed_proportions(report.fitted)
     return [
         {
+            "mix": None if mix is None else mix[k][2],
             "at": k,
             "name": report.names[k],
             "size": int(sizes[k]),
@@ -264,8 +306,7 @@ def settings(report: ReportData) -> list[dict[str, str]]:
     """Return the record of automatic choices."""
     rows = []
     for name, choice in report.fitted.choices.items():
-        value = choice["value"]
-        shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        shown = shown_choice(name, choice["value"])
         rows.append({"name": name.replace("_", " "), "value": shown, "why": str(choice["why"])})
     seed = report.fitted.settings.random_state
     rows.append(

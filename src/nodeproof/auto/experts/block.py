@@ -83,6 +83,7 @@ class BlockModel(Expert):
     """Likelihoods of links, features and labels given the classes."""
 
     name: ClassVar[str] = "block model"
+    about: ClassVar[str] = "a statistical model of each class"
 
     def __init__(
         self, terms: tuple[Term | None, ...] = (None,), solver: BlockCADO | None = None
@@ -153,6 +154,11 @@ class BlockModel(Expert):
 
     def describe(self, setting: Setting) -> str:
         """Return a setting in words."""
-        term = "" if setting.term is None else repr(setting.term)
-        kind = "one contrast per pair of classes" if setting.affinities == "matrix" else ""
-        return ", ".join(part for part in (term, kind) if part)
+        linked = self.nodes.graph is not None and self.nodes.graph.n_entries > 0
+        parts = ["links"] if linked else []
+        if setting.term is not None:
+            parts.append(f"features by {type(setting.term).__name__}")
+        text = " and ".join(parts)
+        if setting.affinities == "matrix":
+            text += ", one density of links per pair of classes"
+        return text

@@ -117,6 +117,7 @@ class Trees(Expert):
     """
 
     name = "trees"
+    about = "all that is known of a node and its neighbours, by boosted decision trees"
     source = "features"
     costly = True
 
