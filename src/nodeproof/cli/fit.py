@@ -302,7 +302,7 @@ def _show(summary: dict[str, Any], fitted: Fitted, written: list[Path]) -> None:
         "mean probability": f"{summary['mean_probability']:.3f}",
         "estimated accuracy": _estimate(fitted),
         "their class mix": _unbroken(class_mix(fitted)),
-        "skewed classes": _unbroken(", ".join(f"{name} {value}" for name, value in scores(fitted))),
+        "skewed classes": _unbroken(", ".join(map(str, scores(fitted)))),
         "fit": f"{summary['status']} after {sweeps}, {summary['seconds']} s",
         "written": ", ".join(map(str, written)),
     }

@@ -120,7 +120,7 @@ def _accuracy(fitted: Fitted) -> Iterable[str]:
         if mix := class_mix(fitted):
             yield f'<div style="{html.QUIET}">Their estimated class mix: {escape(mix)}</div>'
     if found := scores(fitted):
-        listed = ", ".join(f"{name} {value}" for name, value in found)
+        listed = ", ".join(map(str, found))
         yield f'<div style="margin-top:.4em">Classes are skewed: {escape(listed)}</div>'
     yield from (
         f'<div style="margin-top:.4em;{html.QUIET}">{escape(_sentence(text))}</div>'

@@ -12,22 +12,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nodeproof.errors import count_of
+from nodeproof.metrics import ClassScores
 from nodeproof.report.wording import percent
 
 if TYPE_CHECKING:
     from nodeproof.fitted import Fitted
-    from nodeproof.metrics import ClassScores
 
 __all__ = [
     "ExpertRow",
     "ExpertTable",
+    "Score",
     "caveats",
     "changed_proportions",
     "class_mix",
     "expert_table",
     "meaning_of_accuracy",
     "scores",
-    "scores_of_truth",
+    "scores_of",
     "shown_choice",
 ]
 
@@ -39,8 +40,6 @@ _DIFFERENT = 0.02
 
 # With fewer held-out labels, neither weights nor accuracies are known well.
 _FEW_LABELS = 30
-
-_UNKNOWN = "not enough labels"
 
 
 class ExpertRow(NamedTuple):
@@ -109,7 +108,8 @@ def expert_table(choices: dict[str, dict[str, Any]]) -> ExpertTable | None:
             "Log-loss is measured on labels that were held out. Lower is better: 0 is sure and "
             f"always right, guessing by class frequencies scores {guessing:.2f}. "
             + ("" if alone is not None else "The weight is an expert's share in the decision. ")
-            + "“Together” is judged more strictly: by labels that chose neither settings nor weights."
+            + "“Together” is judged more strictly, by labels that chose neither settings nor "
+            "weights."
         ),
         left_out=_reasons(rows),
     )
@@ -172,34 +172,40 @@ def class_mix(fitted: Fitted) -> str:
     return ", ".join(shown) + (", …" if len(found) > _SHARES else "")
 
 
-def scores(fitted: Fitted) -> list[tuple[str, str]]:
-    """Return what accuracy hides where classes are skewed, as names and values; else nothing."""
+class Score(NamedTuple):
+    """One figure on skewed classes: its name, its value, and a remark, which may be empty."""
+
+    name: str
+    value: str
+    remark: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.value}" + (f" ({self.remark})" if self.remark else "")
+
+
+def scores(fitted: Fitted) -> list[Score]:
+    """Return what accuracy hides where classes are skewed, by held-out labels; else nothing."""
     value = fitted.choices.get("scores", {}).get("value")
     if value is None:
         return []
-    return _named(
-        value["balanced_accuracy"],
-        value["roc_auc"],
-        value["largest_class"],
-        value["classes"],
-        len(fitted.classes),
+    found = ClassScores(
+        value["balanced_accuracy"], value["roc_auc"], value["largest_class"], value["classes"]
     )
+    return scores_of(found, len(fitted.classes))
 
 
-def scores_of_truth(found: ClassScores) -> list[tuple[str, str]]:
-    """Return the same by true labels."""
-    K = found.n_classes
-    return _named(found.balanced_accuracy, found.roc_auc, found.largest_class, K, K)
-
-
-def _named(
-    balanced: float | None, auc: float | None, largest: float, scored: int, n_classes: int
-) -> list[tuple[str, str]]:
-    over = f" (over {scored} of {n_classes} classes)" if 2 <= scored < n_classes else ""
+def scores_of(found: ClassScores, n_classes: int) -> list[Score]:
+    """Return scores of some of `n_classes` classes in words."""
+    remark = ""
+    if found.n_classes < 2:
+        remark = "not enough labels"
+    elif found.n_classes < n_classes:
+        remark = f"over the {found.n_classes} of {n_classes} classes with enough labels"
+    balanced, area = found.balanced_accuracy, found.roc_auc
     return [
-        ("balanced accuracy", _UNKNOWN if balanced is None else percent(balanced) + over),
-        ("ROC AUC", _UNKNOWN if auc is None else f"{auc:.3f}{over}"),
-        ("accuracy of always naming the largest class", percent(largest)),
+        Score("balanced accuracy", "–" if balanced is None else percent(balanced), remark),
+        Score("ROC AUC", "–" if area is None else f"{area:.3f}", remark),
+        Score("accuracy of always naming the largest class", percent(found.largest_class), ""),
     ]
 
 
@@ -218,11 +224,12 @@ def caveats(fitted: Fitted) -> list[str]:
             "experts and the estimated accuracy are rough"
         )
     if value["few"]:
-        shown = [f"{name} ({count})" for name, count in list(value["few"].items())[:_LISTED]]
+        few = list(value["few"].items())[:_LISTED]
+        shown = [f"{name} ({count_of(count, 'label')})" for name, count in few]
         more = f", … ({len(value['few'])} in total)" if len(value["few"]) > _LISTED else ""
         found.append(
-            "how well these classes are recognised is uncertain, for few of their labels could be "
-            f"held out: {', '.join(shown)}{more}"
+            "how well some classes are recognised is uncertain, because few of their labels could "
+            f"be held out: {', '.join(shown)}{more}"
         )
     return found
 
@@ -243,5 +250,5 @@ def shown_choice(name: str, value: Any) -> str:
 
 def _text(value: Any) -> str:
     if value is None:
-        return _UNKNOWN
+        return "–"
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

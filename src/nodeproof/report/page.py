@@ -64,14 +64,15 @@ def render_report(
     report = ReportData.of(fitted, certificate)
     truth = sections.judged_nodes(report, y_true)
     reliability = reliability_of(truth)
+    accuracy = sections.accuracy_section(report, truth)
     style, script = _file("page.css"), _file("page.js")
     return str(
         template.render(
             title=title or f"{report.n:,} nodes in {wording.classes(report.K)}",
             summary=wording.summary(report),
-            tiles=sections.tiles(report, certificate),
+            tiles=sections.tiles(report, certificate, accuracy["scores"] if accuracy else ()),
             classes=sections.class_rows(report),
-            accuracy=sections.accuracy_section(report, truth),
+            accuracy=accuracy,
             experts=experts.expert_table(fitted.choices),
             colours=charts.colours(report.K),
             confusion=sections.confusion(report),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,11 @@ from nodeproof.inputs.node_names import align_rows
 from nodeproof.metrics import class_scores, is_skewed
 from nodeproof.report.data import ReportData
 from nodeproof.report.experts import (
+    Score,
     changed_proportions,
-    class_mix,
     meaning_of_accuracy,
     scores,
-    scores_of_truth,
+    scores_of,
     shown_choice,
 )
 from nodeproof.report.wording import accuracy, percent
@@ -79,8 +79,16 @@ def judged_nodes(report: ReportData, y_true: Any) -> CrossFitted:
     return CrossFitted(nodes, codes[nodes], proba, 0.0)
 
 
-def tiles(report: ReportData, certificate: Certificate | None) -> list[dict[str, str]]:
-    """Return the headline figures: each a value, what it is, and a note."""
+def tiles(
+    report: ReportData, certificate: Certificate | None, skewed: Sequence[Score] = ()
+) -> list[dict[str, str]]:
+    """Return the headline figures: each a value, what it is, and a note.
+
+    Parameters
+    ----------
+    skewed : sequence of Score
+        What accuracy hides, if classes are skewed.
+    """
     fitted, findings = report.fitted, report.findings
     found = []
     if fitted.estimated_accuracy is not None:
@@ -97,6 +105,11 @@ def tiles(report: ReportData, certificate: Certificate | None) -> list[dict[str,
         found.append(
             {"value": percent(mean), "what": "mean probability", "note": "of the predicted class"}
         )
+    # That of always naming the largest class is shown further down.
+    found += [
+        {"value": score.value, "what": score.name, "note": score.remark or "classes are skewed"}
+        for score in skewed[:2]
+    ]
     if report.n_labels:
         share = len(fitted.suspects) / report.n_labels
         found.append(
@@ -146,24 +159,24 @@ def accuracy_section(report: ReportData, judged: CrossFitted) -> dict[str, Any] 
     judged : CrossFitted
         As by `judged_nodes`; scores are by true labels if these were given.
     """
-    fitted, judge = report.fitted, "held-out labels"
-    found = scores(fitted)
-    if found and fitted.estimated_accuracy is not None:
-        found = [("estimated accuracy", accuracy(*fitted.estimated_accuracy)[0]), *found]
+    fitted = report.fitted
+    found, judge, known = scores(fitted), "held-out labels", None
     if report.judged_by == "truth":
         found, judge = [], "the true labels of unlabelled nodes"
-        given = np.bincount(judged.codes, minlength=report.K)
-        if len(judged.nodes) and (is_skewed(given) or is_skewed(report.sizes)):
-            right = float((judged.proba.argmax(axis=1) == judged.codes).mean())
-            found = scores_of_truth(class_scores(judged.codes, judged.proba))
-            found = [("accuracy", percent(right)), *found]
-    meaning = meaning_of_accuracy(fitted)
+        sizes = np.bincount(judged.codes, minlength=report.K)
+        if len(judged.nodes) and (is_skewed(sizes) or is_skewed(report.sizes)):
+            known = float((judged.proba.argmax(axis=1) == judged.codes).mean())
+            found = scores_of(class_scores(judged.codes, judged.proba), int((sizes > 0).sum()))
+    elif fitted.estimated_accuracy is not None:
+        known = fitted.estimated_accuracy[0]
+    meaning, mix = meaning_of_accuracy(fitted), changed_proportions(fitted)
     if not (meaning or found):
         return None
     return {
         "meaning": meaning,
-        "mix": class_mix(fitted),
+        "mix": mix and [mix[k] for k in report.shown_classes],
         "scores": found,
+        "known": known,
         "judge": judge,
     }
 
@@ -180,10 +193,8 @@ def class_rows(report: ReportData) -> list[dict[str, Any]]:
         given = np.bincount(fitted.given[fitted.given >= 0], minlength=K)
         doubted = np.bincount(fitted.given[fitted.suspects.node], minlength=K)
     sizes = report.sizes
-    mix = changed_proportions(report.fitted)
     return [
         {
-            "mix": None if mix is None else mix[k][2],
             "at": k,
             "name": report.names[k],
             "size": int(sizes[k]),
