@@ -33,6 +33,8 @@ def record_held_out(
 ) -> None:
     """Record how many labels were held out, and which classes have too few.
 
+    Nothing is recorded if settings that were given left nothing to choose.
+
     Parameters
     ----------
     held : HeldOut or None
@@ -48,7 +50,10 @@ def record_held_out(
         return
     value: dict[str, Any] = {"labels": 0, "folds": 0, "few": {}}
     if held is None or evaluation is None:
-        why = f"nothing was held out: {_why_nothing(held, codes, len(classes))}"
+        reason = _why_nothing(held, codes, len(classes))
+        if reason is None:
+            return
+        why = f"nothing was held out: {reason}"
     else:
         counts = np.bincount(held.codes, minlength=len(classes))
         value["labels"] = len(held.nodes)
@@ -66,7 +71,8 @@ def record_held_out(
     choices["held_out"] = {"value": value, "why": why}
 
 
-def _why_nothing(held: HeldOut | None, codes: NDArray[np.int64], n_classes: int) -> str:
+def _why_nothing(held: HeldOut | None, codes: NDArray[np.int64], n_classes: int) -> str | None:
+    """Return what is wrong with the labels, if anything."""
     counts = np.bincount(codes[codes >= 0], minlength=n_classes)
     if (counts > 0).sum() < 2:
         return "all labels name one class"
@@ -74,7 +80,7 @@ def _why_nothing(held: HeldOut | None, codes: NDArray[np.int64], n_classes: int)
         return "no class has more than one label"
     if missing := int((counts == 0).sum()):
         return f"{missing} of {n_classes} classes have no labels"
-    return "terms, weights or solver are given, or there is nothing to choose from"
+    return None
 
 
 def record_experts(evaluation: Evaluation, choices: Choices) -> None:

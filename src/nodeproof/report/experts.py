@@ -212,11 +212,11 @@ def scores_of(found: ClassScores, n_classes: int) -> list[Score]:
 def caveats(fitted: Fitted) -> list[str]:
     """Return what the labels are too few to tell, in sentences."""
     held = fitted.choices.get("held_out")
-    if held is None:
+    if held is None or len(fitted.classes) == 1:
         return []
     value = held["value"]
     if value["labels"] == 0:
-        return [f"how good the fit is cannot be told from the labels: {held['why']}"]
+        return [f"how accurate the fit is cannot be estimated: {held['why']}"]
     found = []
     if value["labels"] < _FEW_LABELS:
         found.append(
@@ -225,7 +225,7 @@ def caveats(fitted: Fitted) -> list[str]:
         )
     if value["few"]:
         few = list(value["few"].items())[:_LISTED]
-        shown = [f"{name} ({count_of(count, 'label')})" for name, count in few]
+        shown = [f"{name} ({count_of(count, 'label') if count else 'none'})" for name, count in few]
         more = f", … ({len(value['few'])} in total)" if len(value["few"]) > _LISTED else ""
         found.append(
             "how well some classes are recognised is uncertain, because few of their labels could "
