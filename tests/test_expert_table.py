@@ -1,5 +1,6 @@
 """What a user is shown of experts, class mix, skewed classes and labels that cannot tell."""
 
+import dataclasses
 import json
 import re
 import warnings
@@ -12,11 +13,15 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from cli_helpers import run, write
 from nodeproof import NodeClassifier
+from nodeproof.auto.evaluation import evaluate
+from nodeproof.auto.experts import BlockModel, OwnFeatures
+from nodeproof.auto.held_out import hold_out
+from nodeproof.auto.records import record_experts
 from nodeproof.datasets import make_planted
 from nodeproof.report.experts import caveats, class_mix, expert_table, meaning_of_accuracy, scores
 from nodeproof.report.page import render_report
 from nodeproof.storage.npz import open_npz, write_npz
-from nodeproof.terms import Gaussian, Labels
+from nodeproof.terms import Gaussian, Labels, NodeData
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -316,3 +321,21 @@ def test_the_command_notes_what_labels_cannot_tell(capsys, edges, tmp_path):
     assert "estimated accuracy" not in out
     notes = json.loads((tmp_path / "o" / "summary.json").read_text())["notes"]
     assert any("no class has more than one label" in note for note in notes)
+
+
+def test_weights_of_a_pool_that_is_not_used_are_not_recorded():
+    X, y, _ = blobs([60, 60])
+    nodes = NodeData(2, X, y)
+    held = hold_out(y)
+    found = evaluate([BlockModel((Gaussian(),)), OwnFeatures()], nodes, held)
+    pool = dataclasses.replace(found.pool, weights=np.array([0.3, 0.9]))
+    rows = {}
+    for block_alone in (False, True):
+        choices = {}
+        record_experts(dataclasses.replace(found, pool=pool, block_alone=block_alone), choices)
+        rows[block_alone] = {row["expert"]: row for row in choices["experts"]["value"]}
+    assert rows[False]["block model"]["weight"] == pytest.approx(0.25)
+    assert rows[False]["own features"]["weight"] == pytest.approx(0.75)
+    assert rows[True]["block model"]["weight"] == 1.0
+    assert rows[True]["own features"]["weight"] == 0.0
+    assert rows[True]["own features"]["why"]
