@@ -265,7 +265,7 @@ def test_a_saved_model_shows_the_same_table(alone, tmp_path):
         ("experts", "all of them"),
         ("experts", [{"expert": "x"}]),
         ("log_loss", {"guessing": None, "pool": 1}),
-        ("held_out", {"labels": -1, "folds": 5, "few": {}}),
+        ("held_out", {"labels": -1, "folds": 5, "few": {}, "wrong": 0}),
         ("proportions", {"labels": [0.5, "b"], "unlabelled": []}),
         ("scores", {"balanced_accuracy": "high"}),
     ],
@@ -339,3 +339,9 @@ def test_weights_of_a_pool_that_is_not_used_are_not_recorded():
     assert rows[True]["block model"]["weight"] == 1.0
     assert rows[True]["own features"]["weight"] == 0.0
     assert rows[True]["own features"]["why"]
+
+
+def test_wrong_labels_are_mentioned_because_they_add_to_every_loss():
+    data = make_planted(label_accuracy=0.7, random_state=0)
+    table = expert_table(fitted(data.X, data.y, data.graph).choices_)
+    assert "Some of the labels seem wrong" in table.reading

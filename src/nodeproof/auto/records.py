@@ -31,7 +31,7 @@ def record_held_out(
     classes: NDArray[Any],
     choices: Choices,
 ) -> None:
-    """Record how many labels were held out, and which classes have too few.
+    """Record how many labels were held out, which classes have too few, and how many seem wrong.
 
     Nothing is recorded if settings that were given left nothing to choose.
 
@@ -48,7 +48,7 @@ def record_held_out(
     """
     if codes is None:
         return
-    value: dict[str, Any] = {"labels": 0, "folds": 0, "few": {}}
+    value: dict[str, Any] = {"labels": 0, "folds": 0, "few": {}, "wrong": 0.0}
     if held is None or evaluation is None:
         reason = _why_nothing(held, codes, len(classes))
         if reason is None:
@@ -58,6 +58,7 @@ def record_held_out(
         counts = np.bincount(held.codes, minlength=len(classes))
         value["labels"] = len(held.nodes)
         value["folds"] = len(held.y) if held.own else 0
+        value["wrong"] = round(evaluation.noise, 4)
         value["few"] = {
             str(name): int(count)
             for name, count in zip(classes, counts, strict=True)

@@ -36,7 +36,10 @@ __all__ = [
 _LISTED, _SHARES = 6, 4
 
 # Differences in class proportions below this are not worth showing.
-_DIFFERENT = 0.02
+_DIFFERENT = 0.05
+
+# Shares of wrong labels above this are worth mentioning: they add to every log-loss.
+_WRONG = 0.01
 
 # With fewer held-out labels, neither weights nor accuracies are known well.
 _FEW_LABELS = 30
@@ -85,6 +88,7 @@ def expert_table(choices: dict[str, dict[str, Any]]) -> ExpertTable | None:
     rows, losses = choices["experts"]["value"], choices["log_loss"]["value"]
     guessing, pool, alone = losses["guessing"], losses["pool"], losses.get("block model")
     evaluated = [row for row in rows if row["log_loss"] is not None]
+    wrong = choices.get("held_out", {}).get("value", {}).get("wrong", 0.0)
     if alone is not None:
         verdict = (
             "The block model decides alone: on held-out labels it does as well as all experts "
@@ -110,6 +114,7 @@ def expert_table(choices: dict[str, dict[str, Any]]) -> ExpertTable | None:
             + ("" if alone is not None else "The weight is an expert's share in the decision. ")
             + "“Together” is judged more strictly, by labels that chose neither settings nor "
             "weights."
+            + (f" Some of the labels seem wrong ({percent(wrong)})." if wrong > _WRONG else "")
         ),
         left_out=_reasons(rows),
     )

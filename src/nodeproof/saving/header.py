@@ -166,7 +166,7 @@ _SHOWN_CHOICES: dict[str, Check] = {
     "log_loss": entries(
         {"guessing": number, "pool": number, "block model": number}, optional=("block model",)
     ),
-    "held_out": entries({"labels": whole, "folds": whole, "few": dict_of(whole)}),
+    "held_out": entries({"labels": whole, "folds": whole, "few": dict_of(whole), "wrong": number}),
     "proportions": entries({"labels": list_of(number), "unlabelled": list_of(number)}),
     "scores": entries({"balanced_accuracy": _SCORE, "roc_auc": _SCORE, "largest_class": number,
                        "classes": whole}),

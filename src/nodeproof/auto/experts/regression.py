@@ -173,10 +173,10 @@ class Regression(Expert):
 
     def describe(self, setting: Setting) -> str:
         """Return a setting in words."""
-        parts = [f"averaged over {setting.hops} hops"] if self.linked else []
+        parts = [f"up to {setting.hops} hops away"] if self.linked else []
         parts.append(f"penalty {setting.l2:g}")
         parts += ["refitted to confident predictions"] if setting.rounds else []
-        parts += ["predictions averaged over links"] if setting.spread else []
+        parts += ["spread over links"] if setting.spread else []
         return ", ".join(parts)
 
     @property
