@@ -345,3 +345,11 @@ def test_wrong_labels_are_mentioned_because_they_add_to_every_loss():
     data = make_planted(label_accuracy=0.7, random_state=0)
     table = expert_table(fitted(data.X, data.y, data.graph).choices_)
     assert "Some of the labels seem wrong" in table.reading
+
+
+def test_without_links_nothing_is_decided_by_the_graph(pooled):
+    assert "graph" not in pooled.sources_
+    X, y, _ = blobs([60, 60])
+    expert = BlockModel((Gaussian(),)).bind(NodeData(2, X, y))
+    learnt = expert.learn(y, expert.settings()[0])
+    assert set(learnt.attribute(learnt.log_proba, 0, 120)) == {"features"}

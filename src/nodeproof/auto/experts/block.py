@@ -61,6 +61,10 @@ class LearntBlocks(Learnt):
         """Return the same for reordered nodes."""
         return replace(self, log_proba=self.log_proba[position])
 
+    def attribute(self, scores: Array, lo: int, hi: int) -> dict[str, Array]:
+        """Return scores as those of features if there are no links."""
+        return {"features": scores} if self.graph is None else {}
+
     def judge(self, new: NewNodes) -> Array:
         """Return log-probabilities of new nodes, shape (n_new, K)."""
         own = np.tile(self.models.log_prior, (new.links.shape[0], 1))
