@@ -1,11 +1,21 @@
 """Scores of probabilities: what they take for the truth, and what they refuse."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from nodeproof.errors import InputError
-from nodeproof.metrics import brier, expected_calibration_error, matched_accuracy, reliability_curve
+from nodeproof.metrics import (
+    brier,
+    class_scores,
+    expected_calibration_error,
+    is_skewed,
+    matched_accuracy,
+    reliability_curve,
+)
 
 SCORES = [brier, expected_calibration_error, lambda *given: reliability_curve(*given).error]
 PROBA = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -58,3 +68,39 @@ def test_probabilities_must_be_some(score, bad):
 def test_classes_are_matched_at_the_same_nodes(truth, found):
     with pytest.raises(InputError, match="one entry per node, of the same nodes"):
         matched_accuracy(truth, found)
+
+
+def test_scores_by_class_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    truth = rng.choice(4, size=300, p=[0.7, 0.2, 0.07, 0.03])
+    proba = rng.dirichlet(np.ones(4), size=300) + 0.5 * np.eye(4)[truth]
+    proba /= proba.sum(axis=1, keepdims=True)
+    found = class_scores(truth, proba)
+    right = balanced_accuracy_score(truth, proba.argmax(axis=1))
+    assert found.balanced_accuracy == pytest.approx(right)
+    assert found.roc_auc == pytest.approx(roc_auc_score(truth, proba, multi_class="ovr"))
+    assert found.largest_class == pytest.approx((truth == 0).mean())
+    assert found.n_classes == 4
+
+
+def test_classes_that_are_absent_or_too_small_are_not_scored():
+    truth = np.array([0, 0, 0, 1, 1, 1, 2])
+    proba = np.full((7, 4), 0.25)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert class_scores(truth, proba).n_classes == 3
+        some = class_scores(truth, proba, fewest=2)
+        nothing = class_scores(truth[:3], proba[:3])
+        empty = class_scores(truth[:0], proba[:0])
+    assert (some.n_classes, some.balanced_accuracy, some.roc_auc) == (2, 0.5, 0.5)
+    assert (nothing.n_classes, nothing.balanced_accuracy, nothing.roc_auc) == (1, None, None)
+    assert (empty.n_classes, empty.largest_class) == (0, 0.0)
+
+
+def test_classes_are_skewed_by_share_or_by_ratio():
+    assert is_skewed([67, 33])
+    assert is_skewed([6, 1, 6])
+    assert is_skewed([3, 0])
+    assert not is_skewed([10, 10])
+    assert not is_skewed([50, 30, 20])
+    assert not is_skewed([7])

@@ -105,7 +105,7 @@ def test_scattered_nodes_have_the_evidence_of_the_whole(clf, monkeypatch):
 
 def test_judged_probabilities_exclude_the_own_label():
     data = make_planted(3, 60, p=0.15, q=0.1, omega=0.6, label_accuracy=0.8, random_state=0)
-    clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+    clf = NodeClassifier(weights="calibrated", random_state=0).fit(data.X, data.y, graph=data.graph)
     found = clf.fitted_.findings
     assert not found.held_out
     assert found.judged_nodes.tolist() == np.flatnonzero(data.y >= 0).tolist()

@@ -105,10 +105,11 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
     sources_ : dict
         Shares of "graph", "features" and "labels" in the decisions.
     choices_ : dict
-        Record of automatic choices: the values chosen for "auto", and the reasons.
+        Record of automatic choices: the values chosen for "auto", and the reasons. What held-out
+        labels say is in "experts", "log_loss", "proportions", "scores" and "held_out".
     estimated_accuracy_ : (float, float, float) or None
-        Estimate for the unlabelled nodes, with its 95 % interval, from held-out labels; None if
-        none were held out.
+        Expected share of the unlabelled nodes whose predicted class is right, with its 95 %
+        interval, from held-out labels; None if none were held out.
     lower_bound_ : float or None
         Lower bound on the objective of every labelling, from the convex solvers.
     node_ids_ : ndarray of shape (n,)

@@ -23,6 +23,7 @@ from nodeproof.auto.experts.guarded import Guarded
 from nodeproof.auto.held_out import HeldOut, hold_out
 from nodeproof.auto.merging import Family
 from nodeproof.auto.plans import Plan, choose_plan
+from nodeproof.auto.records import record_held_out, record_outcome
 from nodeproof.auto.settings import (
     Choices,
     choose_null_model,
@@ -214,6 +215,8 @@ class _Fit:
                 "validation is not used: terms or weights are given, or there is nothing to "
                 "choose; omit it"
             )
+        labels = self.labels
+        record_held_out(held, plan.evaluation, labels.codes, labels.classes, self.choices)
         problem, result = self._solve(nodes, plan)
         return self._collect(nodes, problem, result, plan.evaluation)
 
@@ -323,14 +326,7 @@ class _Fit:
             held_out = held_out and held_out.at(order[held_out.nodes])
         accuracy = None
         if judged is not None and codes is not None:
-            accuracy = judged.accuracy(proba[codes < 0])
-        if judged is not None and accuracy is not None:
-            estimate, low, high = accuracy
-            choices["accuracy"] = {
-                "value": round(estimate, 4),
-                "why": f"estimated on {len(judged.held.nodes)} held-out labels; 95 % interval "
-                f"{low:.3f} to {high:.3f}",
-            }
+            accuracy = record_outcome(judged, proba, codes, choices)
         if isinstance(result, ConvexResult):
             why = (
                 f"no labelling has a lower objective; relative gap of the program {result.gap:.1e}"

@@ -9,14 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import binomtest
+from sklearn.metrics import recall_score, roc_auc_score
 from sklearn.metrics.cluster import contingency_matrix
 
 from nodeproof.errors import InputError
 
 __all__ = [
+    "ClassScores",
     "ReliabilityCurve",
     "brier",
+    "class_scores",
     "expected_calibration_error",
+    "is_skewed",
     "matched_accuracy",
     "reliability_curve",
 ]
@@ -28,6 +32,9 @@ FEWEST_JUDGED = 20
 _SMALL, _BEYOND_CHANCE = 0.02, 1.5
 
 _ROUNDING = 1e-5
+
+# Classes are skewed if one has more than this share, or is more than so many times another.
+_MOST_SHARE, _MOST_TIMES = 2 / 3, 5.0
 
 
 def matched_accuracy(y_true: ArrayLike, y_found: ArrayLike) -> float:
@@ -192,6 +199,81 @@ def reliability_curve(
     )
     error = float(counts @ np.abs(mean - right)) / n
     return ReliabilityCurve(mean, right, low, high, counts, error)
+
+
+def is_skewed(counts: ArrayLike) -> bool:
+    """Tell whether classes differ so much in size that accuracy alone says little.
+
+    Parameters
+    ----------
+    counts : array of shape (K,)
+        Nodes of each class.
+
+    Examples
+    --------
+    >>> from nodeproof.metrics import is_skewed
+    >>> is_skewed([30, 20, 50]), is_skewed([70, 30]), is_skewed([60, 40, 10])
+    (False, True, True)
+    """
+    sizes = np.asarray(counts)
+    if len(sizes) < 2:
+        return False
+    most = sizes.max()
+    return bool(most > _MOST_SHARE * sizes.sum() or most > _MOST_TIMES * sizes.min())
+
+
+@dataclass(frozen=True)
+class ClassScores:
+    """Scores in which every class counts the same, however small it is.
+
+    Attributes
+    ----------
+    balanced_accuracy : float or None
+        Mean over the classes of the share of its nodes that are recognised.
+    roc_auc : float or None
+        Probability that a node of a class has a higher probability of it than one of another
+        class; of more than two classes, the mean over all of them. 0.5 is chance.
+    largest_class : float
+        Accuracy of always predicting the largest class.
+    n_classes : int
+        How many classes were scored; with fewer than two, both scores are None.
+    """
+
+    balanced_accuracy: float | None
+    roc_auc: float | None
+    largest_class: float
+    n_classes: int
+
+
+def class_scores(y_true: ArrayLike, proba: ArrayLike, *, fewest: int = 1) -> ClassScores:
+    """Return scores in which every class counts the same.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,)
+        True classes as column numbers of `proba`.
+    proba : array of shape (n, K)
+        Class probabilities.
+    fewest : int
+        Classes with fewer nodes are not scored.
+
+    Examples
+    --------
+    >>> from nodeproof.metrics import class_scores
+    >>> class_scores([0, 0, 0, 1], [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
+    ClassScores(balanced_accuracy=0.5, roc_auc=1.0, largest_class=0.75, n_classes=2)
+    """
+    truth, probabilities = _check_rows(y_true, proba)
+    counts = np.bincount(truth, minlength=probabilities.shape[1])
+    largest = float(counts.max() / counts.sum()) if len(truth) else 0.0
+    scored = np.flatnonzero(counts >= max(fewest, 1))
+    if len(scored) < 2:
+        return ClassScores(None, None, largest, len(scored))
+    found = probabilities.argmax(axis=1)
+    recall = recall_score(truth, found, labels=scored, average=None, zero_division=0.0)
+    # The same for either of two classes.
+    areas = [roc_auc_score(truth == k, probabilities[:, k]) for k in scored]
+    return ClassScores(float(np.mean(recall)), float(np.mean(areas)), largest, len(scored))
 
 
 def _interval(successes: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from nodeproof.auto.experts import BlockModel, as_experts
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.auto.likelihoods import choose_likelihood, every_class_has_labels
 from nodeproof.auto.pooled import Pooled
+from nodeproof.auto.records import record_experts
 from nodeproof.auto.settings import Choices
 from nodeproof.errors import InputError
 from nodeproof.solvers import BlockCADO
@@ -149,7 +150,7 @@ def _evaluate(
 
 def _judged_plan(evaluation: Evaluation, nodes: NodeData, choices: Choices) -> Plan:
     """Return the plan that held-out labels prefer: the block model alone, or the pool."""
-    _record(evaluation, choices)
+    record_experts(evaluation, choices)
     block = evaluation.block
     if evaluation.block_alone:
         assert block is not None
@@ -169,28 +170,6 @@ def _judged_plan(evaluation: Evaluation, nodes: NodeData, choices: Choices) -> P
         "why": "a pool of experts, weighed by held-out labels",
     }
     return Plan([term.bind(nodes) for term in found], 0.0, "scalar", final)
-
-
-def _record(evaluation: Evaluation, choices: Choices) -> None:
-    """Say what each expert is worth, and why."""
-    rows: list[dict[str, Any]] = []
-    for member, loss, weight in zip(
-        evaluation.members, evaluation.pool.losses, evaluation.pool.weights, strict=True
-    ):
-        rows.append(
-            {
-                "expert": member.expert.name,
-                "setting": member.expert.describe(member.best.setting),
-                "log_loss": round(float(loss), 4),
-                "weight": round(float(weight), 3),
-            }
-        )
-    rows.sort(key=lambda row: (-row["weight"], row["log_loss"]))
-    left_out = "".join(f"; {name}: {why}" for name, why in evaluation.left_out.items())
-    choices["experts"] = {
-        "value": rows,
-        "why": f"log-loss on {len(evaluation.held.nodes)} held-out labels{left_out}",
-    }
 
 
 def _given_terms(terms: Any, nodes: NodeData, choices: Choices) -> list[Term]:

@@ -32,6 +32,13 @@ from nodeproof.fitted import Fitted
 from nodeproof.fitting import fit_nodes
 from nodeproof.kernels.primitives import is_compiled
 from nodeproof.query import query_nodes
+from nodeproof.report.experts import (
+    caveats,
+    class_mix,
+    expert_table,
+    meaning_of_accuracy,
+    scores,
+)
 from nodeproof.report.page import check_jinja, write_report
 from nodeproof.saving.model import save_model
 from nodeproof.settings import Settings
@@ -146,6 +153,7 @@ def _fit_and_write(
     written += ["certificate.npz"] if proven else []
     if doubts := _doubts(fitted, weights):
         notes.append(doubts)
+    notes += caveats(fitted)
     outdated = outdated_files(out, written, (edges, features, labels))
     if outdated:
         notes.append(f"removed from {out}, left by an earlier fit: {', '.join(outdated)}")
@@ -173,7 +181,7 @@ def _fit_and_write(
     else:
         for line in notes:
             note(line)
-        _show(summary, [out / name for name in written])
+        _show(summary, fitted, [out / name for name in written])
     if fitted.status == Status.INTERRUPTED:
         sys.exit(130)
 
@@ -282,13 +290,15 @@ def _labels(given: dict[str, int], unlabelled: int, suspects: int) -> str:
     )
 
 
-def _estimate(numbers: list[float] | None) -> str:
-    if numbers is None:
+def _estimate(fitted: Fitted) -> str:
+    if fitted.estimated_accuracy is None:
         return ""
-    return f"{numbers[0]:.3f} (95 % interval {numbers[1]:.3f} to {numbers[2]:.3f})"
+    estimate, low, high = fitted.estimated_accuracy
+    meaning = meaning_of_accuracy(fitted)
+    return f"{estimate:.3f} (95 % interval {low:.3f} to {high:.3f}): {meaning}"
 
 
-def _show(summary: dict[str, Any], written: list[Path]) -> None:
+def _show(summary: dict[str, Any], fitted: Fitted, written: list[Path]) -> None:
     table = Table(title=f"{summary['nodes']} nodes, {summary['links']} links", show_header=False)
     sources = ", ".join(f"{name} {share:.0%}" for name, share in summary["sources"].items())
     counted = summary["choices"].get("n_classes")
@@ -302,7 +312,9 @@ def _show(summary: dict[str, Any], written: list[Path]) -> None:
         "classes": listed_classes(summary["classes"]),
         "decided by": sources or "–",
         "mean probability": f"{summary['mean_probability']:.3f}",
-        "estimated accuracy": _estimate(summary["estimated_accuracy"]),
+        "estimated accuracy": _estimate(fitted),
+        "their class mix": _unbroken(class_mix(fitted)),
+        "skewed classes": _unbroken(", ".join(map(str, scores(fitted)))),
         "fit": f"{summary['status']} after {sweeps}, {summary['seconds']} s",
         "written": ", ".join(map(str, written)),
     }
@@ -310,3 +322,31 @@ def _show(summary: dict[str, Any], written: list[Path]) -> None:
         if value:
             table.add_row(key, value)
     screen.print(table)
+    _show_experts(fitted)
+
+
+def _unbroken(text: str) -> str:
+    """Return a text in which no line breaks before a percent sign; rich breaks at any space."""
+    return text.replace("\xa0%", "%")
+
+
+def _show_experts(fitted: Fitted) -> None:
+    """Print which experts decided, by what weights, and why others did not."""
+    found = expert_table(fitted.choices)
+    if found is None:
+        return
+    table = Table(title="What the decision rests on")
+    table.add_column("expert")
+    table.add_column("draws on")
+    table.add_column("log-loss", justify="right")
+    table.add_column("weight", justify="right")
+    for row in found.rows:
+        about = f"{row.about} ({row.setting})" if row.setting else row.about
+        table.add_row(row.expert, about, row.log_loss, _unbroken(row.weight))
+    table.add_section()
+    for compared in found.compared:
+        table.add_row(*compared)
+    screen.print(table)
+    screen.print(found.verdict, found.reading)
+    for names, why in found.left_out:
+        screen.print(f"Left out: {names} ({why}).")

@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nodeproof.report.experts import (
+    caveats,
+    class_mix,
+    expert_table,
+    scores,
+    shown_choice,
+)
 from nodeproof.runtime import html
 
 if TYPE_CHECKING:
@@ -49,6 +56,7 @@ def classifier_card(fitted: Fitted) -> str:
         *_sizes(fitted),
         *_shares(fitted),
         *_accuracy(fitted),
+        *_experts(fitted),
         *_suspects(fitted),
         _choices(fitted),
     ]
@@ -109,6 +117,43 @@ def _accuracy(fitted: Fitted) -> Iterable[str]:
             f'<div style="margin-top:.7em">Estimated accuracy <strong>{estimate:.1f} %</strong> '
             f"({low:.1f} to {high:.1f}) on unlabelled nodes</div>"
         )
+        if mix := class_mix(fitted):
+            yield f'<div style="{html.QUIET}">Their estimated class mix: {escape(mix)}</div>'
+    if found := scores(fitted):
+        listed = ", ".join(map(str, found))
+        yield f'<div style="margin-top:.4em">Classes are skewed: {escape(listed)}</div>'
+    yield from (
+        f'<div style="margin-top:.4em;{html.QUIET}">{escape(_sentence(text))}</div>'
+        for text in caveats(fitted)
+    )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _experts(fitted: Fitted) -> Iterable[str]:
+    """Return the table of experts, collapsed."""
+    table = expert_table(fitted.choices)
+    if table is None:
+        return
+    heads = ("expert", "draws on", "log-loss", "weight")
+    rows = [
+        (row.expert, f"{row.about} ({row.setting})", row.log_loss, row.weight) for row in table.rows
+    ]
+    rows += [(name, what, loss, "") for name, what, loss in table.compared]
+    said = [
+        table.verdict,
+        table.reading,
+        *(f"Left out: {names} ({why})." for names, why in table.left_out),
+    ]
+    yield (
+        '<details style="margin-top:.7em"><summary style="cursor:pointer">'
+        f"Experts: {escape(shown_choice('experts', fitted.choices['experts']['value']))}</summary>"
+        f"{html.table(heads, rows)}"
+        + "".join(f'<div style="{html.QUIET}">{escape(text)}</div>' for text in said)
+        + "</details>"
+    )
 
 
 def _suspects(fitted: Fitted) -> Iterable[str]:
@@ -136,7 +181,7 @@ def _suspects(fitted: Fitted) -> Iterable[str]:
 def _choices(fitted: Fitted) -> str:
     """Return the record of automatic choices, collapsed."""
     rows = "".join(
-        html.line(name.replace("_", " "), _text(choice["value"]), choice["why"])
+        html.line(name.replace("_", " "), shown_choice(name, choice["value"]), choice["why"])
         for name, choice in fitted.choices.items()
     )
     return (
@@ -144,7 +189,3 @@ def _choices(fitted: Fitted) -> str:
         f'</summary><table style="{html.TABLE}.4em 0 0;font-size:.9em">'
         f"{rows}</table></details>"
     )
-
-
-def _text(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

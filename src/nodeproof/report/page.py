@@ -14,7 +14,7 @@ import numpy as np
 
 from nodeproof import __version__
 from nodeproof.errors import MissingExtraError
-from nodeproof.report import charts, nodes, sections, wording
+from nodeproof.report import charts, experts, nodes, sections, wording
 from nodeproof.report.data import ReportData, reliability_of
 from nodeproof.storage.atomic import atomic_path
 
@@ -64,13 +64,16 @@ def render_report(
     report = ReportData.of(fitted, certificate)
     truth = sections.judged_nodes(report, y_true)
     reliability = reliability_of(truth)
+    accuracy = sections.accuracy_section(report, truth)
     style, script = _file("page.css"), _file("page.js")
     return str(
         template.render(
             title=title or f"{report.n:,} nodes in {wording.classes(report.K)}",
             summary=wording.summary(report),
-            tiles=sections.tiles(report, certificate),
+            tiles=sections.tiles(report, certificate, accuracy["scores"] if accuracy else ()),
             classes=sections.class_rows(report),
+            accuracy=accuracy,
+            experts=experts.expert_table(fitted.choices),
             colours=charts.colours(report.K),
             confusion=sections.confusion(report),
             blocks=sections.block_matrix(report),
@@ -85,7 +88,7 @@ def render_report(
             history=charts.history(fitted.history.get("change", []), fitted.settings.tol),
             settings=sections.settings(report),
             versions=sections.versions(),
-            notes=report.findings.notes,
+            notes=list(dict.fromkeys([*report.findings.notes, *experts.caveats(fitted)])),
             command=report.findings.command,
             python=wording.python_call(report),
             report=report,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,23 @@ from nodeproof.certificate.labelling.verify import percent as rounded_up
 from nodeproof.errors import InputError
 from nodeproof.inputs import encode_truth
 from nodeproof.inputs.node_names import align_rows
+from nodeproof.metrics import class_scores, is_skewed
 from nodeproof.report.data import ReportData
+from nodeproof.report.experts import (
+    Score,
+    changed_proportions,
+    meaning_of_accuracy,
+    scores,
+    scores_of,
+    shown_choice,
+)
 from nodeproof.report.wording import accuracy, percent
 
 if TYPE_CHECKING:
     from nodeproof.certificate import Certificate
 
 __all__ = [
+    "accuracy_section",
     "block_matrix",
     "class_rows",
     "confusion",
@@ -69,8 +79,16 @@ def judged_nodes(report: ReportData, y_true: Any) -> CrossFitted:
     return CrossFitted(nodes, codes[nodes], proba, 0.0)
 
 
-def tiles(report: ReportData, certificate: Certificate | None) -> list[dict[str, str]]:
-    """Return the headline figures: each a value, what it is, and a note."""
+def tiles(
+    report: ReportData, certificate: Certificate | None, skewed: Sequence[Score] = ()
+) -> list[dict[str, str]]:
+    """Return the headline figures: each a value, what it is, and a note.
+
+    Parameters
+    ----------
+    skewed : sequence of Score
+        What accuracy hides, if classes are skewed.
+    """
     fitted, findings = report.fitted, report.findings
     found = []
     if fitted.estimated_accuracy is not None:
@@ -87,6 +105,11 @@ def tiles(report: ReportData, certificate: Certificate | None) -> list[dict[str,
         found.append(
             {"value": percent(mean), "what": "mean probability", "note": "of the predicted class"}
         )
+    # That of always naming the largest class is shown further down.
+    found += [
+        {"value": score.value, "what": score.name, "note": score.remark or "classes are skewed"}
+        for score in skewed[:2]
+    ]
     if report.n_labels:
         share = len(fitted.suspects) / report.n_labels
         found.append(
@@ -126,6 +149,36 @@ def _at_most(gap: float) -> str:
     """Return an upper bound of a gap, in few digits."""
     shown = percent(gap)
     return shown if shown.startswith("<") else f"≤\xa0{shown}"
+
+
+def accuracy_section(report: ReportData, judged: CrossFitted) -> dict[str, Any] | None:
+    """Return what the accuracy means, the class mix, and scores where classes are skewed.
+
+    Parameters
+    ----------
+    judged : CrossFitted
+        As by `judged_nodes`; scores are by true labels if these were given.
+    """
+    fitted = report.fitted
+    found, judge, known = scores(fitted), "held-out labels", None
+    if report.judged_by == "truth":
+        found, judge = [], "the true labels of unlabelled nodes"
+        sizes = np.bincount(judged.codes, minlength=report.K)
+        if len(judged.nodes) and (is_skewed(sizes) or is_skewed(report.sizes)):
+            known = float((judged.proba.argmax(axis=1) == judged.codes).mean())
+            found = scores_of(class_scores(judged.codes, judged.proba), int((sizes > 0).sum()))
+    elif fitted.estimated_accuracy is not None:
+        known = fitted.estimated_accuracy[0]
+    meaning, mix = meaning_of_accuracy(fitted), changed_proportions(fitted)
+    if not (meaning or found):
+        return None
+    return {
+        "meaning": meaning,
+        "mix": mix and [mix[k] for k in report.shown_classes],
+        "scores": found,
+        "known": known,
+        "judge": judge,
+    }
 
 
 def class_rows(report: ReportData) -> list[dict[str, Any]]:
@@ -264,8 +317,7 @@ def settings(report: ReportData) -> list[dict[str, str]]:
     """Return the record of automatic choices."""
     rows = []
     for name, choice in report.fitted.choices.items():
-        value = choice["value"]
-        shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        shown = shown_choice(name, choice["value"])
         rows.append({"name": name.replace("_", " "), "value": shown, "why": str(choice["why"])})
     seed = report.fitted.settings.random_state
     rows.append(

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-__all__ = ["bar", "card", "head", "line", "short"]
+__all__ = ["bar", "card", "head", "line", "short", "table"]
 
 # Letters of a name that there is room for.
 _LETTERS = 40
@@ -69,4 +69,18 @@ def line(name: str, said: str, why: str = "") -> str:
     return (
         f'<tr style="background:none"><th scope="row" style="{_CELL};font-weight:600">'
         f'{escape(name)}</th><td style="{_CELL}">{escape(said)}{below}</td></tr>'
+    )
+
+
+def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table with a line of headers; the first cell of a row is its name."""
+    top = "".join(f'<th scope="col" style="{_CELL}">{escape(name)}</th>' for name in heads)
+    body = ""
+    for first, *others in rows:
+        cells = "".join(f'<td style="{_CELL}">{escape(text)}</td>' for text in others)
+        name = f'<th scope="row" style="{_CELL}">{escape(first)}</th>'
+        body += f'<tr style="background:none">{name}{cells}</tr>'
+    return (
+        f'<table style="{TABLE}.4em 0;font-size:.9em"><thead><tr style="background:none">{top}</tr>'
+        f"</thead><tbody>{body}</tbody></table>"
     )

@@ -171,8 +171,32 @@ _FINDINGS = {
     "command": text,
     "notes": list_of(text),
 }
+_SCORE = or_none(number)
+#: automatic choices that reports show as tables, and what their values must be
+_SHOWN_CHOICES: dict[str, Check] = {
+    "experts": list_of(
+        entries({"expert": text, "about": text, "setting": text, "log_loss": or_none(number),
+                 "weight": number, "why": text})
+    ),
+    "log_loss": entries(
+        {"guessing": number, "pool": number, "block model": number}, optional=("block model",)
+    ),
+    "held_out": entries({"labels": whole, "folds": whole, "few": dict_of(whole), "wrong": number}),
+    "proportions": entries({"labels": list_of(number), "unlabelled": list_of(number)}),
+    "scores": entries({"balanced_accuracy": _SCORE, "roc_auc": _SCORE, "largest_class": number,
+                       "classes": whole}),
+}  # fmt: skip
+
+
+def _are_choices(value: Any) -> bool:
+    """Tell whether a value is a record of automatic choices that reports can show."""
+    return dict_of(entries({"value": anything, "why": text}))(value) and all(
+        check(value[name]["value"]) for name, check in _SHOWN_CHOICES.items() if name in value
+    )
+
+
 _REPORTED: dict[str, Check] = {
-    "choices_": dict_of(entries({"value": anything, "why": text})),
+    "choices_": _are_choices,
     "sources_": dict_of(any_number),
     "history_": dict_of(list_of(any_number)),
     "status_": text,

@@ -149,6 +149,9 @@ class Expert(ABC):
     #: what it is called in `choices_` and in ``experts=[...]``
     name: ClassVar[str]
 
+    #: what it looks at, in a few words, for tables of the experts
+    about: ClassVar[str] = ""
+
     #: what it draws on, "graph" or "features"
     source: ClassVar[str] = "graph"
 

@@ -108,6 +108,10 @@ class LearntBlocks(Learnt):
             settings["terms"].append(describe_term(costs.term))
         return settings, arrays
 
+    def attribute(self, scores: Array, lo: int, hi: int) -> dict[str, Array]:
+        """Return scores as those of features if there are no links."""
+        return {"features": scores} if self.graph is None else {}
+
     def judge(self, new: NewNodes) -> Array:
         """Return log-probabilities of new nodes, shape (n_new, K)."""
         own = np.tile(self.models.log_prior, (new.links.shape[0], 1))
@@ -142,6 +146,7 @@ class BlockModel(Expert):
         "contrasts": or_none(one_of("scalar", "matrix")),
         "terms": list_of(is_described, 2),
     }
+    about: ClassVar[str] = "a statistical model of each class"
 
     #: of all its fits
     solver: BlockCADO = BlockCADO(n_init=1, random_state=0)
@@ -267,6 +272,11 @@ class BlockModel(Expert):
 
     def describe(self, setting: Setting) -> str:
         """Return a setting in words."""
-        term = "" if setting.term is None else repr(setting.term)
-        kind = "one contrast per pair of classes" if setting.affinities == "matrix" else ""
-        return ", ".join(part for part in (term, kind) if part)
+        linked = self.nodes.graph is not None and self.nodes.graph.n_entries > 0
+        parts = ["links"] if linked else []
+        if setting.term is not None:
+            parts.append(f"features by {type(setting.term).__name__}")
+        text = " and ".join(parts)
+        if setting.affinities == "matrix":
+            text += ", one density of links per pair of classes"
+        return text

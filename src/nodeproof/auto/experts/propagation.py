@@ -73,6 +73,7 @@ class Propagation(Expert):
     """
 
     name: ClassVar[str] = "propagation"
+    about: ClassVar[str] = "labels, passed on along links"
     balanced: ClassVar[bool] = True
     kept_settings: ClassVar[Mapping[str, Check]] = {
         "restart": lambda value: number(value) and 0 < value <= 1
@@ -92,7 +93,7 @@ class Propagation(Expert):
 
     def describe(self, setting: float) -> str:
         """Return a setting in words."""
-        return f"restart {setting:g}"
+        return f"about {1.0 / setting:.0f} links far"
 
     def candidates(self, held: HeldOut, than: Array | None = None) -> list[Candidate]:
         """Return all restarts from one pass: folds are columns, and what they see are sums."""

@@ -242,9 +242,9 @@ class Regression(Expert):
 
     def describe(self, setting: Setting) -> str:
         """Return a setting in words."""
-        parts = [f"{setting.hops} hops"] if self.linked else []
+        parts = [f"up to {setting.hops} hops away"] if self.linked else []
         parts.append(f"penalty {setting.l2:g}")
-        parts += ["refitted"] if setting.rounds else []
+        parts += ["refitted to confident predictions"] if setting.rounds else []
         parts += ["spread over links"] if setting.spread else []
         return ", ".join(parts)
 
@@ -271,6 +271,7 @@ class Links(Regression):
     """A regression on the rows of the adjacency matrix, averaged over hops."""
 
     name: ClassVar[str] = "links"
+    about: ClassVar[str] = "which nodes a node is linked to, directly or indirectly"
     of: ClassVar[Literal["features", "links"]] = "links"
     hops: tuple[int, ...] = (16, 4, 64)
     spreads: ClassVar[bool] = True
@@ -296,6 +297,7 @@ class Features(Regression):
     """A regression on features averaged over links."""
 
     name: ClassVar[str] = "smoothed features"
+    about: ClassVar[str] = "features, averaged over linked nodes"
     source: ClassVar[str] = "features"
 
     def why_not(self, nodes: NodeData) -> str | None:
@@ -309,6 +311,7 @@ class OwnFeatures(Regression):
     """A regression on each node's own features."""
 
     name: ClassVar[str] = "own features"
+    about: ClassVar[str] = "the node's own features"
     source: ClassVar[str] = "features"
     hops: tuple[int, ...] = (0,)
 

@@ -124,6 +124,7 @@ class Trees(Expert):
     """
 
     name = "trees"
+    about = "all that is known of a node and its neighbours, by boosted decision trees"
     source = "features"
     costly = True
     kept_settings: ClassVar[Mapping[str, Check]] = {
