@@ -14,16 +14,15 @@ from scipy.special import softmax
 
 from inductive_helpers import make_texts
 from nodeproof import NodeClassifier, Problem
-from nodeproof.affinity import Affinity
+from nodeproof.affinity import Affinity, FittedGraph
 from nodeproof.datasets import load, make_planted
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.inputs.new_links import check_links
-from nodeproof.affinity import FittedGraph
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import BlockCADO
 from nodeproof.solvers.sweep import Sweeper
-from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax
+from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NewNodes, NodeData, Softmax
 from nodeproof.terms.new_nodes import FittedSoftmax
 
 
@@ -51,6 +50,7 @@ def fit_texts(texts, **settings):
 # Links. ---------------------------------------------------------------------------------
 
 W = np.array([[1.0, 0.0], [0.75, 0.25], [0.0, 1.0]])
+NONE = sp.csr_array((2, 2))
 
 
 def test_links_and_missing_links_count_as_in_the_formula():
@@ -58,19 +58,19 @@ def test_links_and_missing_links_count_as_in_the_formula():
     one = Affinity(np.array([[3.0]]), np.array([[0.5]]))
     uniform = FittedGraph("uniform", total=8.0, unit=1.0, pairs=np.array([1.75, 1.25]))
     np.testing.assert_allclose(
-        uniform.evidence(links, W, one),
+        uniform.evidence(links, NONE, W, one),
         [[3.0 * 2.0 - 0.5 * 1.75, 3.0 * 1.0 - 0.5 * 1.25], [0.0, 0.0]],
     )
     degree = FittedGraph("degree", total=9.0, unit=1.0, pairs=np.array([1.75, 1.25]))
     # η_v = d_v/√Σd = 3/3
     np.testing.assert_allclose(
-        degree.evidence(links, W, one),
+        degree.evidence(links, NONE, W, one),
         [[3.0 * 2.0 - 0.5 * 1.75, 3.0 * 1.0 - 0.5 * 1.25], [0.0, 0.0]],
     )
-    np.testing.assert_allclose(degree.evidence(2.0 * links, W, one)[0], [12.0 - 1.75, 6.0 - 1.25])
+    np.testing.assert_allclose(degree.evidence(2.0 * links, NONE, W, one)[0], [12.0 - 1.75, 6.0 - 1.25])
     each = Affinity(np.array([[1.0, -2.0], [-2.0, 3.0]]), np.array([[0.5, 0.1], [0.1, 0.2]]))
     np.testing.assert_allclose(
-        uniform.evidence(links, W, each)[0],
+        uniform.evidence(links, NONE, W, each)[0],
         [
             1.0 * 2.0 - 2.0 * 1.0 - (0.5 * 1.75 + 0.1 * 1.25),
             -2.0 * 2.0 + 3.0 * 1.0 - (0.1 * 1.75 + 0.2 * 1.25),
@@ -190,10 +190,10 @@ def test_of_a_pair_listed_twice_the_largest_weight_counts():
     for links in (listed, matrix):
         with pytest.warns(UserWarning, match="2 entries repeat others in the links of new nodes"):
             found = check_links(links, 2, 4)
-        np.testing.assert_array_equal(found.toarray(), [[0, 5, 0, 0], [0, 0, 0, 0]])
-        assert found.nnz == 1
-    assert check_links([], 3, 4).shape == (3, 4)
-    assert check_links([[2, 0]], None, 4).shape == (3, 4)
+        np.testing.assert_array_equal(found.to_fitted.toarray(), [[0, 5, 0, 0], [0, 0, 0, 0]])
+        assert (found.to_fitted.nnz, found.among.nnz) == (1, 0)
+    assert check_links([], 3, 4).to_fitted.shape == (3, 4)
+    assert check_links([[2, 0]], None, 4).to_fitted.shape == (3, 4)
 
 
 def test_pairs_without_a_weight_count_as_mean_links(data):
@@ -222,9 +222,9 @@ BAD_LINKS = {
     "complex": (sp.csr_array(1j * np.eye(10, 170)), "real numbers"),
     "half a node": ([[0.5, 1.0, 1.0]], "new nodes by position"),
     "half a fitted node": ([[0.0, 1.5, 1.0]], "fitted nodes by position"),
-    "unknown": ([[0, 170]], "fitted node 170, but these run from 0 to 169"),
+    "unknown": ([[0, 180]], "node 180 .* from 0 to 169 and new ones from 170 to 179"),
     "new unknown": ([[10, 0]], "new node 10, but these run from 0 to 9"),
-    "below zero": ([[0, -1]], "fitted node -1"),
+    "below zero": ([[0, -1]], "node -1 in the second place"),
     "other columns": ({"a": [0], "b": [0]}, "columns new and fitted"),
     "many columns": ({f"c{k}": [0] for k in range(99)}, r"got c0, .*, c7, …: rename"),
     "uneven": ({"new": [0, 1], "fitted": [0]}, "differ in length"),
@@ -319,6 +319,11 @@ def smoothed(graph, X, hops, alpha=0.25):
     return kept, exact.over(hops)[n:]
 
 
+def one_new(X, links):
+    """Return the last of the nodes as a new one."""
+    return NewNodes(X[-1:], sp.csr_array(links), sp.csr_array((1, 1)))
+
+
 def draw(n=12, weighted=False, seed=0):
     rng = np.random.default_rng(seed)
     upper = np.triu(rng.random((n, n)) < 0.3, 1) * (rng.uniform(0.5, 2, (n, n)) if weighted else 1)
@@ -329,7 +334,7 @@ def draw(n=12, weighted=False, seed=0):
 def test_one_hop_is_exact(seed):
     graph, X = draw(seed=seed)
     kept, exact = smoothed(graph, X, hops=1)
-    np.testing.assert_allclose(kept.rows(X[-1:], sp.csr_array(graph[-1:, :-1])), exact, atol=1e-5)
+    np.testing.assert_allclose(kept.rows(one_new(X, graph[-1:, :-1])), exact, atol=1e-5)
 
 
 @pytest.mark.parametrize("hops", [1, 4, 16])
@@ -337,7 +342,7 @@ def test_a_node_without_links_keeps_its_own_features(hops):
     graph, X = draw()
     graph[-1] = graph[:, -1] = 0.0
     kept, exact = smoothed(graph, X, hops)
-    found = kept.rows(X[-1:], sp.csr_array((1, 11)))
+    found = kept.rows(one_new(X, np.zeros((1, 11))))
     np.testing.assert_allclose(found, exact, atol=1e-5)
     np.testing.assert_allclose(found, kept.reduction.apply(X[-1:]), atol=1e-5)
 
@@ -354,8 +359,8 @@ def test_two_nodes_that_find_each_other_average_as_by_hand():
         smoothing.reduction, np.zeros((2, 2)), 2, 0.0, smoothing.lagged(2), smoothing.normaliser
     )
     np.testing.assert_allclose(kept.lagged.ravel(), [2.0, -2.0])
-    links = sp.csr_array([[1.0, 0.0], [0.0, 1.0]])
-    found = kept.sums(np.zeros((2, 1), np.float32), links)
+    new = NewNodes(None, sp.csr_array([[1.0, 0.0], [0.0, 1.0]]), NONE)
+    found = kept.sums(np.zeros((2, 1), np.float32), new)
     np.testing.assert_allclose(found.ravel(), [1.0, -1.0], rtol=1e-6)
 
 
@@ -368,7 +373,7 @@ def test_averages_are_close_to_those_of_a_node_that_has_joined(hops, weighted):
         kept, exact = smoothed(graph, X, hops)
         # The unit of weights changes a little when a node joins; here it is held.
         unit = Graph(graph[:-1, :-1]).unit
-        found = kept.rows(X[-1:], sp.csr_array(graph[-1:, :-1]) / unit)
+        found = kept.rows(one_new(X, graph[-1:, :-1] / unit))
         errors.append(np.linalg.norm(found - exact) / np.linalg.norm(exact))
     assert np.mean(errors) < 0.12
 
@@ -478,6 +483,7 @@ def test_papers_of_cora_that_were_left_out_are_judged_as_well_as_fitted_ones():
 
 def test_links_of_new_nodes_that_a_mask_hides_are_no_links():
     matrix = np.ma.masked_array(np.ones((2, 5)), mask=np.arange(10).reshape(2, 5) % 3 > 0)
-    assert check_links(matrix, 2, 5).toarray().tolist() == matrix.filled(0).tolist()
+    assert check_links(matrix, 2, 5).to_fitted.toarray().tolist() == matrix.filled(0).tolist()
     pairs = np.ma.masked_array([[0, 4], [1, 0], [1, 2]], mask=[[0, 0], [0, 1], [0, 0]])
-    assert check_links(pairs, 2, 5).toarray().tolist() == [[0, 0, 0, 0, 1], [0, 0, 1, 0, 0]]
+    found = check_links(pairs, 2, 5).to_fitted
+    assert found.toarray().tolist() == [[0, 0, 0, 0, 1], [0, 0, 1, 0, 0]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,10 @@ _GUESS_LINKS = 20.0
 
 # The most labelled nodes, evenly spaced, whose links are counted.
 _MOST_ASKED = 20_000
+
+# Sweeps over new nodes that are linked among each other.
+_SWEEPS = 10
+
 # Keeps estimated densities off 0 and 1, where log-odds are infinite.
 _TINY = 1e-12
 
@@ -222,17 +227,70 @@ class FittedGraph:
         """Summarise a graph whose nodes have these memberships."""
         return cls(graph.null_model, graph.total, graph.unit, graph.null_totals(W))
 
-    def evidence(self, links: sp.csr_array, W: NDArray[Any], affinity: Affinity) -> Array:
-        """Return what links and missing links add to the scores, in nats, shape (n_new, K).
+    def settle(
+        self,
+        scores: Array,
+        links: sp.csr_array,
+        among: sp.csr_array,
+        W: NDArray[Any],
+        affinity: Affinity,
+        memberships: Callable[[Array], Array],
+    ) -> Array:
+        """Return the scores of new nodes with what their links add, in nats, shape (n_new, K).
+
+        Fitted nodes stay as they are; new nodes that are linked among each other are updated
+        together, a few times.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_new, K)
+            Scores without links.
+        links : csr_array of shape (n_new, n)
+            Links to fitted nodes, weights as they were fitted.
+        among : csr_array of shape (n_new, n_new)
+            Links among new nodes, symmetric.
+        W : ndarray of shape (n, K)
+            Memberships of the fitted nodes.
+        memberships : callable
+            From scores to memberships, both of shape (n_new, K).
+        """
+        scores = scores + self.evidence(links, among, W, affinity)
+        found = scores
+        for _ in range(_SWEEPS if among.nnz else 0):
+            found = scores + _times(among @ memberships(found), affinity.ell)
+        return found
+
+    def evidence(
+        self, links: sp.csr_array, among: sp.csr_array, W: NDArray[Any], affinity: Affinity
+    ) -> Array:
+        """Return what links to fitted nodes, and missing links, add to the scores, (n_new, K).
 
         As in a sweep, ``ℓ Σ_u a_vu W_ui − ℓt η_v Σ_u η_u W_ui``; zero for a node without links,
-        because nothing is known about it, not even that it avoids others.
+        because nothing is known about it, not even that it avoids others. Pairs of new nodes
+        count as if these had the class mix of the fitted ones.
         """
-        degrees = np.asarray(links.sum(axis=1))
-        eta = (degrees > 0).astype(np.float64)
+        degrees = np.asarray(links.sum(axis=1)) + np.asarray(among.sum(axis=1))
         if self.null_model == "degree" and self.total > 0:
             eta = degrees / np.sqrt(self.total)
-        linked, pairs = links @ W, np.outer(eta, self.pairs)
-        if affinity.ell.shape == (1, 1):
-            return np.asarray(affinity.ell[0, 0] * linked - affinity.ell_t[0, 0] * pairs)
-        return np.asarray(linked @ affinity.ell - pairs @ affinity.ell_t)
+        else:
+            eta = np.where(degrees > 0, _exposure(links, among), 0.0)
+        return _times(links @ W, affinity.ell) - _times(np.outer(eta, self.pairs), affinity.ell_t)
+
+
+def _times(M: Array, affinity: Array) -> Array:
+    """Return the matrix times an affinity, which may be a scalar."""
+    return np.asarray(affinity[0, 0] * M if affinity.shape == (1, 1) else M @ affinity)
+
+
+def _exposure(links: sp.csr_array, among: sp.csr_array) -> float:
+    """Return by what factor new nodes could have more links than to fitted nodes alone.
+
+    At most as there are more nodes, and no more than links among them show: some users know
+    but a few of these.
+    """
+    n_new, n = links.shape
+    if among.nnz == 0:
+        return 1.0
+    most = 1.0 + (n_new - 1) / n
+    to_fitted = float(links.sum())
+    return min(most, 1.0 + float(among.sum()) / to_fitted) if to_fitted > 0 else most

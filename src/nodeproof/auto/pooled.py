@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
-from nodeproof.auto.experts.base import Learnt, NewNodes
+from nodeproof.auto.experts.base import Learnt
 from nodeproof.auto.pooling import Pool
 from nodeproof.sets import Simplex
 from nodeproof.storage.schema import Check
-from nodeproof.terms import NewNodeCosts, NodeData, Term, register
+from nodeproof.terms import NewNodeCosts, NewNodes, NodeData, Term, register
 from nodeproof.terms.class_loss import LinearLoss
 
 __all__ = ["Pooled", "PooledCosts"]
@@ -154,22 +152,20 @@ class Pooled(Term):
 
 @dataclass(frozen=True)
 class PooledCosts(NewNodeCosts):
-    """What new nodes cost by the pool: experts that cannot judge them are left out."""
+    """What new nodes cost by the pool.
+
+    Experts that cannot judge new nodes are left out, and the others count for more, as
+    `Pool.only` says. If there are none, nodes cost what the proportions of the classes say.
+    """
 
     pool: Pool
     names: tuple[str, ...]
     learnt: tuple[Learnt | None, ...]
 
-    def costs(self, X: Any, links: sp.csr_array) -> Array:
+    def costs(self, new: NewNodes) -> Array:
         """Return what new nodes cost in each class, shape (n_new, K)."""
-        n_new = links.shape[0]
-        new = NewNodes(X, links, sp.csr_array((n_new, n_new), dtype=links.dtype))
-        return self.judge(new)
-
-    def judge(self, new: NewNodes) -> Array:
-        """Return what new nodes cost in each class, with links among each other, (n_new, K)."""
         logs = [None if own is None else own.judge(new) for own in self.learnt]
-        shift = np.log(self.pool.proportions / self.pool.learnt)
-        scores = self.pool.scale * self.pool.pooled(logs) + shift
-        scores = np.broadcast_to(scores, (new.links.shape[0], len(shift)))
-        return -np.asarray(log_softmax(scores, axis=1))
+        judges = np.array([own is not None for own in logs])
+        if not judges.any():
+            return -np.log(np.tile(self.pool.proportions, (new.links.shape[0], 1)))
+        return -self.pool.only(judges).log_proba(logs)

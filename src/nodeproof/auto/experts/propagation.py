@@ -42,8 +42,7 @@ class LearntPropagation(Learnt):
 
     def judge(self, new: NewNodes) -> Array:
         """Return log-probabilities of new nodes, shape (n_new, K)."""
-        degrees = np.asarray(new.links.sum(axis=1)) + np.asarray(new.among.sum(axis=1))
-        inverse = np.divide(1.0, degrees, out=np.zeros_like(degrees), where=degrees > 0)
+        inverse = np.divide(1.0, new.degrees, out=np.zeros_like(new.degrees), where=new.degrees > 0)
         received = new.links @ (self.inverse_degrees[:, None] * self.mass)
         found = received
         for _ in range(_STEPS if new.among.nnz else 0):
