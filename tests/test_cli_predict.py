@@ -226,7 +226,6 @@ def test_links_alone_are_enough_for_a_model_without_features(capsys, data, parts
     )  # fmt: skip
     assert code == 0
     assert json.loads(out)["notes"] == [
-        "1 link between new nodes in e.csv not used",
         "2 new nodes without a link to a fitted node",
     ]
     rows = {row["node"]: row["label"] for row in read(tmp_path / "p.csv")}

@@ -23,8 +23,8 @@ _GUESS_LINKS = 20.0
 # The most labelled nodes, evenly spaced, whose links are counted.
 _MOST_ASKED = 20_000
 
-# Sweeps over new nodes that are linked among each other.
-_SWEEPS = 10
+# Rounds of beliefs along links among new nodes, and the share of each message that is kept.
+_ROUNDS, _DAMPING = 20, 0.3
 
 # Keeps estimated densities off 0 and 1, where log-odds are infinite.
 _TINY = 1e-12
@@ -238,8 +238,9 @@ class FittedGraph:
     ) -> Array:
         """Return the scores of new nodes with what their links add, in nats, shape (n_new, K).
 
-        Fitted nodes stay as they are; new nodes that are linked among each other are updated
-        together, a few times.
+        Fitted nodes stay as they are. Along links among new nodes beliefs are propagated: a node's
+        own influence does not return to it. Pairs of new nodes without a link count as if links
+        among them were placed by chance, given how many of these each node has.
 
         Parameters
         ----------
@@ -252,45 +253,51 @@ class FittedGraph:
         W : ndarray of shape (n, K)
             Memberships of the fitted nodes.
         memberships : callable
-            From scores to memberships, both of shape (n_new, K).
+            From scores to memberships, both of shape (any, K).
         """
-        scores = scores + self.evidence(links, among, W, affinity)
-        found = scores
-        for _ in range(_SWEEPS if among.nnz else 0):
-            found = scores + _times(among @ memberships(found), affinity.ell)
+        alone = scores + self.evidence(links, W, affinity)
+        if among.nnz == 0:
+            return alone
+        among = sp.csr_array(among)
+        among.sort_indices()
+        twins = kernels.reverse_links(among.indptr, among.indices)
+        sender = np.repeat(np.arange(among.shape[0]), np.diff(among.indptr))
+        per_entry = sp.csr_array(
+            (np.ones(among.nnz), np.arange(among.nnz), among.indptr), (among.shape[0], among.nnz)
+        )
+        degrees = np.asarray(among.sum(axis=1))
+        # Per pair, as the null model counts them; nothing if nothing is known of their density.
+        expected = degrees / (degrees.sum() * self.density) if self.density else 0.0 * degrees
+        beliefs = memberships(alone)
+        messages = beliefs[among.indices]  # to the row of the entry, from its column
+        found = alone
+        for _ in range(_ROUNDS):
+            received = among.data[:, None] * _times(messages, affinity.ell)
+            pairs = degrees @ beliefs - degrees[:, None] * beliefs
+            found = alone + per_entry @ received - _times(expected[:, None] * pairs, affinity.ell_t)
+            beliefs = memberships(found)
+            sent = memberships(found[sender] - received)
+            messages = (1.0 - _DAMPING) * sent[twins] + _DAMPING * messages
         return found
 
-    def evidence(
-        self, links: sp.csr_array, among: sp.csr_array, W: NDArray[Any], affinity: Affinity
-    ) -> Array:
-        """Return what links to fitted nodes, and missing links, add to the scores, (n_new, K).
+    @property
+    def density(self) -> float:
+        """Links per pair of fitted nodes, by the null model."""
+        return float(self.total / max(self.pairs.sum() ** 2, 1.0))
+
+    def evidence(self, links: sp.csr_array, W: NDArray[Any], affinity: Affinity) -> Array:
+        """Return what links and missing links to fitted nodes add to the scores, (n_new, K).
 
         As in a sweep, ``ℓ Σ_u a_vu W_ui − ℓt η_v Σ_u η_u W_ui``; zero for a node without links,
-        because nothing is known about it, not even that it avoids others. Pairs of new nodes
-        count as if these had the class mix of the fitted ones.
+        because nothing is known about it, not even that it avoids others.
         """
-        degrees = np.asarray(links.sum(axis=1)) + np.asarray(among.sum(axis=1))
+        degrees = np.asarray(links.sum(axis=1))
+        eta = (degrees > 0).astype(np.float64)
         if self.null_model == "degree" and self.total > 0:
             eta = degrees / np.sqrt(self.total)
-        else:
-            eta = np.where(degrees > 0, _exposure(links, among), 0.0)
         return _times(links @ W, affinity.ell) - _times(np.outer(eta, self.pairs), affinity.ell_t)
 
 
 def _times(M: Array, affinity: Array) -> Array:
     """Return the matrix times an affinity, which may be a scalar."""
     return np.asarray(affinity[0, 0] * M if affinity.shape == (1, 1) else M @ affinity)
-
-
-def _exposure(links: sp.csr_array, among: sp.csr_array) -> float:
-    """Return by what factor new nodes could have more links than to fitted nodes alone.
-
-    At most as there are more nodes, and no more than links among them show: some users know
-    but a few of these.
-    """
-    n_new, n = links.shape
-    if among.nnz == 0:
-        return 1.0
-    most = 1.0 + (n_new - 1) / n
-    to_fitted = float(links.sum())
-    return min(most, 1.0 + float(among.sum()) / to_fitted) if to_fitted > 0 else most

@@ -136,9 +136,7 @@ def _from_list(
     unit: float,
 ) -> NewLinks:
     """Return the links of pairs; warn of those that are listed again."""
-    links, repeats = links_from_pairs(
-        new, other, weight, n_new=n_new, n_fitted=n_fitted, unit=unit
-    )
+    links, repeats = links_from_pairs(new, other, weight, n_new=n_new, n_fitted=n_fitted, unit=unit)
     if repeats:
         warn_of_repeats(repeats, "the links of new nodes")
     return links
@@ -233,7 +231,9 @@ def _check_weights(
     if bad < 0 and odd.any():
         bad, what = int(odd.argmax()), f"not from {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
     if bad >= 0:
-        kind, end = ("fitted", other[bad]) if other[bad] < n_fitted else ("new", other[bad] - n_fitted)
+        kind, end = (
+            ("fitted", other[bad]) if other[bad] < n_fitted else ("new", other[bad] - n_fitted)
+        )
         raise InputError(
             f"the weight of the link of new node {new[bad]} to {kind} node {end} is "
             f"{what}: {weight[bad]:g}"
@@ -262,35 +262,26 @@ def _find(ends: NDArray[Any], names: Names, part: str) -> NDArray[Any]:
     return ends
 
 
-def _find_either(
-    ends: NDArray[Any], new: Names, fitted: Names, n_fitted: int
-) -> NDArray[Any]:
+def _find_either(ends: NDArray[Any], new: Names, fitted: Names, n_fitted: int) -> NDArray[Any]:
     """Return the positions of nodes of either kind, new ones counted on from the fitted ones."""
-    named = {
-        part: (start, names)
-        for part, start, names in (("fitted", 0, fitted), ("new", n_fitted, new))
-        if isinstance(names, np.ndarray)
-    }
-    if ends.dtype.kind in "iu" or not named:
+    named = isinstance(fitted, np.ndarray)
+    numbers = ends.dtype.kind in "iu" or (ends.dtype.kind == "f" and not named)
+    if numbers or not isinstance(new, np.ndarray):
         return _find(ends, fitted, "fitted")
-    keys = as_keys(ends)
-    positions: dict[Any, int] = {}
-    for start, names in named.values():
-        positions |= {name: start + v for v, name in enumerate(names.tolist())}
-    if len(named) == 2 and len(positions) < len(new) + len(fitted):
-        both = set(named["new"][1].tolist()) & set(named["fitted"][1].tolist())
-        if used := [key for key in keys.tolist() if key in both]:
+    places = [{name: n_fitted + v for v, name in enumerate(new.tolist())}]
+    if isinstance(fitted, np.ndarray):
+        places.append({name: v for v, name in enumerate(fitted.tolist())})
+    found = np.empty(len(ends), dtype=np.int64)
+    for row, name in enumerate(as_keys(ends).tolist()):
+        known = [place[name] for place in places if name in place]
+        if len(known) != 1:
+            what = "neither a fitted nor a new node"
+            if known:
+                what = "both a fitted and a new node; rename the new one"
             raise InputError(
-                f"a link leads to {shown_name(used[0])}, which is the name of a new node and of a "
-                "fitted one: rename the new node"
+                f"row {row} of the fitted column names {shown_name(name)}, which is {what}"
             )
-    found = np.array([positions.get(key, -1) for key in keys.tolist()], dtype=np.int64)
-    if (found < 0).any():
-        row = int((found < 0).argmax())
-        raise InputError(
-            f"row {row} of the fitted column names {shown_name(keys[row])}, which is neither a "
-            "fitted nor a new node"
-        )
+        found[row] = known[0]
     return found
 
 

@@ -23,6 +23,10 @@ __all__ = ["FittedSoftmax", "NewNodeCosts", "NewNodes"]
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
 
+# Rounds in which new nodes that are linked among each other average their features, per hop, and
+# the relative change that ends them.
+_ROUNDS, _SETTLED = 4, 1e-4
+
 # Of a FittedSoftmax, beside those of its reduction.
 _ARRAYS = ("coefficients", "lagged", "normaliser", "alone")
 
@@ -205,9 +209,9 @@ class FittedSoftmax(NewNodeCosts):
 
             S_v = s_v² T_v + s_v Σ_u a_vu s'_u T'_u,    T_v = b_v + ρ S_v,    ρ = 1 − 1/h.
 
-        New neighbours pass on their own T in the same way; h rounds of this suffice. A fitted
-        neighbour u has more neighbours than before and hears v; what *its* other neighbours,
-        fitted or new, tell it is left as it was:
+        New neighbours pass on their own T in the same way, round by round. A fitted neighbour u
+        has more neighbours than before and hears v; what *its* other neighbours, fitted or new,
+        tell it is left as it was:
 
             T'_u = T_u + g_u [(s'_u − s_u)(s'_u + 1/s_u) T_u + a_vu s'_u s_v T_v],
             g_u = ρ / (1 − ρ s'_u²).
@@ -241,6 +245,8 @@ class FittedSoftmax(NewNodeCosts):
         among = sp.diags_array(over * own) @ new.among @ sp.diags_array(own)
         among = among.astype(np.float32)
         found = alone
-        for _ in range(self.hops):
-            found = alone + among @ (base + np.float32(rho) * found)
+        for _ in range(_ROUNDS * self.hops):
+            before, found = found, alone + among @ (base + np.float32(rho) * found)
+            if np.abs(found - before).max() <= _SETTLED * np.abs(found).max():
+                break
         return np.asarray(found)
