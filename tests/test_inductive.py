@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import softmax
 
+from citation_helpers import draw_citations
 from inductive_helpers import make_texts
 from nodeproof import NodeClassifier, Problem
 from nodeproof.affinity import Affinity, FittedGraph
@@ -154,7 +155,7 @@ def test_links_alone_are_enough_where_there_were_no_features(data, null_model):
     np.testing.assert_allclose(alone, softmax(clf.models_.log_prior)[None].repeat(2, 0))
 
 
-def test_new_nodes_do_not_see_each_other(data, fitted):
+def test_new_nodes_without_links_among_them_do_not_see_each_other(data, fitted):
     links = data.graph[:10, 10:]
     together = fitted.predict_proba(data.X[:10], graph=links)
     one_by_one = [
@@ -480,13 +481,10 @@ def test_papers_of_cora_that_were_left_out_are_judged_as_well_as_fitted_ones():
             y[rng.choice(keep[data.y[keep] == i], 20, replace=False)] = i
         clf = NodeClassifier(random_state=0)
         clf.fit(data.X[keep], y[keep], graph=data.graph[keep][:, keep])
-        found = clf.predict(data.X[out], graph=data.graph[out][:, keep])
+        found = clf.predict(data.X[out], graph=joined(data.graph, out, keep))
         hidden = y[keep] < 0
         fitted = (clf.labels_ == data.y[keep])[hidden].mean()
-        # Links among those left out are not known to the model: nor are they to this fit.
-        apart = data.graph.tolil()
-        apart[np.ix_(out, out)] = 0.0
-        whole = NodeClassifier(random_state=0).fit(data.X, y, graph=apart.tocsr())
+        whole = NodeClassifier(random_state=0).fit(data.X, y, graph=data.graph)
         truth = data.y[out]
         scores.append([(found == truth).mean(), fitted, (whole.labels_[out] == truth).mean()])
     new, fitted, whole = np.mean(scores, axis=0)
@@ -682,3 +680,25 @@ def test_experts_that_cannot_judge_new_nodes_leave_the_others_calibrated(pooled)
     assert (
         costs.pool.only(np.ones(len(alone), bool)).weights.tolist() == costs.pool.weights.tolist()
     )
+
+
+def test_texts_with_links_among_them_are_judged_nearly_as_well_as_in_a_whole_fit():
+    scores = []
+    for seed in range(4):
+        texts = draw_citations(n=800, topical=0.15, seed=seed)
+        y = texts.labels(15, seed)
+        out = np.random.default_rng(seed).choice(np.flatnonzero(y < 0), 160, replace=False)
+        keep = np.setdiff1d(np.arange(800), out)
+        clf = NodeClassifier(random_state=0)
+        whole = clf.fit(texts.X, y, graph=texts.graph).labels_[out]
+        clf.fit(texts.X[keep], y[keep], graph=texts.graph[keep][:, keep])
+        links = joined(texts.graph, out, keep)
+        apart = clf.predict(texts.X[out], graph=links[:, :640])
+        proba = clf.predict_proba(texts.X[out], graph=links)
+        found = np.stack([whole, apart, clf.classes_[proba.argmax(axis=1)]])
+        right = (found == texts.z[out]).mean(axis=1)
+        scores.append([*right, proba.max(axis=1).mean()])
+    whole, apart, together, sure = np.mean(scores, axis=0)
+    assert together > whole - 0.04
+    assert together > apart
+    assert abs(sure - together) < 0.08
