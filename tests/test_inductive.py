@@ -528,6 +528,39 @@ def test_links_among_new_nodes_help_and_do_not_make_them_too_sure(half):
     assert abs(together.max(axis=1).mean() - accuracy) < 0.04
 
 
+def test_beliefs_of_new_nodes_on_a_tree_are_exact():
+    """Missing links count for nothing here (ℓt = 0): the marginals of all labellings."""
+    rng = np.random.default_rng(0)
+    scores, weights = rng.standard_normal((4, 2)), rng.uniform(0.5, 2.0, 3)
+    among = np.zeros((4, 4))
+    for (u, v), weight in zip([(0, 1), (1, 2), (1, 3)], weights, strict=True):
+        among[u, v] = among[v, u] = weight
+    fitted = FittedGraph("uniform", total=8.0, unit=1.0, pairs=np.array([1.75, 1.25]))
+    for ell in (np.array([[0.9]]), np.array([[0.5, -1.0], [-1.0, 0.8]])):
+        exact, full = np.zeros((4, 2)), ell * np.eye(2) if ell.shape == (1, 1) else ell
+        for z in np.ndindex(2, 2, 2, 2):
+            score = scores[np.arange(4), z].sum() + 0.5 * (among * full[np.ix_(z, z)]).sum()
+            exact[np.arange(4), z] += np.exp(score)
+        found = fitted.settle(
+            scores, sp.csr_array((4, 3)), sp.csr_array(among), W,
+            Affinity(ell, np.zeros(ell.shape)),
+        )  # fmt: skip
+        exact /= exact.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(softmax(found, axis=1), exact, atol=1e-4)
+
+
+def test_new_nodes_that_are_all_linked_do_not_pull_each_other_into_one_class():
+    """Links as many as by chance say nothing: those that are there balance those expected."""
+    density, n_new = 0.2, 60
+    fitted = FittedGraph("uniform", total=density * 90**2, unit=1.0, pairs=np.array([45.0, 45.0]))
+    among = sp.csr_array(np.ones((n_new, n_new)) - np.eye(n_new))
+    scores = np.tile([0.2, 0.0], (n_new, 1))
+    # Links are 1.5 times as dense inside classes as across.
+    one = Affinity(np.array([[np.log(1.5)]]), np.array([[(1.2 - 0.8) * density]]))
+    found = fitted.settle(scores, sp.csr_array((n_new, 3)), among, W, one)
+    np.testing.assert_allclose(softmax(found, axis=1), softmax(scores, axis=1), atol=0.1)
+
+
 def test_links_among_new_nodes_may_be_given_in_many_ways(half):
     _, clf, links = half
     expected = clf.predict_proba(graph=links)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
 
 from nodeproof import kernels
 from nodeproof.graph import Graph
 
-__all__ = ["Affinity", "FittedGraph"]
+__all__ = ["Affinity", "FittedGraph", "memberships_at"]
 
 Array = NDArray[np.float64]
 
@@ -234,7 +234,7 @@ class FittedGraph:
         among: sp.csr_array,
         W: NDArray[Any],
         affinity: Affinity,
-        memberships: Callable[[Array], Array],
+        temperature: float = 1.0,
     ) -> Array:
         """Return the scores of new nodes with what their links add, in nats, shape (n_new, K).
 
@@ -252,8 +252,8 @@ class FittedGraph:
             Links among new nodes, symmetric.
         W : ndarray of shape (n, K)
             Memberships of the fitted nodes.
-        memberships : callable
-            From scores to memberships, both of shape (any, K).
+        temperature : float
+            Of the memberships; at 0, each node is in one class only.
         """
         alone = scores + self.evidence(links, W, affinity)
         if among.nnz == 0:
@@ -266,18 +266,20 @@ class FittedGraph:
             (np.ones(among.nnz), np.arange(among.nnz), among.indptr), (among.shape[0], among.nnz)
         )
         degrees = np.asarray(among.sum(axis=1))
-        # Per pair, as the null model counts them; nothing if nothing is known of their density.
-        expected = degrees / (degrees.sum() * self.density) if self.density else 0.0 * degrees
-        beliefs = memberships(alone)
+        # As many pairs as there are links, at the density of the fitted graph, if that has any.
+        others = (degrees.sum() - degrees) * self.density
+        expected = np.divide(degrees, others, out=np.zeros_like(degrees), where=others > 0)
+        beliefs = memberships_at(alone, temperature)
         messages = beliefs[among.indices]  # to the row of the entry, from its column
         found = alone
         for _ in range(_ROUNDS):
-            received = among.data[:, None] * _times(messages, affinity.ell)
+            received = _received(messages, among.data, affinity.ell, temperature)
             pairs = degrees @ beliefs - degrees[:, None] * beliefs
             found = alone + per_entry @ received - _times(expected[:, None] * pairs, affinity.ell_t)
-            beliefs = memberships(found)
-            sent = memberships(found[sender] - received)
+            sent = memberships_at(found[sender] - received, temperature)
+            # Both are damped alike: what is received and what is expected must stay in balance.
             messages = (1.0 - _DAMPING) * sent[twins] + _DAMPING * messages
+            beliefs = (1.0 - _DAMPING) * memberships_at(found, temperature) + _DAMPING * beliefs
         return found
 
     @property
@@ -296,6 +298,29 @@ class FittedGraph:
         if self.null_model == "degree" and self.total > 0:
             eta = degrees / np.sqrt(self.total)
         return _times(links @ W, affinity.ell) - _times(np.outer(eta, self.pairs), affinity.ell_t)
+
+
+def memberships_at(scores: Array, temperature: float) -> Array:
+    """Return the memberships of scores at a temperature, shape (n, K)."""
+    if temperature == 0:
+        return np.eye(scores.shape[1])[scores.argmax(axis=1)]
+    with np.errstate(over="ignore"):  # to −∞ at a tiny temperature
+        behind = (scores - scores.max(axis=1, keepdims=True)) / temperature
+    return np.asarray(softmax(behind, axis=1))
+
+
+def _received(messages: Array, weights: Array, ell: Array, temperature: float) -> Array:
+    """Return what links add to the scores, ``T log Σ_j exp(a ℓ_ij/T) m_j``, shape (E, K)."""
+    if temperature == 0:
+        return weights[:, None] * _times(messages, ell)
+    gain = weights[:, None] / temperature
+    with np.errstate(divide="ignore"):
+        logs = np.log(messages)
+        if ell.shape == (1, 1):
+            logs = np.logaddexp(np.log1p(-np.minimum(messages, 1.0)), gain * ell[0, 0] + logs)
+        else:
+            logs = np.stack([logsumexp(gain * row + logs, axis=1) for row in ell], axis=1)
+    return np.asarray(temperature * logs)
 
 
 def _times(M: Array, affinity: Array) -> Array:

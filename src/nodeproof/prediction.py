@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.metrics import accuracy_score
 
-from nodeproof.affinity import FittedGraph
+from nodeproof.affinity import FittedGraph, memberships_at
 from nodeproof.auto.settings import choose_weights, most_certain
 from nodeproof.errors import InputError
 from nodeproof.inputs import check_reach, encode_truth
@@ -106,9 +105,8 @@ def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> 
     if fitted.models.affinity is not None and (to_fitted.nnz or among.nnz):
         assert state.graph is not None
         scores = state.graph.settle(
-            scores, to_fitted, among, fitted.proba, fitted.models.affinity,
-            partial(_memberships, temperature=temperature),
-        )  # fmt: skip
+            scores, to_fitted, among, fitted.proba, fitted.models.affinity, temperature
+        )
     proba = _probabilities(scores, temperature, state.scale)
     if temperature == 0:
         return proba
@@ -174,16 +172,8 @@ def _term_weights(settings: Settings) -> dict[str, float] | None:
     return dict(zip(("graph", "features", "labels"), weights, strict=True))
 
 
-def _memberships(scores: Array, temperature: float) -> Array:
-    if temperature == 0:
-        return np.eye(scores.shape[1])[scores.argmax(axis=1)]
-    with np.errstate(over="ignore"):  # to −∞ at a tiny temperature
-        behind = (scores - scores.max(axis=1, keepdims=True)) / temperature
-    return np.asarray(softmax(behind, axis=1))
-
-
 def _probabilities(scores: Array, temperature: float, scale: float) -> Array:
-    proba = _memberships(scores, temperature)
+    proba = memberships_at(scores, temperature)
     if scale == 1.0 or temperature == 0:
         return proba
     return np.asarray(softmax(scale * np.log(np.maximum(proba, _LEAST_PROBA)), axis=1))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 
 from nodeproof.affinity import FittedGraph
 from nodeproof.auto.experts.base import Array, Candidate, Expert, Learnt, NewNodes
@@ -68,9 +67,8 @@ class LearntBlocks(Learnt):
         if self.graph is not None and self.models.affinity is not None:
             unit, W = self.graph.unit, np.exp(self.log_proba)
             scores = self.graph.settle(
-                scores, unit * new.links, unit * new.among, W, self.models.affinity,
-                partial(softmax, axis=1),
-            )  # fmt: skip
+                scores, unit * new.links, unit * new.among, W, self.models.affinity
+            )
         return np.asarray(log_softmax(scores, axis=1))
 
 
