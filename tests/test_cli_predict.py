@@ -78,6 +78,15 @@ def expected(data, folder):
     return clf.predict_proba(data.X[NEW], graph=data.graph[NEW][:, keep])
 
 
+@pytest.fixture
+def expected_among(data, folder):
+    """The same with links among the new nodes."""
+    clf = NodeClassifier.load(folder / "model" / "model.npz")
+    del clf.feature_names_in_
+    nodes = np.concatenate([np.setdiff1d(np.arange(240), NEW), NEW])
+    return clf.predict_proba(data.X[NEW], graph=data.graph[NEW][:, nodes])
+
+
 def check(path, expected, parts, data):
     rows = read(path)
     assert list(rows[0]) == ["node", "label", "probability"]
@@ -151,8 +160,8 @@ def test_links_that_are_listed_again_count_once_with_a_note(
     check(tmp_path / "p.csv", expected, parts, data)
 
 
-def test_what_is_about_fitted_nodes_or_joins_new_ones_is_left_out_with_a_note(
-    capsys, data, parts, folder, expected, tmp_path
+def test_what_is_about_fitted_nodes_is_left_out_with_a_note(
+    capsys, data, parts, folder, expected_among, tmp_path
 ):
     every = [*parts["edges"], *parts["new edges"], *parts["among new"]]
     write(tmp_path / "e.csv", [["source", "target"], *every])
@@ -163,11 +172,26 @@ def test_what_is_about_fitted_nodes_or_joins_new_ones_is_left_out_with_a_note(
     )  # fmt: skip
     assert code == 0
     assert json.loads(out)["notes"] == [
-        f"{len(parts['among new'])} links between new nodes in e.csv not used",
         f"{len(parts['edges']):,} links between fitted nodes in e.csv not used",
         "220 rows of f.csv about fitted nodes not used",
     ]
-    check(tmp_path / "p.csv", expected, parts, data)
+    check(tmp_path / "p.csv", expected_among, parts, data)
+
+
+def test_links_between_new_nodes_are_used(
+    capsys, data, parts, folder, expected, expected_among, tmp_path
+):
+    among = [ends[::-1] for ends in parts["among new"]]
+    write(tmp_path / "e.csv", [["source", "target"], *among, *parts["new edges"]])
+    code, out, err = run(
+        capsys, "predict", folder / "model", "--features", folder / "new_features.csv",
+        "--edges", tmp_path / "e.csv", "--out", tmp_path / "p.csv", "--json",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    summary = json.loads(out)
+    assert (summary["links"], summary["notes"]) == (len(among) + len(parts["new edges"]), [])
+    check(tmp_path / "p.csv", expected_among, parts, data)
+    assert np.abs(expected - expected_among).max() > 1e-4
 
 
 def test_files_without_a_header_and_parquet_are_read(
@@ -202,7 +226,6 @@ def test_links_alone_are_enough_for_a_model_without_features(capsys, data, parts
     )  # fmt: skip
     assert code == 0
     assert json.loads(out)["notes"] == [
-        "1 link between new nodes in e.csv not used",
         "2 new nodes without a link to a fitted node",
     ]
     rows = {row["node"]: row["label"] for row in read(tmp_path / "p.csv")}

@@ -160,8 +160,8 @@ class ScaledCosts(NewNodeCosts):
     def __init__(self, costs, factor, offsets):
         self.plain, self.factor, self.offsets = costs, factor, offsets
 
-    def costs(self, X, links):
-        return self.factor * self.plain.costs(X, links) + self.offsets
+    def costs(self, new):
+        return self.factor * self.plain.costs(new) + self.offsets
 
     def to_parts(self):
         return {"factor": self.factor}, {"offsets": self.offsets}

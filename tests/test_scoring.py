@@ -75,7 +75,7 @@ def test_links_of_new_nodes_may_go_between_names():
     links = {"new": new.index[ends[0]], "fitted": ids[ends[1]]}
     expected = clf.predict_proba(planted().X[:9], graph=np.column_stack(ends))
     np.testing.assert_array_equal(clf.predict_proba(new, graph=links), expected)
-    with pytest.raises(InputError, match="fitted column names 'v120', which is not one of the 120"):
+    with pytest.raises(InputError, match="'v120', which is neither a fitted nor a new node"):
         clf.predict(new, graph={"new": ["new 0"], "fitted": ["v120"]})
     numbered = fit(
         pd.DataFrame(planted().X, index=range(5, 125)), planted().y, graph=planted().graph

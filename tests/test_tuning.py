@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from nodeproof.auto.tuning import Setting, Tuned, tune_links, tune_softmax
 from scipy.special import log_softmax, softmax
 from sklearn.preprocessing import StandardScaler
 
@@ -11,7 +12,6 @@ from citation_helpers import draw_citations
 from nodeproof import NodeClassifier, Problem
 from nodeproof.auto import plans
 from nodeproof.auto.held_out import HeldOut, hold_out
-from nodeproof.auto.tuning import Setting, Tuned, tune_links, tune_softmax
 from nodeproof.datasets import make_planted
 from nodeproof.graph import Graph
 from nodeproof.metrics import expected_calibration_error

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
 
 from nodeproof import kernels
 from nodeproof.graph import Graph
 
-__all__ = ["Affinity", "FittedGraph"]
+__all__ = ["Affinity", "FittedGraph", "memberships_at"]
 
 Array = NDArray[np.float64]
 
@@ -21,6 +22,10 @@ _GUESS_LINKS = 20.0
 
 # The most labelled nodes, evenly spaced, whose links are counted.
 _MOST_ASKED = 20_000
+
+# Rounds of beliefs along links among new nodes, and the share of each message that is kept.
+_ROUNDS, _DAMPING = 20, 0.3
+
 # Keeps estimated densities off 0 and 1, where log-odds are infinite.
 _TINY = 1e-12
 
@@ -222,8 +227,68 @@ class FittedGraph:
         """Summarise a graph whose nodes have these memberships."""
         return cls(graph.null_model, graph.total, graph.unit, graph.null_totals(W))
 
+    def settle(
+        self,
+        scores: Array,
+        links: sp.csr_array,
+        among: sp.csr_array,
+        W: NDArray[Any],
+        affinity: Affinity,
+        temperature: float = 1.0,
+    ) -> Array:
+        """Return the scores of new nodes with what their links add, in nats, shape (n_new, K).
+
+        Fitted nodes stay as they are. Along links among new nodes beliefs are propagated: a node's
+        own influence does not return to it. Pairs of new nodes without a link count as if links
+        among them were placed by chance, given how many of these each node has.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_new, K)
+            Scores without links.
+        links : csr_array of shape (n_new, n)
+            Links to fitted nodes, weights as they were fitted.
+        among : csr_array of shape (n_new, n_new)
+            Links among new nodes, symmetric.
+        W : ndarray of shape (n, K)
+            Memberships of the fitted nodes.
+        temperature : float
+            Of the memberships; at 0, each node is in one class only.
+        """
+        alone = scores + self.evidence(links, W, affinity)
+        if among.nnz == 0:
+            return alone
+        among = sp.csr_array(among)
+        among.sort_indices()
+        twins = kernels.reverse_links(among.indptr, among.indices)
+        sender = np.repeat(np.arange(among.shape[0]), np.diff(among.indptr))
+        per_entry = sp.csr_array(
+            (np.ones(among.nnz), np.arange(among.nnz), among.indptr), (among.shape[0], among.nnz)
+        )
+        degrees = np.asarray(among.sum(axis=1))
+        # As many pairs as there are links, at the density of the fitted graph, if that has any.
+        others = (degrees.sum() - degrees) * self.density
+        expected = np.divide(degrees, others, out=np.zeros_like(degrees), where=others > 0)
+        beliefs = memberships_at(alone, temperature)
+        messages = beliefs[among.indices]  # to the row of the entry, from its column
+        found = alone
+        for _ in range(_ROUNDS):
+            received = _received(messages, among.data, affinity.ell, temperature)
+            pairs = degrees @ beliefs - degrees[:, None] * beliefs
+            found = alone + per_entry @ received - _times(expected[:, None] * pairs, affinity.ell_t)
+            sent = memberships_at(found[sender] - received, temperature)
+            # Both are damped alike: what is received and what is expected must stay in balance.
+            messages = (1.0 - _DAMPING) * sent[twins] + _DAMPING * messages
+            beliefs = (1.0 - _DAMPING) * memberships_at(found, temperature) + _DAMPING * beliefs
+        return found
+
+    @property
+    def density(self) -> float:
+        """Links per pair of fitted nodes, by the null model."""
+        return float(self.total / max(self.pairs.sum() ** 2, 1.0))
+
     def evidence(self, links: sp.csr_array, W: NDArray[Any], affinity: Affinity) -> Array:
-        """Return what links and missing links add to the scores, in nats, shape (n_new, K).
+        """Return what links and missing links to fitted nodes add to the scores, (n_new, K).
 
         As in a sweep, ``ℓ Σ_u a_vu W_ui − ℓt η_v Σ_u η_u W_ui``; zero for a node without links,
         because nothing is known about it, not even that it avoids others.
@@ -232,7 +297,32 @@ class FittedGraph:
         eta = (degrees > 0).astype(np.float64)
         if self.null_model == "degree" and self.total > 0:
             eta = degrees / np.sqrt(self.total)
-        linked, pairs = links @ W, np.outer(eta, self.pairs)
-        if affinity.ell.shape == (1, 1):
-            return np.asarray(affinity.ell[0, 0] * linked - affinity.ell_t[0, 0] * pairs)
-        return np.asarray(linked @ affinity.ell - pairs @ affinity.ell_t)
+        return _times(links @ W, affinity.ell) - _times(np.outer(eta, self.pairs), affinity.ell_t)
+
+
+def memberships_at(scores: Array, temperature: float) -> Array:
+    """Return the memberships of scores at a temperature, shape (n, K)."""
+    if temperature == 0:
+        return np.eye(scores.shape[1])[scores.argmax(axis=1)]
+    with np.errstate(over="ignore"):  # to −∞ at a tiny temperature
+        behind = (scores - scores.max(axis=1, keepdims=True)) / temperature
+    return np.asarray(softmax(behind, axis=1))
+
+
+def _received(messages: Array, weights: Array, ell: Array, temperature: float) -> Array:
+    """Return what links add to the scores, ``T log Σ_j exp(a ℓ_ij/T) m_j``, shape (E, K)."""
+    if temperature == 0:
+        return weights[:, None] * _times(messages, ell)
+    gain = weights[:, None] / temperature
+    with np.errstate(divide="ignore"):
+        logs = np.log(messages)
+        if ell.shape == (1, 1):
+            logs = np.logaddexp(np.log1p(-np.minimum(messages, 1.0)), gain * ell[0, 0] + logs)
+        else:
+            logs = np.stack([logsumexp(gain * row + logs, axis=1) for row in ell], axis=1)
+    return np.asarray(temperature * logs)
+
+
+def _times(M: Array, affinity: Array) -> Array:
+    """Return the matrix times an affinity, which may be a scalar."""
+    return np.asarray(affinity[0, 0] * M if affinity.shape == (1, 1) else M @ affinity)

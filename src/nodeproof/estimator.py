@@ -271,10 +271,12 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         X : array or sparse matrix of shape (n_new, m), optional
             Features of nodes that were not fitted.
         graph : object, optional
-            Their links to fitted nodes: a sparse matrix or array of shape (n_new, n); or pairs
-            (new node, fitted node, optional weight) as an array of shape (E, 2) or (E, 3), or a
-            table with the columns new, fitted and optionally weight. Nodes are named by their
-            position in `X` and in `labels_`; in a table also by the index of `X` and `node_ids_`.
+            Their links: a sparse matrix or array of shape (n_new, n) with those to fitted nodes,
+            or (n_new, n + n_new) with those among new nodes in the last columns. Or pairs (new
+            node, other node, optional weight) as an array of shape (E, 2) or (E, 3), or a table
+            with the columns new, fitted and optionally weight. Nodes are named by their position
+            in `X` and in `labels_`; in the second place, n + v is the new node v. A table may
+            also name them by the index of `X` and by `node_ids_`.
 
         Returns
         -------

@@ -1,6 +1,6 @@
 """Prediction for new nodes from their features and links, without refitting.
 
-The fitted nodes stay as they are, and new ones do not influence each other. Links to fitted nodes,
+The fitted nodes stay as they are; new ones influence each other only over links among them. Links,
 and pairs without a link, count as in a sweep. Features that the model averages over hops are
 averaged for a new node over its neighbours. The time is proportional to the links of the new
 nodes.
@@ -13,22 +13,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.metrics import accuracy_score
 
-from nodeproof.affinity import FittedGraph
+from nodeproof.affinity import FittedGraph, memberships_at
 from nodeproof.auto.settings import choose_weights, most_certain
 from nodeproof.errors import InputError
 from nodeproof.inputs import check_reach, encode_truth
-from nodeproof.inputs.new_links import check_links
+from nodeproof.inputs.new_links import NewLinks, check_links
 from nodeproof.inputs.node_names import Names, align_rows, names_of_rows
 from nodeproof.outcome_warnings import warn_of_missing_links
 from nodeproof.problem import Models, Problem
 from nodeproof.settings import Settings
 from nodeproof.smoothing import dense_rows
-from nodeproof.terms import NewNodeCosts
+from nodeproof.terms import NewNodeCosts, NewNodes
 
 if TYPE_CHECKING:
     from nodeproof.fitted import Fitted
@@ -87,7 +86,8 @@ def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> 
     X : ndarray or csr_array of shape (n_new, m), or None
         Features, checked.
     graph : object or None
-        Links to the fitted nodes, as :func:`nodeproof.inputs.new_links.check_links` takes them.
+        Links to fitted nodes and among the new ones, as
+        :func:`nodeproof.inputs.new_links.check_links` takes them.
     names : ndarray of shape (n_new,), range or None
         Names of the new nodes.
     """
@@ -99,11 +99,14 @@ def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> 
     links = check_links(
         [] if graph is None else graph, n_new, n_fitted, unit, new=names, fitted=fitted.node_ids
     )
-    scores = fitted.models.log_prior - _term_costs(fitted, X, links / unit)
-    if fitted.models.affinity is not None and links.nnz:
-        assert state.graph is not None
-        scores += state.graph.evidence(links, fitted.proba, fitted.models.affinity)
+    to_fitted, among = links
+    scores = fitted.models.log_prior - _term_costs(fitted, X, links, unit)
     temperature = fitted.settings.final_temperature
+    if fitted.models.affinity is not None and (to_fitted.nnz or among.nnz):
+        assert state.graph is not None
+        scores = state.graph.settle(
+            scores, to_fitted, among, fitted.proba, fitted.models.affinity, temperature
+        )
     proba = _probabilities(scores, temperature, state.scale)
     if temperature == 0:
         return proba
@@ -132,10 +135,9 @@ def needs_features(fitted: Fitted) -> bool:
     return any(term.needs_features for term in fitted.terms)
 
 
-def _term_costs(fitted: Fitted, X: Any, links: sp.csr_array) -> Array:
+def _term_costs(fitted: Fitted, X: Any, links: NewLinks, unit: float) -> Array:
     """Return the terms' costs of new nodes in each class, shape (n_new, K)."""
-    n_new, K = links.shape[0], len(fitted.classes)
-    total = np.zeros((n_new, K))
+    total = np.zeros((links.among.shape[0], len(fitted.classes)))
     charging = [
         (term, charge)
         for term, charge in zip(fitted.terms, fitted.new_nodes.terms, strict=True)
@@ -147,11 +149,12 @@ def _term_costs(fitted: Fitted, X: Any, links: sp.csr_array) -> Array:
         X = fitted.unit.apply(dense_rows(X))
     if X is not None:
         check_reach(X)
+    new = NewNodes(X, links.to_fitted / unit, links.among / unit)
     betas = _term_weights(fitted.settings)
     for term, charge in charging:
         beta = 1.0 if betas is None else betas[term.source]
         if beta:
-            costs = charge.costs(X, links)
+            costs = charge.costs(new)
             total += costs if betas is None else beta * costs
     return total
 
@@ -170,12 +173,8 @@ def _term_weights(settings: Settings) -> dict[str, float] | None:
 
 
 def _probabilities(scores: Array, temperature: float, scale: float) -> Array:
-    if temperature == 0:
-        return np.eye(scores.shape[1])[scores.argmax(axis=1)]
-    with np.errstate(over="ignore"):  # to −∞ at a tiny temperature
-        behind = (scores - scores.max(axis=1, keepdims=True)) / temperature
-    proba = np.asarray(softmax(behind, axis=1))
-    if scale == 1.0:
+    proba = memberships_at(scores, temperature)
+    if scale == 1.0 or temperature == 0:
         return proba
     return np.asarray(softmax(scale * np.log(np.maximum(proba, _LEAST_PROBA)), axis=1))
 

@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
-from nodeproof.auto.experts.base import Expert, Learnt, NewNodes, no_logs
+from nodeproof.auto.experts.base import Expert, Learnt, no_logs
 from nodeproof.auto.experts.guarded import restore
 from nodeproof.auto.experts.registry import check_known, check_registered
 from nodeproof.auto.pooling import Pool
@@ -32,7 +30,7 @@ from nodeproof.storage.schema import (
     or_none,
     text,
 )
-from nodeproof.terms import NewNodeCosts, NodeData, Term, register
+from nodeproof.terms import NewNodeCosts, NewNodes, NodeData, Term, register
 from nodeproof.terms.class_loss import LinearLoss
 
 __all__ = ["Pooled", "PooledCosts"]
@@ -248,7 +246,11 @@ class Pooled(Term):
 
 @dataclass(frozen=True)
 class PooledCosts(NewNodeCosts):
-    """What new nodes cost by the pool: experts that cannot judge them are left out."""
+    """What new nodes cost by the pool.
+
+    Experts that cannot judge new nodes are left out, and the others count for more, as
+    `Pool.only` says. If there are none, nodes cost what the proportions of the classes say.
+    """
 
     verdict: Verdict
 
@@ -265,20 +267,14 @@ class PooledCosts(NewNodeCosts):
             experts.append({"name": verdict.names[e], "source": verdict.sources[e], "kept": kept})
         return {"scale": pool.scale, "noise": pool.noise, "experts": experts}, arrays
 
-    def costs(self, X: Any, links: sp.csr_array) -> Array:
+    def costs(self, new: NewNodes) -> Array:
         """Return what new nodes cost in each class, shape (n_new, K)."""
-        n_new = links.shape[0]
-        new = NewNodes(X, links, sp.csr_array((n_new, n_new), dtype=links.dtype))
-        return self.judge(new)
-
-    def judge(self, new: NewNodes) -> Array:
-        """Return what new nodes cost in each class, with links among each other, (n_new, K)."""
         pool = self.verdict.pool
         logs = [None if own is None else own.judge(new) for own in self.verdict.learnt]
-        shift = np.log(pool.proportions / pool.learnt)
-        scores = pool.scale * pool.pooled(logs) + shift
-        scores = np.broadcast_to(scores, (new.links.shape[0], len(shift)))
-        return -np.asarray(log_softmax(scores, axis=1))
+        judges = np.array([own is not None for own in logs])
+        if not judges.any():
+            return -np.log(np.tile(pool.proportions, (new.links.shape[0], 1)))
+        return -pool.only(judges).log_proba(logs)
 
 
 def _parts_of(

@@ -210,6 +210,19 @@ class Pool:
         shift = np.log(self.proportions / self.learnt)
         return np.asarray(log_softmax(self.scale * self.pooled(logs) + shift, axis=1))
 
+    def only(self, kept: NDArray[np.bool_]) -> Pool:
+        """Return the pool without some of its experts, shape (E,) of those that are kept.
+
+        Each expert is calibrated on its own, at weight 1. So the weights of those that are left
+        are raised until they sum to 1, or to what all together sum to if that is less; if they
+        sum to more, they stay.
+        """
+        weights = np.where(kept, self.weights, 0.0)
+        total, left = self.weights.sum(), weights.sum()
+        if 0.0 < left < min(total, 1.0):
+            weights *= min(total, 1.0) / left
+        return replace(self, weights=weights)
+
     def with_proportions(
         self, held: Sequence[Array], nested: Array, judge: Judge, mean: Array
     ) -> Pool:

@@ -167,7 +167,7 @@ def fit(edges: Path, **options: Any) -> None:
 @click.option("--features", type=click.Path(path_type=Path),
               help="Table of the new nodes: node, then the features of the fit.")  # fmt: skip
 @click.option("--edges", type=click.Path(path_type=Path),
-              help="Table of their links: new node, fitted node, optionally a weight.")  # fmt: skip
+              help="Table of their links: new node, other node, optionally a weight.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), default=Path("predictions.csv"),
               show_default=True, help="File for the predictions.")  # fmt: skip
 @_HEADER

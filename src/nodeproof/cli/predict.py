@@ -75,7 +75,7 @@ def run_predict(
     summary = {
         "nodeproof": __version__,
         "nodes": len(new.ids),
-        "links": 0 if new.links is None else new.links.nnz,
+        "links": new.n_links,
         "features": 0 if new.X is None else new.X.shape[1],
         "feature_names": [] if new.X is None else (feature_names or [])[:MOST_NAMES],
         "classes": {str(name): int(size) for name, size in zip(names, sizes, strict=True)},

@@ -1,4 +1,4 @@
-"""Read new nodes for a fitted model: their features, and their links to its nodes."""
+"""Read new nodes for a fitted model: their features, and their links."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError, count_of
-from nodeproof.inputs.new_links import links_from_pairs
+from nodeproof.inputs.new_links import NewLinks, links_from_pairs
 from nodeproof.storage.graph_files import as_texts
 from nodeproof.tables.columns import Column
 from nodeproof.tables.edges import Links, read_links
@@ -41,8 +41,10 @@ class NewNodes:
         Node ids, sorted.
     X : ndarray of shape (n_new, m), or None
         Features, in the order of the model's.
-    links : scipy.sparse.csr_array of shape (n_new, n), or None
-        Links to the fitted nodes; None without a file of them.
+    links : scipy.sparse.csr_array of shape (n_new, n + n_new), or None
+        Links to the fitted nodes, then those among new ones; None without a file of them.
+    n_links : int
+        Number of links.
     notes : list of str
         What the user should know, one line each.
     """
@@ -50,6 +52,7 @@ class NewNodes:
     ids: NDArray[Any]
     X: NDArray[Any] | None
     links: sp.csr_array | None
+    n_links: int = 0
     notes: list[str] = field(default_factory=list)
 
 
@@ -69,8 +72,8 @@ def read_new_nodes(
     """Read the features of new nodes, their links, or both.
 
     Every node that is not among the fitted ones is new. The ends of a link may be in either
-    order; links that do not join a new node to a fitted one are left out with a note, and so are
-    rows of features of fitted nodes.
+    order; links between two fitted nodes are left out with a note, and so are rows of features of
+    fitted nodes.
 
     Parameters
     ----------
@@ -109,17 +112,19 @@ def read_new_nodes(
         )
     # Where each id stands among the new ones.
     place = np.cumsum(fresh) - 1
-    matrix = None
+    matrix, n_links = None, 0
     if links is not None:
-        matrix = _link_matrix(links, nodes[0], position, place, fitted, unit, notes)
-        alone = int((np.diff(matrix.indptr) == 0).sum())
+        found = _find_links(links, nodes[0], position, place, fitted, unit, notes)
+        matrix = sp.csr_array(sp.hstack(found))
+        n_links = found.to_fitted.nnz + found.among.nnz // 2
+        alone = int((np.diff(found.to_fitted.indptr) == 0).sum())
         if alone:
             notes.append(f"{count_of(alone, 'new node')} without a link to a fitted node")
     X = None
     if rows is not None and names is not None:
         why = None if links is None else partial(links.why_missing, nodes[0])
         X = _place_features(rows, nodes[-1], ids, fresh, place, names, notes, why)
-    return NewNodes(ids[fresh], X, matrix, notes)
+    return NewNodes(ids[fresh], X, matrix, n_links, notes)
 
 
 def _open(path: PathLike) -> TableFile:
@@ -164,7 +169,7 @@ def _positions(ids: NDArray[Any], fitted: NDArray[Any]) -> NDArray[np.int64]:
     return np.where(fitted[found] == ids, found, -1)
 
 
-def _link_matrix(
+def _find_links(
     links: Links,
     nodes: NDArray[Any],
     position: NDArray[np.int64],
@@ -172,37 +177,35 @@ def _link_matrix(
     fitted: NDArray[Any],
     unit: float,
     notes: list[str],
-) -> sp.csr_array:
-    """Return the links of new nodes to fitted ones, shape (n_new, n), with notes on the others."""
+) -> NewLinks:
+    """Return the links of new nodes, with notes on the others."""
     first, second = np.split(nodes, 2)
     is_fitted = position >= 0
     swapped = is_fitted[first] & ~is_fitted[second]
     new, old = np.where(swapped, second, first), np.where(swapped, first, second)
-    joins = ~is_fitted[new] & is_fitted[old]
     name = links.keys.path.name
-    if not joins.any():
+    if not (~is_fitted[new] & is_fitted[old]).any():
         raise InputError(
             f"no link of {links.keys.path} joins a new node to a fitted one; the fitted nodes have "
             f"names like {some(fitted)}: do both name nodes the same way?"
         )
-    among_new = int((~is_fitted[first] & ~is_fitted[second]).sum())
-    among_fitted = int((is_fitted[first] & is_fitted[second]).sum())
-    if among_new:
-        notes.append(f"{count_of(among_new, 'link')} between new nodes in {name} not used")
-    if among_fitted:
+    used = ~is_fitted[new]
+    if among_fitted := int((~used).sum()):
         notes.append(f"{count_of(among_fitted, 'link')} between fitted nodes in {name} not used")
-    pairs = np.sort(first[joins].astype(np.int64) * len(position) + second[joins])
+    pairs = np.sort(first[used].astype(np.int64) * len(position) + second[used])
     if repeats := int(np.count_nonzero(pairs[1:] == pairs[:-1])):
         largest = "" if links.weight is None else " with its largest weight"
         notes.append(f"{count_of(repeats, 'repeated link')} in {name}; each counts once{largest}")
-    return links_from_pairs(
-        place[new[joins]],
-        position[old[joins]],
-        None if links.weight is None else links.weight[joins],
+    new, old = new[used], old[used]
+    found, _ = links_from_pairs(
+        place[new],
+        np.where(is_fitted[old], position[old], len(fitted) + place[old]),
+        None if links.weight is None else links.weight[used],
         n_new=int(place[-1]) + 1,
         n_fitted=len(fitted),
         unit=unit,
     )
+    return found
 
 
 def _place_features(

@@ -11,7 +11,7 @@ from nodeproof.terms.covariance import Covariance
 from nodeproof.terms.gaussian import Gaussian
 from nodeproof.terms.labels import Labels
 from nodeproof.terms.multinomial import Multinomial
-from nodeproof.terms.new_nodes import NewNodeCosts
+from nodeproof.terms.new_nodes import NewNodeCosts, NewNodes
 from nodeproof.terms.registry import register
 from nodeproof.terms.softmax import Softmax
 from nodeproof.terms.summable import SummableTerm
@@ -22,6 +22,7 @@ __all__ = [
     "Labels",
     "Multinomial",
     "NewNodeCosts",
+    "NewNodes",
     "NodeData",
     "Softmax",
     "SummableTerm",

@@ -25,7 +25,7 @@ from nodeproof.smoothing import Smoothing
 from nodeproof.storage.schema import Check, Expected, plain
 from nodeproof.terms.checks import checked_costs
 from nodeproof.terms.class_loss import ClassLoss, NodewiseLoss
-from nodeproof.terms.new_nodes import NewNodeCosts
+from nodeproof.terms.new_nodes import NewNodeCosts, NewNodes
 
 __all__ = ["NodeData", "Term"]
 
@@ -386,9 +386,9 @@ class BoundCosts(NewNodeCosts):
     models: Array
     calibrated: bool
 
-    def costs(self, X: Any, links: csr_array) -> Array:
+    def costs(self, new: NewNodes) -> Array:
         """Return what new nodes cost in each class, shape (n_new, K)."""
-        bound = self.term.bind(NodeData(len(self.models), X))
+        bound = self.term.bind(NodeData(len(self.models), new.X))
         charge = bound.cost if self.calibrated else bound.vertex_costs
         return charge(self.models, 0, bound.n_nodes)
 

@@ -1,4 +1,4 @@
-"""What a fitted term charges nodes that were not fitted, by their features and their links."""
+"""Nodes that were not fitted, and what a fitted term charges them."""
 
 from __future__ import annotations
 
@@ -12,34 +12,55 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
+from nodeproof.runtime.caching import cached_property
 from nodeproof.smoothing import Reduction
 
 if TYPE_CHECKING:
     from nodeproof.terms.softmax import Softmax
 
-__all__ = ["FittedSoftmax", "NewNodeCosts"]
+__all__ = ["FittedSoftmax", "NewNodeCosts", "NewNodes"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
 
+# Rounds in which new nodes that are linked among each other average their features, per hop, and
+# the relative change that ends them.
+_ROUNDS, _SETTLED = 4, 1e-4
+
 # Of a FittedSoftmax, beside those of its reduction.
 _ARRAYS = ("coefficients", "lagged", "normaliser", "alone")
+
+
+@dataclass(frozen=True)
+class NewNodes:
+    """Nodes that were not fitted.
+
+    Attributes
+    ----------
+    X : ndarray or csr_array of shape (n_new, m), or None
+        Their features.
+    links : csr_array of shape (n_new, n)
+        Their links to fitted nodes, in the unit of a mean link.
+    among : csr_array of shape (n_new, n_new)
+        Their links among each other, symmetric, without self loops, in the same unit.
+    """
+
+    X: Any
+    links: sp.csr_array
+    among: sp.csr_array
+
+    @cached_property
+    def degrees(self) -> Array:
+        """Sums of the weights of all links of each node, shape (n_new,)."""
+        return np.asarray(self.links.sum(axis=1)) + np.asarray(self.among.sum(axis=1))
 
 
 class NewNodeCosts(ABC):
     """What new nodes cost by one term of a fitted model."""
 
     @abstractmethod
-    def costs(self, X: Any, links: sp.csr_array) -> Array:
-        """Return what new nodes cost in each class, shape (n_new, K).
-
-        Parameters
-        ----------
-        X : ndarray or csr_array of shape (n_new, m), or None
-            Their features.
-        links : csr_array of shape (n_new, n)
-            Their links to fitted nodes, in the unit of a mean link.
-        """
+    def costs(self, new: NewNodes) -> Array:
+        """Return what new nodes cost in each class, shape (n_new, K)."""
 
     @property
     def needs_links(self) -> bool:
@@ -159,36 +180,37 @@ class FittedSoftmax(NewNodeCosts):
         """Whether features are averaged, and nothing is known of nodes without links."""
         return bool(self.hops) and self.alone is None
 
-    def costs(self, X: Any, links: sp.csr_array) -> Array:
+    def costs(self, new: NewNodes) -> Array:
         """Return what new nodes cost in each class, shape (n_new, K)."""
-        Z = self.rows(X, links)
+        Z = self.rows(new)
         slopes = self.coefficients[:, :-1].T.astype(np.float32)
         scores = (Z @ slopes).astype(np.float64) + self.coefficients[:, -1]
         if self.alone is not None:
-            apart = np.asarray(links.sum(axis=1)) == 0
+            apart = new.degrees == 0
             scores[apart] = Z[apart] @ self.alone[:, :-1].T + self.alone[:, -1]
         if self.label_models is None:
             return -np.asarray(log_softmax(scores, axis=1))
         return -np.asarray(softmax(scores, axis=1) @ self.label_models.T)
 
-    def rows(self, X: Any, links: sp.csr_array) -> Rows:
+    def rows(self, new: NewNodes) -> Rows:
         """Return the reduced and averaged features of new nodes, shape (n_new, r)."""
-        # Where links are the words, the new node itself is one that was never heard.
-        base = self.reduction.apply(links if self.of == "links" else X)
+        # Where links are the words, new nodes are words that were never heard.
+        base = self.reduction.apply(new.links if self.of == "links" else new.X)
         if self.hops == 0:
             return self.reduction.finish(base)
         share = np.float32((1.0 - self.alpha) / self.hops)
-        return self.reduction.finish(np.float32(self.alpha) * base + share * self.sums(base, links))
+        return self.reduction.finish(np.float32(self.alpha) * base + share * self.sums(base, new))
 
-    def sums(self, base: Rows, links: sp.csr_array) -> Rows:
-        """Return ``S_v = Σ_{k=1…h} (Â^k B)_v`` as if v alone had joined the graph, (n_new, r).
+    def sums(self, base: Rows, new: NewNodes) -> Rows:
+        """Return ``S_v = Σ_{k=1…h} (Â^k B)_v`` as if v had joined the graph, shape (n_new, r).
 
         With ``s'_u`` counting the new link, v receives what its neighbours now pass on, and
         passes on its own features and what it has received, less the last hop:
 
             S_v = s_v² T_v + s_v Σ_u a_vu s'_u T'_u,    T_v = b_v + ρ S_v,    ρ = 1 − 1/h.
 
-        A neighbour u has more neighbours than before and hears v; what *its* other neighbours
+        New neighbours pass on their own T in the same way, round by round. A fitted neighbour u
+        has more neighbours than before and hears v; what *its* other neighbours, fitted or new,
         tell it is left as it was:
 
             T'_u = T_u + g_u [(s'_u − s_u)(s'_u + 1/s_u) T_u + a_vu s'_u s_v T_v],
@@ -200,7 +222,8 @@ class FittedSoftmax(NewNodeCosts):
         assert self.lagged is not None
         assert self.normaliser is not None
         rho = 1.0 - 1.0 / self.hops
-        own = 1.0 / np.sqrt(1.0 + np.asarray(links.sum(axis=1)))
+        links = new.links
+        own = 1.0 / np.sqrt(1.0 + new.degrees)
         weight, before = links.data, self.normaliser[links.indices].astype(np.float64)
         after = 1.0 / np.sqrt(before**-2 + weight)
         heard = rho / (1.0 - rho * after**2)
@@ -216,4 +239,14 @@ class FittedSoftmax(NewNodeCosts):
         over = 1.0 / (1.0 - rho * kappa)
         from_others = (over * own).astype(np.float32)[:, None]
         from_itself = (over * kappa).astype(np.float32)[:, None]
-        return np.asarray(from_others * received + from_itself * base)
+        alone = np.asarray(from_others * received + from_itself * base)
+        if new.among.nnz == 0:
+            return alone
+        among = sp.diags_array(over * own) @ new.among @ sp.diags_array(own)
+        among = among.astype(np.float32)
+        found = alone
+        for _ in range(_ROUNDS * self.hops):
+            before, found = found, alone + among @ (base + np.float32(rho) * found)
+            if np.abs(found - before).max() <= _SETTLED * np.abs(found).max():
+                break
+        return np.asarray(found)

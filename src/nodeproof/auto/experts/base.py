@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.auto.pooling import Judge
 from nodeproof.storage.schema import Check, Expected, plain
-from nodeproof.terms import NodeData
+from nodeproof.terms import NewNodes, NodeData
 
 __all__ = ["Candidate", "Expert", "Learnt", "NewNodes"]
 
@@ -25,25 +24,6 @@ Rows = NDArray[np.float32]
 
 # An expert is dropped after some folds if it is worse by this many standard errors.
 _HOPELESS = 3.0
-
-
-@dataclass(frozen=True)
-class NewNodes:
-    """Nodes that were not fitted.
-
-    Attributes
-    ----------
-    X : ndarray or csr_array of shape (n_new, m), or None
-        Their features.
-    links : csr_array of shape (n_new, n)
-        Their links to fitted nodes, in the unit of a mean link.
-    among : csr_array of shape (n_new, n_new)
-        Their links among each other, symmetric, in the same unit.
-    """
-
-    X: Any
-    links: sp.csr_array
-    among: sp.csr_array
 
 
 def no_logs(n_classes: int) -> Rows:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 
 from nodeproof.affinity import Affinity, FittedGraph
 from nodeproof.auto.experts.base import Array, Candidate, Expert, Learnt, NewNodes, no_logs
@@ -39,9 +39,6 @@ _LEAST = 1e-6
 
 # Log-loss, as a share of that of guessing, below which other experts could add nothing.
 _CERTAIN = 0.05
-
-# Sweeps over new nodes that are linked among each other.
-_SWEEPS = 10
 
 
 _MOST_TERMS = 16
@@ -114,20 +111,16 @@ class LearntBlocks(Learnt):
 
     def judge(self, new: NewNodes) -> Array:
         """Return log-probabilities of new nodes, shape (n_new, K)."""
-        own = np.tile(self.models.log_prior, (new.links.shape[0], 1))
+        scores = np.tile(self.models.log_prior, (new.links.shape[0], 1))
         for term in self.terms:
             if term is not None:
-                own -= term.costs(new.X, new.links)
+                scores -= term.costs(new)
         if self.graph is not None and self.models.affinity is not None:
-            affinity, unit = self.models.affinity, self.graph.unit
-            own += self.graph.evidence(new.links * unit, np.exp(self.log_proba), affinity)
-            ell = affinity.ell * unit
-            scores = own
-            for _ in range(_SWEEPS if new.among.nnz else 0):
-                linked = new.among @ softmax(scores, axis=1)
-                scores = own + (ell[0, 0] * linked if ell.shape == (1, 1) else linked @ ell)
-            own = scores
-        return np.asarray(log_softmax(own, axis=1))
+            unit, W = self.graph.unit, np.exp(self.log_proba)
+            scores = self.graph.settle(
+                scores, unit * new.links, unit * new.among, W, self.models.affinity
+            )
+        return np.asarray(log_softmax(scores, axis=1))
 
 
 class BlockModel(Expert):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.auto.experts.base import (
@@ -34,7 +35,7 @@ _EVERYWHERE = 0.01
 
 @dataclass(frozen=True)
 class LearntPropagation(Learnt):
-    """Mass of each class at every node; a new node has the mean of its neighbours'."""
+    """Mass of each class at every node; a new node gets what its neighbours pass on."""
 
     log_proba: NDArray[np.float32]
     mass: Rows
@@ -52,12 +53,17 @@ class LearntPropagation(Learnt):
 
     def judge(self, new: NewNodes) -> Array:
         """Return log-probabilities of new nodes, shape (n_new, K)."""
-        degrees = np.asarray(new.links.sum(axis=1)) + np.asarray(new.among.sum(axis=1))
-        inverse = np.divide(1.0, degrees, out=np.zeros_like(degrees), where=degrees > 0)
-        received = new.links @ (self.inverse_degrees[:, None] * self.mass)
+        weight, before = new.links.data, self.inverse_degrees[new.links.indices]
+        # The new link is one more over which a neighbour passes on its mass.
+        after = np.where(before > 0, weight * before / (1.0 + weight * before), 1.0)
+        shares = sp.csr_array((after, new.links.indices, new.links.indptr), new.links.shape)
+        received = (1.0 - self.restart) * (shares @ self.mass)
         found = received
-        for _ in range(_STEPS if new.among.nnz else 0):
-            found = received + (1.0 - self.restart) * (new.among @ (inverse[:, None] * found))
+        if new.among.nnz:
+            inverse = 1.0 / np.where(new.degrees > 0, new.degrees, 1.0)
+            step = (1.0 - self.restart) * new.among @ sp.diags_array(inverse)
+            for _ in range(_STEPS):
+                found = received + step @ found
         return _logs(found, len(self.mass))
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -98,15 +98,14 @@ class LearntRegression(Learnt):
 
     def judge(self, new: NewNodes) -> Array:
         """Return log-probabilities of new nodes, shape (n_new, K)."""
-        own = log_softmax(-self.fitted.costs(new.X, new.links) - self.shift, axis=1)
+        own = log_softmax(-self.fitted.costs(new) - self.shift, axis=1)
         if not self.spread:
             return np.asarray(own)
         start = np.exp(own)
-        degrees = np.asarray(new.links.sum(axis=1)) + np.asarray(new.among.sum(axis=1))
         received = new.links @ np.exp(self.log_proba)
         found = start
         for _ in range(_SPREAD_STEPS):
-            mean = (received + new.among @ found + found) / (degrees + 1.0)[:, None]
+            mean = (received + new.among @ found + found) / (new.degrees + 1.0)[:, None]
             found = _RESTART * start + (1.0 - _RESTART) * mean
         return np.asarray(np.log(np.maximum(found, 1e-9)))
 
