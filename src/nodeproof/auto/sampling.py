@@ -22,6 +22,10 @@ __all__ = ["MANY_ENTRIES", "Sample", "sample_to_judge"]
 #: graphs with more entries of the adjacency matrix (twice the links) are sampled
 MANY_ENTRIES = 2_000_000
 
+# In how many folds labels are held out: fewer where fits take long and labels are many.
+_FOLDS, _FEW_FOLDS = 5, 3
+_SEVERAL_ENTRIES, _ENOUGH_LABELS = 150_000, 600
+
 # Labels to judge by, and further ones to learn from.
 _JUDGED, _LEARNT = 1000, 4000
 
@@ -63,7 +67,9 @@ def sample_to_judge(
     assert nodes.y is not None
     if nodes.graph is not None and nodes.graph.n_entries > MANY_ENTRIES:
         return _neighbourhoods(nodes, validation)
-    held = hold_out(nodes.y, validation)
+    large = nodes.graph is not None and nodes.graph.n_entries > _SEVERAL_ENTRIES
+    enough = (nodes.y >= 0).sum() > _ENOUGH_LABELS
+    held = hold_out(nodes.y, validation, _FEW_FOLDS if large and enough else _FOLDS)
     return None if held is None else Sample(nodes, held)
 
 

@@ -219,14 +219,23 @@ class BlockModel(Expert):
         """Return what was tried, up to a setting that predicts all labels but a few."""
         if self.whole is not None:
             return [self._judged_on_all(held)]
-        found = []
+        found: list[Candidate] = []
         for setting in self.settings():
+            if found and not self._is_promising(setting, found[0], held):
+                continue
             logs = self.held_out(held, setting, than)
             if logs is not None:
                 found.append(Candidate.judged(setting, logs, held, self))
                 if self.is_certain(logs, held):
                     break
         return found
+
+    def _is_promising(self, setting: Setting, first: Candidate, held: HeldOut) -> bool:
+        """Tell whether the first fold is predicted better than by the first setting."""
+        here = held.folds == 0
+        logs = self.learn(held.y[0], setting).log_proba[held.nodes[here]].astype(np.float64)
+        judge = Judge.of(held.codes, self.nodes.n_classes).only(here)
+        return judge.best_loss(logs, False) < judge.best_loss(first.logs[here], False)
 
     def _judged_on_all(self, held: HeldOut) -> Candidate:
         """Return the first setting, judged by one fit to the whole graph with all labels hidden.

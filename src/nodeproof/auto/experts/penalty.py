@@ -20,6 +20,9 @@ Array = NDArray[np.float64]
 _PENALTIES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 _FIRST_PENALTY = 0.3
 
+# How much worse than another expert is far worse, as a share of the log-loss of guessing.
+_FAR_WORSE = 0.15
+
 
 class Setting(NamedTuple):
     """How far features are averaged, the penalty, the scale of the scores, and the refits."""
@@ -106,6 +109,20 @@ class PenaltySearch:
         at = min(losses, key=lambda at: losses[at][0])
         loss, sharpness = losses[at]
         return Best(Setting(self.hops, _PENALTIES[at], sharpness), loss, *self.fits[at])
+
+    def is_hopeless(self, than: Array) -> bool:
+        """Tell whether the best penalty is far worse than another expert: no hops would help.
+
+        Parameters
+        ----------
+        than : ndarray of shape (h,)
+            Losses of the other.
+        """
+        best = self.best(np.arange(len(self.held.codes)))
+        offset = np.log(self.judge.shares)
+        worse = self.judge.losses(best.setting.sharpness * best.scores + offset) - than
+        error = worse.std() / np.sqrt(len(worse))
+        return bool(worse.mean() > max(3.0 * error, _FAR_WORSE * np.log(self.judge.n_classes)))
 
     def _loss(self, at: int, by: NDArray[np.int64]) -> tuple[float, float]:
         """Return the loss of a penalty by some held-out labels, and the sharpness that suits."""

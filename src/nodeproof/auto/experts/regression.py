@@ -137,6 +137,8 @@ class Regression(Expert):
             search = PenaltySearch(hops, Z, self.nodes.n_classes, held, self._penalty_prior())
             search.descend(searches[-1] if searches else None)
             searches.append(search)
+            if than is not None and len(self.hops) > 1 and search.is_hopeless(than):
+                return []
         parts = [(here, [s.best(held.others(here)) for s in searches]) for here in held.parts()]
         chosen = [search.best(np.arange(len(held.codes))) for search in searches]
         found = []
