@@ -106,11 +106,6 @@ def test_the_block_model_alone_is_kept_where_it_is_right():
     assert sum(weights.values()) == 1.0
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="held-out labels judge the block model from one start, and the final fit takes the best "
-    "of four: another partition, of which it is certain",
-)
 def test_one_class_against_the_rest_is_told():
     """The rest is two groups, which a model of two classes does not know of."""
     for seed in range(6):

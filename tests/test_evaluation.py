@@ -1,12 +1,14 @@
 """Evaluation by held-out labels: nested pools, the estimated accuracy, what it may not use."""
 
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from nodeproof.auto.evaluation import Evaluation, Member, _nested, _weigh, evaluate
+from nodeproof.auto import evaluation
+from nodeproof.auto.evaluation import Evaluation, Member, _weigh, evaluate
 from nodeproof.auto.experts.base import Candidate, Expert, Learnt
 from nodeproof.auto.held_out import HeldOut, hold_out
 from nodeproof.auto.pooling import Judge, fit_pool
@@ -71,9 +73,10 @@ def draw(n, sure=1.0, shares=(1.0,) * K, seed=0, spread=2.0):
 # Pools that have not seen the labels they are judged by. --------------------------------
 
 
-def nested_of(held, experts, judge=None):
-    judge = Judge.of(held.codes, K) if judge is None else judge
-    return _nested(members_of(held, *experts), judge, held.folds, np.arange(len(held.codes)))
+def nested_of(held, experts):
+    """Return what pools say that were chosen without a label's fold, no label taken for wrong."""
+    with mock.patch.object(evaluation, "fit_noise", return_value=0.0):
+        return _weigh(members_of(held, *experts), {}, held, K).nested
 
 
 def test_pools_that_judge_a_fold_do_not_depend_on_its_labels():
