@@ -55,7 +55,7 @@ from nodeproof.runtime.digests import Untouched
 from nodeproof.runtime.logs import level_of, logger, reporter, shown
 from nodeproof.settings import Settings
 from nodeproof.smoothing import Smoothing
-from nodeproof.solvers import BlockCADO, Result
+from nodeproof.solvers import BlockCADO, Result, Status
 from nodeproof.solvers.base import Callback, align_with_labels, solve_with
 from nodeproof.solvers.checkpoint import Checkpoint
 from nodeproof.solvers.needs import check_rows, needs_of
@@ -266,6 +266,11 @@ class _Fit:
         if block:
             self._prepare_block(problem)
         result = solve_with(self.solver, problem, None, callback)
+        judged = plan.evaluation
+        alone = judged is not None and judged.block_alone and result.status is Status.CONVERGED
+        if alone and judged.is_contradicted(result.W, nodes.y):  # type: ignore[union-attr, arg-type]
+            self.solver = replace(self.solver, n_init=1)  # as it was judged
+            result = solve_with(self.solver, problem, None, callback)
         # Block CADO has done so already, if it has the labels.
         if problem.labels is None or not block:
             result = align_with_labels(result, nodes.y)

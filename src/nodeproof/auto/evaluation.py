@@ -17,7 +17,7 @@ from nodeproof.auto.held_out import CrossFitted, HeldOut, hold_out
 from nodeproof.auto.pooled import Verdict
 from nodeproof.auto.pooling import SHARPER, Judge, Pool, fit_pool
 from nodeproof.terms import NodeData
-from nodeproof.terms.logistic import assign_folds, fit_noise
+from nodeproof.terms.logistic import fit_noise
 
 __all__ = ["Evaluation", "Member", "evaluate"]
 
@@ -32,14 +32,16 @@ _MOST_UNLABELLED = 20_000
 # The block model alone is preferred up to this many standard errors.
 _PREFERRED = 0.25
 
-# Log-loss of a block model with wrong labels, as a share of that of guessing: at most.
-_BETTER_THAN_GUESSING = 0.9
+# How far a block model with wrong labels must be ahead of guessing: log-likelihood in nats, and log-
+# loss as a share of that of guessing.
+_EVIDENT, _BETTER_THAN_GUESSING = 10.0, 0.9
 
 # Standard deviation of the log of the scale of likelihoods, which should be 1.
 _LIKELIHOOD_SCALE = 0.05
 
-# By what factor wrong labels must be likelier than a wrong model.
-_WORTH_TELLING = 100.0
+# By what factor wrong labels must be likelier than none; and if they are few: a few confident
+# contradictions are more often the model's fault.
+_WORTH_TELLING, _FEW_WORTH_TELLING = 30.0, 3000.0
 
 # Held-out labels judge fits that have seen fewer labels: the final one may be better by so much.
 _FEWER_LABELS = 0.02
@@ -165,6 +167,24 @@ class Evaluation:
             return np.asarray(log_softmax(self.block.best.logs, axis=1))
         return self.nested
 
+    def is_contradicted(self, W: NDArray[Any], y: NDArray[np.int64]) -> bool:
+        """Tell whether memberships contradict more labels than the block model missed unseen.
+
+        Several starts may end in a likelier labelling than those that were judged: one that
+        explains the links by other groups than the labels name.
+
+        Parameters
+        ----------
+        W : ndarray of shape (n, K)
+            Of all nodes, with all labels seen.
+        y : ndarray of shape (n,)
+            Labels 0…K−1, −1 where there is none.
+        """
+        known = np.flatnonzero(y >= 0)
+        missed = np.append(self._judged().argmax(axis=1) != self.held.codes, True)
+        against = float((np.asarray(W)[known].argmax(axis=1) != y[known]).mean())
+        return against > missed.mean() + 2.0 * missed.std() / np.sqrt(len(missed))
+
     def accuracy(self, proba: NDArray[Any]) -> tuple[float, float, float] | None:
         """Return an estimate of the accuracy at unlabelled nodes, and its 95 % interval.
 
@@ -252,14 +272,20 @@ def _weigh(
     members: list[Member], left_out: dict[str, str], held: HeldOut, n_classes: int
 ) -> Evaluation:
     judge = Judge.of(held.codes, n_classes)
-    parts = held.folds
-    if held.folds.max() == 0:  # labels of `validation`, which no fit sees
-        parts = assign_folds(held.codes, min(5, len(held.codes)))
     kept = np.arange(len(held.codes))[:: -(-len(held.codes) // _MOST_JUDGED)]
-    nested = _nested(members, judge.only(kept), parts, kept)
+    nested = _nested(members, judge, held, kept)
     targets = np.eye(n_classes)[held.codes]
     pool = _fit(members, judge.only(kept), kept)
-    noise = fit_noise(nested, targets, spread=SHARPER, worth_telling=_WORTH_TELLING)
+    noise = 0.0
+    # Of one source alone, labels that contradict it may be right as well as wrong.
+    if len({m.expert.source for m, w in zip(members, pool.weights, strict=True) if w}) > 1:
+        noise = fit_noise(
+            nested,
+            targets,
+            spread=SHARPER,
+            worth_telling=_WORTH_TELLING,
+            few_worth_telling=_FEW_WORTH_TELLING,
+        )
     if noise:
         judge = replace(judge, noise=noise)
         sharper = judge.temperature(nested)
@@ -270,8 +296,8 @@ def _weigh(
     if block is not None:
         # Without links, nothing but these labels says whether the model is right.
         graph = block.expert.nodes.graph
-        errors = _PREFERRED if graph is not None and graph.n_entries else -1.0
-        alone = _does_as_well(judge, judge, block.best.logs, nested, errors)
+        linked = graph is not None and graph.n_entries > 0
+        alone = linked and _does_as_well(judge, judge, block.best.logs, nested)
         if not alone:
             alone, noise = _with_wrong_labels(block, judge, nested, held)
             pool = replace(pool, noise=noise)
@@ -288,8 +314,9 @@ def _with_wrong_labels(
     logs, expert = block.best.logs, block.expert
     targets = np.eye(judge.n_classes)[judge.codes]
     own = replace(judge, noise=fit_noise(logs, targets, spread=_LIKELIHOOD_SCALE))
-    guessing = float(entropy(judge.shares))
-    if own.noise == 0.0 or own.loss(logs) > _BETTER_THAN_GUESSING * guessing:
+    guessing, loss = float(entropy(judge.shares)), own.loss(logs)
+    evident = len(judge.codes) * (guessing - loss) > _EVIDENT
+    if own.noise == 0.0 or not evident or loss > _BETTER_THAN_GUESSING * guessing:
         return False, judge.noise
     if not _does_as_well(own, judge, logs, nested, errors=1.0):
         return False, judge.noise
@@ -310,25 +337,27 @@ def _fit(members: list[Member], judge: Judge, kept: NDArray[np.int64]) -> Pool:
     return fit_pool([member.best.logs[kept] for member in members], balanced, judge)
 
 
-def _nested(
-    members: list[Member],
-    judge: Judge,
-    parts: NDArray[np.int64],
-    kept: NDArray[np.int64],
-) -> Array:
-    """Return log-probabilities of the held-out nodes by pools chosen without their part, (h, K)."""
-    nested = np.empty((len(parts), judge.n_classes))
-    for part in np.unique(parts):
-        here, others = parts == part, parts[kept] != part
+def _nested(members: list[Member], judge: Judge, held: HeldOut, kept: NDArray[np.int64]) -> Array:
+    """Return log-probabilities of the held-out nodes by pools chosen without their part, (h, K).
+
+    Parameters
+    ----------
+    kept : ndarray of int
+        Positions of the labels that pools are chosen by.
+    """
+    nested = np.empty((len(held.codes), judge.n_classes))
+    for here in held.parts():
+        others = np.intersect1d(held.others(here), kept)
+        others = others if len(others) else kept
         own = judge.only(others)
         chosen = []
         for member in members:
             losses = [
-                own.best_loss(candidate.logs[kept][others], member.expert.balanced)
+                own.best_loss(candidate.logs[others], member.expert.balanced)
                 for candidate in member.candidates
             ]
-            best = Candidate.best_of(member.candidates, losses, len(own.codes))
+            best = Candidate.best_of(member.candidates, losses, len(others))
             chosen.append(replace(member, best=best))
-        pool = _fit(chosen, own, kept[others])
+        pool = _fit(chosen, own, others)
         nested[here] = pool.log_proba([member.best.logs[here] for member in chosen])
     return nested

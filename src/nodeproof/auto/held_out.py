@@ -65,6 +65,21 @@ class HeldOut:
     y: list[NDArray[np.int64]]
     own: bool = True
 
+    def parts(self) -> list[NDArray[np.int64]]:
+        """Return positions of the labels, cut into parts, to judge what the others have chosen.
+
+        These are the folds, or parts of the labels of `validation`, which no fit sees.
+        """
+        folds = self.folds
+        if len(self.y) == 1:
+            folds = assign_folds(self.codes, min(_FOLDS, len(self.codes)))
+        return [np.flatnonzero(folds == part) for part in np.unique(folds)]
+
+    def others(self, part: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the positions of all labels but those of a part; of all if there is only one."""
+        rest = np.setdiff1d(np.arange(len(self.codes)), part)
+        return rest if len(rest) else part
+
 
 def hold_out(
     y: NDArray[np.int64],

@@ -25,8 +25,9 @@ __all__ = ["Plan", "choose_plan"]
 
 Array = NDArray[np.float64]
 
-# Believed so firmly that what memberships say of the labels does not matter.
-_FIRMLY = 1e6
+# Believed so firmly that what memberships say of the labels does not matter; and so loosely that a
+# block model estimates how often labels are wrong.
+_FIRMLY, _LOOSELY = 1e6, 3.0
 
 # Labels may be wrong even where held-out labels do not show it.
 _LEAST_NOISE = 0.005
@@ -155,7 +156,11 @@ def _judged_plan(evaluation: Evaluation, nodes: NodeData, choices: Choices) -> P
     if evaluation.block_alone:
         assert block is not None
         setting = block.best.setting
-        found = [Labels()] if setting.term is None else [setting.term, Labels()]
+        # Firmly, where none looks wrong: likelier labellings may contradict many of them.
+        labels = Labels(1.0 - _LEAST_NOISE, _FIRMLY)
+        if evaluation.noise:
+            labels = Labels(1.0 - evaluation.noise, _LOOSELY)
+        found = [labels] if setting.term is None else [setting.term, labels]
         choices["terms"] = {
             "value": [repr(term) for term in found],
             "why": "the block model alone does as well on held-out labels as all experts together",

@@ -34,6 +34,9 @@ _NOISES = np.linspace(0.0, 0.6, 21)
 _SCALES = np.geomspace(0.5, 20.0, 16)
 _WORTH_TELLING = 12.0
 
+# Shares of wrong labels that are called few.
+_FEW = 0.1
+
 
 def fit_logistic(
     Z: NDArray[np.floating],
@@ -216,6 +219,7 @@ def fit_noise(
     weights: Array | None = None,
     spread: float = np.inf,
     worth_telling: float = _WORTH_TELLING,
+    few_worth_telling: float | None = None,
 ) -> float:
     """Return the share of labels that name another class at random, as far as can be told.
 
@@ -231,6 +235,9 @@ def fit_noise(
         Labels, one-hot.
     spread : float
         The logarithm of the scale is believed to be 0, give or take this.
+    worth_telling, few_worth_telling : float
+        By what factor wrong labels must be likelier than none: in general, and if they are fewer
+        than a tenth (the same by default).
     """
     K = scores.shape[1]
     if K < 2:
@@ -247,8 +254,10 @@ def fit_noise(
             elsewhere = noise / (K - 1)
             likely = np.log(np.maximum((1.0 - noise - elsewhere) * proba + elsewhere, 1e-300))
             best[k] = max(best[k], float(np.vdot(charged, likely)) - unlikely)
-    at = int(best.argmax())
-    return float(_NOISES[at]) if best[at] > best[0] + np.log(worth_telling) else 0.0
+    few = worth_telling if few_worth_telling is None else few_worth_telling
+    ahead = best - best[0] - np.log(np.where(_NOISES < _FEW, few, worth_telling))
+    at = int(ahead[1:].argmax()) + 1
+    return float(_NOISES[at]) if ahead[at] > 0 else 0.0
 
 
 def match_confidence(scores: Array, standard: Array) -> float:

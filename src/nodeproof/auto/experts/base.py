@@ -22,8 +22,9 @@ __all__ = ["Candidate", "Expert", "Learnt", "NewNodes"]
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
 
-# An expert is dropped after some folds if it is worse by this many standard errors.
-_HOPELESS = 3.0
+# An expert is dropped after some folds if it is worse by this many standard errors, and by this
+# share of the log-loss of guessing: where all are almost perfect, differences mean little.
+_HOPELESS, _MUCH_WORSE = 3.0, 0.05
 
 
 def no_logs(n_classes: int) -> Rows:
@@ -200,7 +201,10 @@ class Expert(ABC):
             if than is not None and not done.all() and done.any():
                 own = judge.only(done)
                 worse = own.losses(own.temperature(logs[done], 0.0) * logs[done]) - than[done]
-                if worse.mean() > _HOPELESS * worse.std() / np.sqrt(len(worse)):
+                error = worse.std() / np.sqrt(len(worse))
+                if worse.mean() > max(
+                    _HOPELESS * error, _MUCH_WORSE * np.log(self.nodes.n_classes)
+                ):
                     return None
         return logs
 

@@ -139,38 +139,61 @@ class Regression(Expert):
         return nodes.smoothing or Smoothing(nodes.X, nodes.graph)
 
     def candidates(self, held: HeldOut, than: Array | None = None) -> list[Candidate]:
-        """Return hops with the best penalty of each, and the best of them with refits."""
-        found, thetas = [], []
-        at = _PENALTIES.index(_FIRST_PENALTY)
+        """Return hops with the best penalty of each, and the best of them with refits.
+
+        What is said of a part of the held-out labels is by a penalty, and refits by hops, that the
+        other parts have chosen.
+        """
         for hops in sorted(self.hops):
             self.smoothing.over(hops)  # each on the way to the next
+        at = _PENALTIES.index(_FIRST_PENALTY)
+        searches = []
         for hops in self.hops:
-            search = _PenaltySearch(
-                self.smoothing.over(hops), self.nodes.n_classes, held, self._penalty_prior()
-            )
-            at = _descend_steps(search.loss, at, len(_PENALTIES))
-            scores, theta, sharpness = search.fits[at]
-            setting = Setting(hops, _PENALTIES[at], sharpness)
-            found.append(Candidate.judged(setting, sharpness * scores, held, self))
-            thetas.append(theta)
-        best = int(np.argmin([candidate.loss for candidate in found]))
+            Z = self.smoothing.over(hops)
+            search = _PenaltySearch(hops, Z, self.nodes.n_classes, held, self._penalty_prior())
+            at = _descend_steps(search.fit, at, len(_PENALTIES))
+            searches.append(search)
+        parts = [(here, [s.best(held.others(here)) for s in searches]) for here in held.parts()]
+        chosen = [search.best(np.arange(len(held.codes))) for search in searches]
+        found = []
+        for k, best in enumerate(chosen):
+            logs = np.empty((len(held.codes), self.nodes.n_classes))
+            for here, bests in parts:
+                logs[here] = bests[k].setting.sharpness * bests[k].scores[here]
+            found.append(Candidate.judged(best.setting, logs, held, self))
+        at_best = min(chosen, key=lambda best: best.loss)
+        of_parts = [(here, min(bests, key=lambda best: best.loss)) for here, bests in parts]
+        return found + self._refitted(at_best.setting, of_parts, held)
+
+    def _refitted(
+        self, final: Setting, parts: list[tuple[NDArray[np.int64], _Best]], held: HeldOut
+    ) -> list[Candidate]:
+        """Return candidates that are refitted, spread over links, or both.
+
+        Parameters
+        ----------
+        final : Setting
+            Chosen by all held-out labels.
+        parts : list of pairs
+            Held-out labels to judge by, and the setting that the others have chosen.
+        """
+        found = []
         favoured = _HEAD_START if self.linked else 0.0
         for rounds in (0, _ROUNDS) if self.spreads else (_ROUNDS,):
-            setting = found[best].setting._replace(rounds=rounds)
-            logs = np.empty((2, *found[best].logs.shape))
-            for fold, y in enumerate(held.y):
-                here = held.folds == fold
-                learnt = self._learn(y, setting, thetas[best][fold]).log_proba
-                logs[0, here] = learnt[held.nodes[here]]
+            logs = np.empty((2, len(held.codes), self.nodes.n_classes))
+            for here, best in parts:
+                fold, nodes = int(held.folds[here[0]]), held.nodes[here]
+                setting = best.setting._replace(rounds=rounds)
+                learnt = self._learn(held.y[fold], setting, best.theta[fold]).log_proba
+                logs[0, here] = learnt[nodes]
                 if self.spreads:
-                    logs[1, here] = self._spread(learnt, y)[held.nodes[here]]
-            refitted = favoured if rounds else 0.0
+                    logs[1, here] = self._spread(learnt, held.y[fold])[nodes]
+            setting, refitted = final._replace(rounds=rounds), favoured if rounds else 0.0
             if rounds:
                 found.append(Candidate.judged(setting, logs[0], held, self, refitted))
             if self.spreads:
-                setting = setting._replace(spread=True)
-                head_start = refitted + favoured
-                found.append(Candidate.judged(setting, logs[1], held, self, head_start))
+                spread = setting._replace(spread=True)
+                found.append(Candidate.judged(spread, logs[1], held, self, refitted + favoured))
         return found
 
     def _penalty_prior(self) -> tuple[float, float]:
@@ -319,14 +342,40 @@ class OwnFeatures(Regression):
         return "there are no features" if nodes.X is None else None
 
 
+class _Best(NamedTuple):
+    """The best penalty by some of the held-out labels.
+
+    Attributes
+    ----------
+    setting : Setting
+        With the penalty, and the sharpness that suits these labels.
+    loss : float
+        Mean log-loss on them, plus the negative log prior of the penalty.
+    scores : ndarray of shape (h, K)
+        Of all held-out nodes, not scaled.
+    theta : ndarray of shape (F, K, d + 1)
+        One regression per fold.
+    """
+
+    setting: Setting
+    loss: float
+    scores: Array
+    theta: Array
+
+
 class _PenaltySearch:
     """Regressions on one smoothing, for a grid of penalties."""
 
     def __init__(
-        self, Z: NDArray[Any], n_classes: int, held: HeldOut, prior: tuple[float, float]
+        self,
+        hops: int,
+        Z: NDArray[Any],
+        n_classes: int,
+        held: HeldOut,
+        prior: tuple[float, float],
     ) -> None:
-        self.held, self.prior = held, prior
-        self.fits: dict[int, tuple[Array, Array, float]] = {}
+        self.hops, self.held, self.prior = hops, held, prior
+        self.fits: dict[int, tuple[Array, Array]] = {}
         self.judge = Judge.of(held.codes, n_classes)
         y = np.max(held.y, axis=0)
         labelled = np.flatnonzero(y >= 0)
@@ -339,21 +388,31 @@ class _PenaltySearch:
             self.seen[seen, fold] = balance(own[labelled[seen]])
         self.last: Array | None = None
 
-    def loss(self, at: int) -> float:
-        """Return the log-loss of a penalty on the held-out labels, plus its negative log prior."""
+    def fit(self, at: int) -> float:
+        """Fit the regressions of a penalty, and return its loss by all held-out labels."""
         theta = fit_logistic(
             self.Z, self.targets, _PENALTIES[at], self.seen, start=self.last, tol=1e-3
         )
         self.last = theta
-        scores = held_out_scores(self.Z_held, theta, self.held.folds)
-        offset = np.log(self.judge.shares)
-        sharpness = self.judge.temperature(scores, offset)
-        self.fits[at] = scores, theta, sharpness
+        self.fits[at] = held_out_scores(self.Z_held, theta, self.held.folds), theta
+        return self._loss(at, np.arange(len(self.held.codes)))[0]
+
+    def best(self, by: NDArray[np.int64]) -> _Best:
+        """Return the best of the fitted penalties by some of the held-out labels."""
+        losses = {at: self._loss(at, by) for at in self.fits}
+        at = min(losses, key=lambda at: losses[at][0])
+        loss, sharpness = losses[at]
+        return _Best(Setting(self.hops, _PENALTIES[at], sharpness), loss, *self.fits[at])
+
+    def _loss(self, at: int, by: NDArray[np.int64]) -> tuple[float, float]:
+        """Return the loss of a penalty by some held-out labels, and the sharpness that suits."""
+        judge, scores = self.judge.only(by), self.fits[at][0][by]
+        offset = np.log(judge.shares)
+        sharpness = judge.temperature(scores, offset)
         likely, decades = self.prior
         away = np.log10(_PENALTIES[at] / likely) / decades
-        return self.judge.loss(sharpness * scores + offset) + 0.5 * float(away**2) / len(
-            self.held.codes
-        )
+        loss = judge.loss(sharpness * scores + offset)
+        return loss + 0.5 * float(away**2) / len(by), sharpness
 
 
 def _descend_steps(loss_at: Callable[[int], float], start: int, stop: int) -> int:
