@@ -29,8 +29,8 @@ _MOST_JUDGED = 3000
 # Unlabelled nodes whose mean probabilities tell the class proportions: an even sample of so many.
 _MOST_UNLABELLED = 20_000
 
-# The block model alone is preferred up to this many standard errors.
-_PREFERRED = 0.25
+# The block model alone is preferred up to this many standard errors; and if links look as it says.
+_PREFERRED, _FITTING = 0.25, 1.0
 
 # How far a block model with wrong labels must be ahead of guessing: log-likelihood in nats, and log-
 # loss as a share of that of guessing.
@@ -298,6 +298,9 @@ def _weigh(
         graph = block.expert.nodes.graph
         linked = graph is not None and graph.n_entries > 0
         alone = linked and _does_as_well(judge, judge, block.best.logs, nested)
+        if linked and not alone and _does_as_well(judge, judge, block.best.logs, nested, _FITTING):
+            assert isinstance(block.expert, BlockModel)
+            alone = block.expert.describes_links(held, block.best.setting)
         if not alone:
             alone, noise = _with_wrong_labels(block, judge, nested, held)
             pool = replace(pool, noise=noise)
