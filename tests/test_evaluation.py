@@ -261,9 +261,9 @@ def test_more_labels_make_the_interval_narrower_and_none_certain():
 
 def test_a_mix_that_is_not_that_of_the_labels_makes_the_interval_wider():
     """Classes are not recognised equally well, so it matters how many nodes there are of each."""
-    codes = np.arange(300) % K
+    codes = np.arange(3000) % K
     logs = log_softmax(3.0 * np.eye(K)[codes], axis=1)
-    wrong = (codes == 2) & (np.arange(300) % 2 == 0)
+    wrong = (codes == 2) & (np.arange(3000) % 2 == 0)
     logs[wrong] = np.roll(logs[wrong], 1, axis=1)
     held = held_of(codes)
     found = _weigh(members_of(held, [logs]), {}, held, K)
@@ -272,7 +272,8 @@ def test_a_mix_that_is_not_that_of_the_labels_makes_the_interval_wider():
         moved = replace(found, pool=replace(found.pool, proportions=np.array(mix)))
         _, low, high = moved.accuracy(np.full((10, K), 1 / K))
         widths.append(high - low)
-    assert widths[1] > 1.2 * widths[0]
+    # So many labels leave nothing else to be unsure of.
+    assert widths[1] > 2.0 * widths[0]
 
 
 def test_labels_that_are_wrong_are_not_held_against_the_predictions():

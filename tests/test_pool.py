@@ -151,6 +151,26 @@ def test_no_other_weights_near_the_fitted_ones_have_a_lower_loss():
             assert _penalised_loss(moved, parts, best, judge)[0] >= value - 1e-4
 
 
+def test_an_expert_is_not_used_backwards():
+    """What one hears is the noise of the other: to subtract it would be best, but is not sound."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, K, 3000)
+    noise = 2.0 * rng.standard_normal((3000, K))
+    heard = [3.0 * np.eye(K)[codes] + noise, 0.3 * np.eye(K)[codes] + noise]
+    parts, best = np.stack([log_softmax(own, axis=1) for own in heard]), np.array([1.0, 0.0])
+    judge = Judge.of(codes, K)
+    subtracted = np.concatenate([[1.3, -0.5], np.zeros(K)])
+    plain = np.concatenate([best, np.zeros(K)])
+    losses = [_penalised_loss(x, parts, best, judge)[0] for x in (subtracted, plain)]
+    assert losses[0] < losses[1] - 0.01
+    weights, bias = _fit_weights(parts, best, judge)
+    assert weights[1] == 0.0
+    found = _penalised_loss(np.concatenate([weights, bias]), parts, best, judge)[0]
+    for w in np.linspace(0.5, 2.0, 61):
+        at = np.concatenate([[w, 0.0], bias])
+        assert _penalised_loss(at, parts, best, judge)[0] >= found - 1e-5
+
+
 @pytest.mark.parametrize("n", [30, 300])
 @pytest.mark.parametrize("first", [True, False])
 def test_a_useless_expert_beside_a_perfect_one_has_no_weight(n, first):
