@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.special import log_softmax
 
 from citation_helpers import draw_citations
-from nodeproof.auto.experts import regression
+from nodeproof.auto.experts import penalty
 from nodeproof.auto.experts.propagation import _RESTARTS, _STEPS
 from nodeproof.auto.held_out import hold_out
 from nodeproof.auto.pooling import Judge
@@ -147,8 +147,8 @@ def test_candidates_are_fits_to_the_labels_of_the_other_folds(monkeypatch, exper
     def fit_exactly(*given, **options):
         return fit_logistic(*given, **options | {"tol": 1e-7, "max_iter": 2000})
 
-    monkeypatch.setattr(regression, "fit_logistic", fit_exactly)
-    monkeypatch.setattr(regression, "_PENALTIES", (0.3,))
+    monkeypatch.setattr(penalty, "fit_logistic", fit_exactly)
+    monkeypatch.setattr(penalty, "_PENALTIES", (0.3,))
     monkeypatch.setattr(Judge, "temperature", lambda self, scores, offset=0.0: 2.0)
     held = hold_out(nodes.y)
     bound = expert.bind(nodes)

@@ -20,10 +20,10 @@ from nodeproof.auto.counting import FEWEST, choose_n_classes
 from nodeproof.auto.evaluation import Evaluation
 from nodeproof.auto.experts import as_experts
 from nodeproof.auto.experts.guarded import Guarded
-from nodeproof.auto.held_out import HeldOut, hold_out
 from nodeproof.auto.merging import Family
 from nodeproof.auto.plans import Plan, choose_plan
 from nodeproof.auto.records import record_held_out, record_outcome
+from nodeproof.auto.sampling import Sample, sample_to_judge
 from nodeproof.auto.settings import (
     Choices,
     choose_null_model,
@@ -199,12 +199,14 @@ class _Fit:
     def run(self) -> Fitted:
         """Choose, solve, and return the results."""
         nodes = self._arranged()
-        held = self._held_out(nodes)
+        sample = self._sample(nodes)
         if self.K and isinstance(self.solver, BlockCADO):
             check_rows(self.data.n_nodes, self.K)
         settings = self.settings
+        if sample is not None and sample.held.sampled and settings.engine is not None:
+            self.solver = replace(self.solver, engine=as_engine(settings.engine))
         plan = choose_plan(
-            settings.terms, nodes, self.weights, self.trust, held, self.solver, self.choices,
+            settings.terms, nodes, self.weights, self.trust, sample, self.solver, self.choices,
             settings.experts,
         )  # fmt: skip
         if plan.evaluation is not None:
@@ -215,7 +217,7 @@ class _Fit:
                 "validation is not used: terms or weights are given, or there is nothing to "
                 "choose; omit it"
             )
-        labels = self.labels
+        labels, held = self.labels, None if sample is None else sample.held
         record_held_out(held, plan.evaluation, labels.codes, labels.classes, self.choices)
         problem, result = self._solve(nodes, plan)
         return self._collect(nodes, problem, result, plan.evaluation)
@@ -237,8 +239,8 @@ class _Fit:
             return nodes
         return replace(nodes, smoothing=Smoothing(nodes.X, nodes.graph))
 
-    def _held_out(self, nodes: NodeData) -> HeldOut | None:
-        """Return the held-out labels to choose settings by, if there are enough."""
+    def _sample(self, nodes: NodeData) -> Sample | None:
+        """Return the nodes and held-out labels to choose settings by, if there are enough."""
         if nodes.y is None:
             if self.validation is not None:
                 raise InputError("validation needs labels to fit, but y is None or has no labels")
@@ -246,7 +248,7 @@ class _Fit:
         judged_by = check_validation(self.validation, self.labels, self.data.node_ids)
         if judged_by is not None and self.arrangement is not None:
             judged_by = self.arrangement.position[judged_by[0]], judged_by[1]
-        return hold_out(nodes.y, judged_by)
+        return sample_to_judge(nodes, judged_by)
 
     def _solve(self, nodes: NodeData, plan: Plan) -> tuple[Problem, Result]:
         """Solve the planned problem; if the number of classes is not given, find it."""
@@ -265,7 +267,7 @@ class _Fit:
         )
         if block:
             self._prepare_block(problem)
-        result = solve_with(self.solver, problem, None, callback)
+        result = solve_with(self.solver, problem, plan.start, callback)
         judged = plan.evaluation
         alone = judged is not None and judged.block_alone and result.status is Status.CONVERGED
         if alone and judged.is_contradicted(result.W, nodes.y):  # type: ignore[union-attr, arg-type]

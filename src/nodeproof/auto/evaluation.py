@@ -32,8 +32,8 @@ _MOST_UNLABELLED = 20_000
 # The block model alone is preferred up to this many standard errors; and if links look as it says.
 _PREFERRED, _FITTING = 0.25, 1.0
 
-# How far a block model with wrong labels must be ahead of guessing: log-likelihood in nats, and log-
-# loss as a share of that of guessing.
+# How far a block model with wrong labels must be ahead of guessing: log-likelihood in nats, and
+# log-loss as a share of that of guessing.
 _EVIDENT, _BETTER_THAN_GUESSING = 10.0, 0.9
 
 # Standard deviation of the log of the scale of likelihoods, which should be 1.
@@ -115,7 +115,7 @@ class Evaluation:
         y = nodes.y
         assert y is not None
         learnt = tuple(
-            member.expert.learn(y, member.best.setting) if weight else None
+            self._on(nodes, member.expert).learn(y, member.best.setting) if weight else None
             for member, weight in zip(self.members, self.pool.weights, strict=True)
         )
         logs = [None if own is None else own.log_proba for own in learnt]
@@ -141,12 +141,16 @@ class Evaluation:
         )
         return replace(self, pool=pool, verdict=verdict)
 
+    def _on(self, nodes: NodeData, expert: Expert) -> Expert:
+        """Return an expert that was judged on a sample bound to all nodes."""
+        return expert.bind(nodes) if self.held.sampled else expert
+
     def _unseen(self, nodes: NodeData) -> tuple[NDArray[np.int64], Array]:
         """Return labelled nodes, and their log-probabilities by fits that did not see them."""
         if self.held.own:
-            return self.held.nodes, self.nested
+            return self.held.among_all, self.nested
         assert nodes.y is not None
-        held = hold_out(nodes.y)
+        held = None if self.held.sampled else hold_out(nodes.y)
         if held is None:
             return np.empty(0, np.int64), np.empty((0, nodes.n_classes))
         logs = [
@@ -158,7 +162,7 @@ class Evaluation:
     def cross_fitted(self) -> CrossFitted:
         """Return the held-out nodes with their cross-fitted probabilities."""
         proba = np.exp(self._judged()).astype(np.float32)
-        return CrossFitted(self.held.nodes, self.held.codes, proba, self.noise)
+        return CrossFitted(self.held.among_all, self.held.codes, proba, self.noise)
 
     def _judged(self) -> Array:
         """Return log-probabilities of the held-out nodes, at the class mix of their labels."""
@@ -294,17 +298,24 @@ def _weigh(
     block = next((m for m in members if isinstance(m.expert, BlockModel)), None)
     alone = False
     if block is not None:
-        # Without links, nothing but these labels says whether the model is right.
-        graph = block.expert.nodes.graph
-        linked = graph is not None and graph.n_entries > 0
-        alone = linked and _does_as_well(judge, judge, block.best.logs, nested)
-        if linked and not alone and _does_as_well(judge, judge, block.best.logs, nested, _FITTING):
-            assert isinstance(block.expert, BlockModel)
-            alone = block.expert.describes_links(held, block.best.setting)
+        alone = _block_is_enough(block, judge, nested, held)
         if not alone:
             alone, noise = _with_wrong_labels(block, judge, nested, held)
             pool = replace(pool, noise=noise)
     return Evaluation(held, members, left_out, pool, nested, alone)
+
+
+def _block_is_enough(block: Member, judge: Judge, nested: Array, held: HeldOut) -> bool:
+    """Tell whether the block model, taken at its word, does as well as the pool."""
+    expert, logs = block.expert, block.best.logs
+    assert isinstance(expert, BlockModel)
+    # Without links, nothing but these labels says whether the model is right.
+    if not expert.linked:
+        return False
+    if _does_as_well(judge, judge, logs, nested):
+        return True
+    close = _does_as_well(judge, judge, logs, nested, _FITTING)
+    return close and expert.describes_links(held, block.best.setting)
 
 
 def _with_wrong_labels(

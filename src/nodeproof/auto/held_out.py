@@ -57,6 +57,8 @@ class HeldOut:
         The labels that each fit sees.
     own : bool
         Whether the final fit sees these labels; it does not see those of `validation`.
+    places : ndarray of shape (h,), or None
+        If `nodes` are those of a sample, where they are among all nodes.
     """
 
     nodes: NDArray[np.int64]
@@ -64,6 +66,17 @@ class HeldOut:
     folds: NDArray[np.int64]
     y: list[NDArray[np.int64]]
     own: bool = True
+    places: NDArray[np.int64] | None = None
+
+    @property
+    def sampled(self) -> bool:
+        """Whether a sample of the nodes was judged."""
+        return self.places is not None
+
+    @property
+    def among_all(self) -> NDArray[np.int64]:
+        """Where the held-out labels are among all nodes, ascending, shape (h,)."""
+        return self.nodes if self.places is None else self.places
 
     def parts(self) -> list[NDArray[np.int64]]:
         """Return positions of the labels, cut into parts, to judge what the others have chosen.
@@ -85,6 +98,7 @@ def hold_out(
     y: NDArray[np.int64],
     validation: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
     n_folds: int = _FOLDS,
+    only: NDArray[np.int64] | None = None,
 ) -> HeldOut | None:
     """Return the labels to judge by, or None if there are too few to hold any out.
 
@@ -94,15 +108,17 @@ def hold_out(
         Labels 0…K−1, −1 where there is none.
     validation : pair of ndarray, optional
         Nodes and their labels, to judge by instead of folds.
+    only : ndarray of int, optional
+        Labelled nodes that may be held out, ascending; by default all.
     """
     if validation is not None:
         nodes, codes = validation
         order = np.argsort(nodes)
         folds = np.zeros(len(nodes), dtype=np.int64)
         return HeldOut(nodes[order], codes[order], folds, [y], own=False)
-    nodes = np.flatnonzero(y >= 0)
+    counts = np.bincount(y[y >= 0])
+    nodes = np.flatnonzero(y >= 0) if only is None else only
     codes = y[nodes]
-    counts = np.bincount(codes)
     if (counts[counts > 0] < 2).all() or (counts > 0).sum() < 2:
         return None
     folds = assign_folds(codes, min(n_folds, len(nodes)))

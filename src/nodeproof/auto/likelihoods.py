@@ -16,7 +16,7 @@ from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Term
 from nodeproof.terms.covariance import MOST_FEATURES
 
-__all__ = ["choose_likelihood", "describes_links", "every_class_has_labels"]
+__all__ = ["choose_likelihood", "describes_links", "every_class_has_labels", "has_no_triangles"]
 
 # Means matter if one is this many standard errors from zero, or differs between classes with a
 # p-value below this.
@@ -131,6 +131,12 @@ def describes_links(graph: Graph, codes: NDArray[np.int64], n_classes: int) -> b
         return False
     error = 2.0 / np.sqrt(n_paths)
     return bool(seen <= _CLOSED_MORE * expected + error)
+
+
+def has_no_triangles(graph: Graph) -> bool:
+    """Tell whether neighbours of a node are hardly ever linked: as in a large block model."""
+    seen, n_paths = _closed_paths(graph)
+    return n_paths >= _FEWEST_PATHS and seen <= 2.0 / np.sqrt(n_paths)
 
 
 def _closed_paths(graph: Graph) -> tuple[float, int]:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from nodeproof.auto.evaluation import Evaluation, evaluate
 from nodeproof.auto.experts import BlockModel, as_experts
-from nodeproof.auto.held_out import HeldOut
 from nodeproof.auto.likelihoods import choose_likelihood, every_class_has_labels
 from nodeproof.auto.pooled import Pooled
 from nodeproof.auto.records import record_experts
+from nodeproof.auto.sampling import Sample
 from nodeproof.auto.settings import Choices
 from nodeproof.errors import InputError
 from nodeproof.solvers import BlockCADO
@@ -47,12 +47,15 @@ class Plan:
         One contrast of links for all classes, or one per pair of classes.
     evaluation : Evaluation or None
         The choice made on held-out labels, if any.
+    start : ndarray of shape (n, K), or None
+        Memberships to start from, instead of several starts.
     """
 
     terms: list[Term]
     trust: float = 1.0
     affinities: str = "scalar"
     evaluation: Evaluation | None = None
+    start: NDArray[Any] | None = None
 
 
 def choose_plan(
@@ -60,7 +63,7 @@ def choose_plan(
     nodes: NodeData,
     weights: Any,
     trust: float | None,
-    held: HeldOut | None,
+    sample: Sample | None,
     solver: Any,
     choices: Choices,
     experts: Any = "auto",
@@ -77,8 +80,8 @@ def choose_plan(
         Fixed weights leave nothing to choose.
     trust : float or None
         Given, or None to choose it.
-    held : HeldOut or None
-        Held-out labels to choose by, if there are enough.
+    sample : Sample or None
+        Nodes and held-out labels to choose by, if there are enough.
     solver : object
         Solver of the block model.
     experts : "auto", or list of str and Expert
@@ -93,10 +96,10 @@ def choose_plan(
         term, reason = choose_likelihood(nodes)
         chosen.append(term)
         reasons.append(reason)
-    no_pool = _why_no_pool(nodes, weights, trust, held, solver)
+    no_pool = _why_no_pool(nodes, weights, trust, sample, solver)
     if no_pool is None:
-        assert held is not None
-        evaluation = _evaluate(chosen, nodes, held, solver, experts)
+        assert sample is not None
+        evaluation = _evaluate(chosen, sample, nodes, solver, experts)
         if evaluation is not None:
             return _judged_plan(evaluation, nodes, choices)
     _check_unused(experts, no_pool or _why_none(experts, nodes))
@@ -109,7 +112,7 @@ def choose_plan(
 
 
 def _why_no_pool(
-    nodes: NodeData, weights: Any, trust: float | None, held: HeldOut | None, solver: Any
+    nodes: NodeData, weights: Any, trust: float | None, sample: Sample | None, solver: Any
 ) -> str | None:
     """Return why experts cannot be weighed by held-out labels; None if they can."""
     if not isinstance(solver, BlockCADO):
@@ -120,7 +123,7 @@ def _why_no_pool(
         return "there are no labels to weigh them by"
     if not every_class_has_labels(nodes):
         return "there is a class without a label"
-    return "there are too few labels to hold any out" if held is None else None
+    return "there are too few labels to hold any out" if sample is None else None
 
 
 def _why_none(experts: Any, nodes: NodeData) -> str:
@@ -136,17 +139,26 @@ def _check_unused(experts: Any, reason: str) -> None:
 
 
 def _evaluate(
-    likelihoods: list[Term], nodes: NodeData, held: HeldOut, solver: BlockCADO, experts: Any
+    likelihoods: list[Term], sample: Sample, all_nodes: NodeData, solver: BlockCADO, experts: Any
 ) -> Evaluation | None:
+    nodes, held = sample.nodes, sample.held
     linked = nodes.graph is not None and nodes.graph.n_entries > 0
     terms: tuple[Term | None, ...] = tuple(term for term in likelihoods if not term.takes_sparse)
     if linked:
         terms = (*terms, None)
+    whole = all_nodes if held.sampled else None
     asked = [
-        expert.completed(terms, solver) if isinstance(expert, BlockModel) else expert
+        expert.completed(terms, solver, whole) if isinstance(expert, BlockModel) else expert
         for expert in as_experts(experts)
     ]
-    return evaluate(asked, nodes, held)
+    if not held.sampled:
+        return evaluate(asked, nodes, held)
+    able = {expert.name: expert.for_large_graphs() for expert in asked}
+    evaluation = evaluate([expert for expert in able.values() if expert], nodes, held)
+    if evaluation is not None:
+        unable = (name for name, expert in able.items() if expert is None)
+        evaluation.left_out.update(dict.fromkeys(unable, "there are too many links"))
+    return evaluation
 
 
 def _judged_plan(evaluation: Evaluation, nodes: NodeData, choices: Choices) -> Plan:
@@ -166,7 +178,8 @@ def _judged_plan(evaluation: Evaluation, nodes: NodeData, choices: Choices) -> P
             "why": "the block model alone does as well on held-out labels as all experts together",
         }
         bound = [term.bind(nodes) for term in found]
-        return Plan(bound, 1.0, setting.affinities, evaluation)
+        assert isinstance(block.expert, BlockModel)
+        return Plan(bound, 1.0, setting.affinities, evaluation, block.expert.start)
     final = evaluation.finish(nodes)
     noise = max(final.noise, _LEAST_NOISE)
     found = [Pooled(final.verdict), Labels(accuracy=1.0 - noise, strength=_FIRMLY)]

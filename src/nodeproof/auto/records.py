@@ -69,6 +69,8 @@ def record_held_out(
             if held.own
             else "the labels of `validation`, which no fit has seen"
         )
+        if held.sampled:
+            why += "; in a large graph, on sampled neighbourhoods of some labelled nodes"
     choices["held_out"] = {"value": value, "why": why}
 
 

@@ -158,6 +158,10 @@ class Expert(ABC):
         """Return why the expert does not apply to the data; None if it does."""
         return None
 
+    def for_large_graphs(self) -> Expert | None:
+        """Return an expert that takes few products with the whole graph; None if there is none."""
+        return self
+
     def bind(self, nodes: NodeData) -> Self:
         """Return a copy that holds the data."""
         bound = copy.copy(self)

@@ -13,7 +13,7 @@ from scipy.special import log_softmax
 from nodeproof.affinity import Affinity, FittedGraph
 from nodeproof.auto.experts.base import Array, Candidate, Expert, Learnt, NewNodes, no_logs
 from nodeproof.auto.held_out import HeldOut
-from nodeproof.auto.likelihoods import describes_links
+from nodeproof.auto.likelihoods import describes_links, has_no_triangles
 from nodeproof.auto.pooling import Judge
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
@@ -141,16 +141,31 @@ class BlockModel(Expert):
     }
     about: ClassVar[str] = "a statistical model of each class"
 
+    #: all nodes, if experts are judged on a sample: of this model, far links tell too much to judge
+    #: it without them
+    whole: NodeData | None = None
+
+    #: memberships of all nodes to start from, shape (n, K), if there are any
+    start: NDArray[Any] | None = None
+
     #: of all its fits
     solver: BlockCADO = BlockCADO(n_init=1, random_state=0)
 
     def __init__(self, terms: Sequence[Term | None] | None = None) -> None:
         self.terms = terms
 
-    def completed(self, terms: Sequence[Term | None], solver: BlockCADO) -> BlockModel:
-        """Return a copy with these terms, unless it was given others, and this solver."""
+    def completed(
+        self, terms: Sequence[Term | None], solver: BlockCADO, whole: NodeData | None = None
+    ) -> BlockModel:
+        """Return a copy with these terms, unless it was given others, and this solver.
+
+        Parameters
+        ----------
+        whole : NodeData, optional
+            All nodes, if other experts are judged on a sample of them.
+        """
         found = BlockModel(terms if self.terms is None else self.terms)
-        found.solver = replace(solver, n_init=1)
+        found.solver, found.whole = replace(solver, n_init=1), whole
         return found
 
     @classmethod
@@ -169,7 +184,7 @@ class BlockModel(Expert):
 
     def settings(self) -> list[Setting]:
         """Return the candidates."""
-        linked = self.nodes.graph is not None and self.nodes.graph.n_entries > 0
+        linked = self.linked
         found = [Setting(term) for term in self.choices]
         if linked:
             found += [Setting(term, "matrix") for term in self.choices[:1]]
@@ -185,7 +200,7 @@ class BlockModel(Expert):
         """Return the solution for the labels seen."""
         problem = self.problem(y, setting)
         solver = replace(self.solver, affinities=setting.affinities)
-        result = solver.solve(problem)
+        result = solver.solve(problem, self.start)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt  # half-finished candidates cannot be compared
         beliefs, _ = reported_probabilities(problem, result, solver)
@@ -196,10 +211,14 @@ class BlockModel(Expert):
             for term, theta in zip(problem.terms, result.models.terms, strict=True)
         )
         logs = np.log(np.maximum(W, _LEAST)).astype(np.float32)
+        if self.whole is not None:
+            self.start = np.asarray(result.W)
         return LearntBlocks(logs, result.models, graph, costs)
 
     def candidates(self, held: HeldOut, than: Array | None = None) -> list[Candidate]:
         """Return what was tried, up to a setting that predicts all labels but a few."""
+        if self.whole is not None:
+            return [self._judged_on_all(held)]
         found = []
         for setting in self.settings():
             logs = self.held_out(held, setting, than)
@@ -209,18 +228,43 @@ class BlockModel(Expert):
                     break
         return found
 
+    def _judged_on_all(self, held: HeldOut) -> Candidate:
+        """Return the first setting, judged by one fit to the whole graph with all labels hidden.
+
+        The final fit starts from there, so that nothing is done twice.
+        """
+        nodes, setting = self.whole, self.settings()[0]
+        assert nodes is not None
+        assert nodes.y is not None
+        y = nodes.y
+        if held.own:
+            y = y.copy()
+            y[held.among_all] = -1
+        whole = self.bind(nodes)
+        logs = whole.learn(y, setting).log_proba[held.among_all].astype(np.float64)
+        self.start = whole.start
+        return Candidate.judged(setting, logs, held, self)
+
     def is_certain(self, logs: Array, held: HeldOut) -> bool:
         """Tell whether held-out labels are predicted almost without doubt or error, with links."""
-        K, graph = self.nodes.n_classes, self.nodes.graph
-        if graph is None or graph.n_entries == 0:
-            return False
-        return Judge.of(held.codes, K).loss(logs) < _CERTAIN * np.log(K)
+        K = self.nodes.n_classes
+        return self.linked and Judge.of(held.codes, K).loss(logs) < _CERTAIN * np.log(K)
+
+    @property
+    def linked(self) -> bool:
+        """Whether there are links."""
+        return self.nodes.graph is not None and self.nodes.graph.n_entries > 0
 
     def describes_links(self, held: HeldOut, setting: Setting) -> bool:
         """Tell whether there are links, and whether they are as the model has them."""
-        graph = self.nodes.graph
-        if graph is None or graph.n_entries == 0:
+        if not self.linked:
             return False
+        graph = self.nodes.graph
+        if self.whole is not None:
+            graph = self.whole.graph
+            assert graph is not None
+            return has_no_triangles(graph)
+        assert graph is not None
         codes = self.learn(held.y[0], setting).log_proba.argmax(axis=1)
         return describes_links(graph, codes, self.nodes.n_classes)
 
@@ -265,7 +309,7 @@ class BlockModel(Expert):
 
     def describe(self, setting: Setting) -> str:
         """Return a setting in words."""
-        linked = self.nodes.graph is not None and self.nodes.graph.n_entries > 0
+        linked = self.linked
         parts = ["links"] if linked else []
         if setting.term is not None:
             parts.append(f"features by {type(setting.term).__name__}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -28,6 +29,9 @@ __all__ = ["Propagation"]
 
 _RESTARTS = (0.1, 0.03, 0.3)
 _STEPS = 40
+
+# The same for large graphs, where labels reach most nodes within a few steps.
+_FEW_RESTARTS, _FEW_STEPS = (0.3, 0.1), 8
 
 # A share of the mass that all nodes have of every class: nodes that no label reaches tell nothing.
 _EVERYWHERE = 0.01
@@ -79,6 +83,8 @@ class Propagation(Expert):
     """
 
     name: ClassVar[str] = "propagation"
+    restarts: tuple[float, ...] = _RESTARTS
+    steps: int = _STEPS
     about: ClassVar[str] = "labels, passed on along links"
     balanced: ClassVar[bool] = True
     kept_settings: ClassVar[Mapping[str, Check]] = {
@@ -93,9 +99,15 @@ class Propagation(Expert):
         """Return why it does not apply: there are no links."""
         return None if nodes.graph is not None and nodes.graph.n_entries else "there are no links"
 
+    def for_large_graphs(self) -> Propagation:
+        """Return an expert with fewer steps."""
+        found = copy.copy(self)
+        found.restarts, found.steps = _FEW_RESTARTS, _FEW_STEPS
+        return found
+
     def settings(self) -> tuple[float, ...]:
         """Return the probabilities of a restart."""
-        return _RESTARTS
+        return self.restarts
 
     def describe(self, setting: float) -> str:
         """Return a setting in words."""
@@ -116,7 +128,7 @@ class Propagation(Expert):
         counts = np.zeros((F + 1, K))
         np.add.at(counts, (fold[nodes], labels[nodes]), 1.0)
         found = []
-        for restart, spread in zip(_RESTARTS, self._walk(sources, _RESTARTS), strict=True):
+        for restart, spread in zip(self.restarts, self._walk(sources, self.restarts), strict=True):
             mass = np.zeros((len(held.nodes), F + 1, K))
             mass.reshape(len(held.nodes), -1)[:, used] = spread[held.nodes]
             own = mass[np.arange(len(held.nodes)), held.folds] if held.own else 0.0
@@ -158,7 +170,7 @@ class Propagation(Expert):
         inverse = (self._inverse_degrees() / np.float32(graph.unit))[:, None]
         spread = [np.float32(restart) * sources for restart in restarts]
         walk = sources
-        for step in range(1, _STEPS + 1):
+        for step in range(1, self.steps + 1):
             walk = graph.times(inverse * walk)
             for total, restart in zip(spread, restarts, strict=True):
                 total += np.float32(restart * (1.0 - restart) ** step) * walk

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,22 +13,16 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from nodeproof.auto.experts.base import Array, Candidate, Expert, Learnt, NewNodes, no_logs
+from nodeproof.auto.experts.penalty import Best, PenaltySearch, Setting
 from nodeproof.auto.held_out import HeldOut
-from nodeproof.auto.pooling import Judge
 from nodeproof.smoothing import Smoothing
 from nodeproof.storage.schema import Check, Expected, boolean, count, number, one_of
 from nodeproof.terms import NodeData, Softmax
-from nodeproof.terms.logistic import balance, fit_logistic, held_out_scores
 from nodeproof.terms.new_nodes import FittedSoftmax
 
 __all__ = ["Features", "Links", "OwnFeatures", "Regression"]
 
-# Half decades, strongest first; features have length one.
-_PENALTIES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
-_FIRST_PENALTY = 0.3
-
-# Prior of the penalty: log-normal around this, with this standard deviation in decades. A few dozen
-# labels say little about it. Few columns that were not averaged need less of it.
+# Prior of the penalty, see `PenaltySearch`: few columns that were not averaged need less of it.
 _AVERAGED_PRIOR, _OWN_PRIOR = (0.2, 0.5), (0.03, 1.0)
 
 # With more entries of the adjacency matrix, links are averaged over no more than so many hops: far
@@ -43,16 +38,6 @@ _HEAD_START = 5.0
 
 # How far probabilities are spread over links: steps, and the share that a node keeps of its own.
 _SPREAD_STEPS, _RESTART = 10, 0.3
-
-
-class Setting(NamedTuple):
-    """How far features are averaged, the penalty, the scale of the scores, and the refits."""
-
-    hops: int
-    l2: float
-    sharpness: float
-    rounds: int = 0
-    spread: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,12 +131,11 @@ class Regression(Expert):
         """
         for hops in sorted(self.hops):
             self.smoothing.over(hops)  # each on the way to the next
-        at = _PENALTIES.index(_FIRST_PENALTY)
-        searches = []
+        searches: list[PenaltySearch] = []
         for hops in self.hops:
             Z = self.smoothing.over(hops)
-            search = _PenaltySearch(hops, Z, self.nodes.n_classes, held, self._penalty_prior())
-            at = _descend_steps(search.fit, at, len(_PENALTIES))
+            search = PenaltySearch(hops, Z, self.nodes.n_classes, held, self._penalty_prior())
+            search.descend(searches[-1] if searches else None)
             searches.append(search)
         parts = [(here, [s.best(held.others(here)) for s in searches]) for here in held.parts()]
         chosen = [search.best(np.arange(len(held.codes))) for search in searches]
@@ -166,7 +150,7 @@ class Regression(Expert):
         return found + self._refitted(at_best.setting, of_parts, held)
 
     def _refitted(
-        self, final: Setting, parts: list[tuple[NDArray[np.int64], _Best]], held: HeldOut
+        self, final: Setting, parts: list[tuple[NDArray[np.int64], Best]], held: HeldOut
     ) -> list[Candidate]:
         """Return candidates that are refitted, spread over links, or both.
 
@@ -194,6 +178,14 @@ class Regression(Expert):
             if self.spreads:
                 spread = setting._replace(spread=True)
                 found.append(Candidate.judged(spread, logs[1], held, self, refitted + favoured))
+        return found
+
+    def for_large_graphs(self) -> Expert | None:
+        """Return an expert that averages features over few hops; None if over links themselves."""
+        if self.of == "links":
+            return None
+        found = copy.copy(self)
+        found.hops = (min(self.hops),)
         return found
 
     def _penalty_prior(self) -> tuple[float, float]:
@@ -340,91 +332,3 @@ class OwnFeatures(Regression):
     def why_not(self, nodes: NodeData) -> str | None:
         """Return why it does not apply: there are no features."""
         return "there are no features" if nodes.X is None else None
-
-
-class _Best(NamedTuple):
-    """The best penalty by some of the held-out labels.
-
-    Attributes
-    ----------
-    setting : Setting
-        With the penalty, and the sharpness that suits these labels.
-    loss : float
-        Mean log-loss on them, plus the negative log prior of the penalty.
-    scores : ndarray of shape (h, K)
-        Of all held-out nodes, not scaled.
-    theta : ndarray of shape (F, K, d + 1)
-        One regression per fold.
-    """
-
-    setting: Setting
-    loss: float
-    scores: Array
-    theta: Array
-
-
-class _PenaltySearch:
-    """Regressions on one smoothing, for a grid of penalties."""
-
-    def __init__(
-        self,
-        hops: int,
-        Z: NDArray[Any],
-        n_classes: int,
-        held: HeldOut,
-        prior: tuple[float, float],
-    ) -> None:
-        self.hops, self.held, self.prior = hops, held, prior
-        self.fits: dict[int, tuple[Array, Array]] = {}
-        self.judge = Judge.of(held.codes, n_classes)
-        y = np.max(held.y, axis=0)
-        labelled = np.flatnonzero(y >= 0)
-        self.Z, self.Z_held = Z[labelled], Z[held.nodes]
-        self.targets = np.eye(n_classes)[y[labelled]]
-        # By the labels that each fold sees, as a fit to them does.
-        self.seen = np.zeros((len(labelled), len(held.y)))
-        for fold, own in enumerate(held.y):
-            seen = own[labelled] >= 0
-            self.seen[seen, fold] = balance(own[labelled[seen]])
-        self.last: Array | None = None
-
-    def fit(self, at: int) -> float:
-        """Fit the regressions of a penalty, and return its loss by all held-out labels."""
-        theta = fit_logistic(
-            self.Z, self.targets, _PENALTIES[at], self.seen, start=self.last, tol=1e-3
-        )
-        self.last = theta
-        self.fits[at] = held_out_scores(self.Z_held, theta, self.held.folds), theta
-        return self._loss(at, np.arange(len(self.held.codes)))[0]
-
-    def best(self, by: NDArray[np.int64]) -> _Best:
-        """Return the best of the fitted penalties by some of the held-out labels."""
-        losses = {at: self._loss(at, by) for at in self.fits}
-        at = min(losses, key=lambda at: losses[at][0])
-        loss, sharpness = losses[at]
-        return _Best(Setting(self.hops, _PENALTIES[at], sharpness), loss, *self.fits[at])
-
-    def _loss(self, at: int, by: NDArray[np.int64]) -> tuple[float, float]:
-        """Return the loss of a penalty by some held-out labels, and the sharpness that suits."""
-        judge, scores = self.judge.only(by), self.fits[at][0][by]
-        offset = np.log(judge.shares)
-        sharpness = judge.temperature(scores, offset)
-        likely, decades = self.prior
-        away = np.log10(_PENALTIES[at] / likely) / decades
-        loss = judge.loss(sharpness * scores + offset)
-        return loss + 0.5 * float(away**2) / len(by), sharpness
-
-
-def _descend_steps(loss_at: Callable[[int], float], start: int, stop: int) -> int:
-    """Return where the loss is lowest, descending from `start` in either direction."""
-    losses = {start: loss_at(start)}
-    at = start
-    for step in (1, -1):
-        while 0 <= at + step < stop and at + step not in losses:
-            losses[at + step] = loss_at(at + step)
-            if losses[at + step] >= losses[at]:
-                break
-            at += step
-        if at != start:
-            break
-    return at

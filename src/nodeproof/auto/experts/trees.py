@@ -150,6 +150,9 @@ class Trees(Expert):
             return f"only one class has {_LABELS_OF_A_CLASS} labels"
         return None
 
+    def for_large_graphs(self) -> None:
+        """Return no expert: what trees are told takes too many products with the graph."""
+
     def bind(self, nodes: NodeData) -> Self:
         """Return a copy that holds the data, and all that does not depend on labels."""
         bound = super().bind(nodes)

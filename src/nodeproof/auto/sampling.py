@@ -1,0 +1,153 @@
+"""Which nodes experts are judged on: all, or in large graphs neighbourhoods of some labelled ones.
+
+There, no product with the whole graph is needed: the cost depends on the sample alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from nodeproof.auto.held_out import HeldOut, hold_out
+from nodeproof.graph import Graph
+from nodeproof.terms import NodeData
+from nodeproof.terms.logistic import assign_folds
+
+__all__ = ["MANY_ENTRIES", "Sample", "sample_to_judge"]
+
+#: graphs with more entries of the adjacency matrix (twice the links) are sampled
+MANY_ENTRIES = 2_000_000
+
+# Labels to judge by, and further ones to learn from.
+_JUDGED, _LEARNT = 1000, 4000
+
+# Neighbours that are followed: of judged nodes, of their neighbours, of further labelled nodes.
+_FIRST, _SECOND, _OF_LEARNT = 30, 8, 8
+
+# Nodes whose neighbours are followed: at most.
+_FOLLOWED = 10_000
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Nodes to judge experts on.
+
+    Attributes
+    ----------
+    nodes : NodeData
+        All nodes; or those that were sampled, with sampled links.
+    held : HeldOut
+        Held-out labels among them.
+    """
+
+    nodes: NodeData
+    held: HeldOut
+
+
+def sample_to_judge(
+    nodes: NodeData, validation: tuple[NDArray[np.int64], NDArray[np.int64]] | None
+) -> Sample | None:
+    """Return the nodes to judge experts on; None if there are too few labels to hold any out.
+
+    Parameters
+    ----------
+    nodes : NodeData
+        With labels.
+    validation : pair of ndarray, optional
+        Nodes and their labels, to judge by instead of labels that are fitted.
+    """
+    assert nodes.y is not None
+    if nodes.graph is not None and nodes.graph.n_entries > MANY_ENTRIES:
+        return _neighbourhoods(nodes, validation)
+    held = hold_out(nodes.y, validation)
+    return None if held is None else Sample(nodes, held)
+
+
+def _neighbourhoods(
+    nodes: NodeData, validation: tuple[NDArray[np.int64], NDArray[np.int64]] | None
+) -> Sample | None:
+    """Return neighbourhoods of labelled nodes; None if there are too few labels.
+
+    Links of a judged node lead to its neighbours and theirs, of both a random sample if there are
+    many. Other labelled nodes come with some of their neighbours, to learn from.
+    """
+    graph, y = nodes.graph, nodes.y
+    assert graph is not None
+    assert y is not None
+    rng = np.random.default_rng(0)
+    labelled = np.flatnonzero(y >= 0)
+    candidates, codes = (labelled, y[labelled]) if validation is None else validation
+    judged = np.sort(candidates[_stratified(codes, _JUDGED)])
+    others = np.setdiff1d(labelled, judged)
+    others = others[_stratified(y[others], _LEARNT)]
+    first = _follow(graph, judged, _FIRST, rng)
+    reached = np.setdiff1d(first[1], judged)
+    if len(reached) > _FOLLOWED:
+        reached = np.sort(rng.choice(reached, _FOLLOWED, replace=False))
+    links = [
+        first,
+        _follow(graph, reached, _SECOND, rng),
+        _follow(graph, np.setdiff1d(others, reached), _OF_LEARNT, rng),
+    ]
+    sources, targets, weights = (np.concatenate(part) for part in zip(*links, strict=True))
+    kept = np.unique(np.concatenate([judged, others, sources, targets]))
+    part = _part(nodes, kept, sources, targets, weights)
+    # Every label that was reached is seen; only the judged ones are held out.
+    assert part.y is not None
+    if validation is not None:
+        order = np.argsort(candidates)
+        truth = codes[order][np.searchsorted(candidates[order], judged)]
+        held = hold_out(part.y, (np.searchsorted(kept, judged), truth))
+    else:
+        held = hold_out(part.y, only=np.searchsorted(kept, judged))
+    return None if held is None else Sample(part, replace(held, places=kept[held.nodes]))
+
+
+def _stratified(codes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Return positions of at most about this many labels, every class with its share."""
+    if len(codes) <= most:
+        return np.arange(len(codes))
+    return np.flatnonzero(assign_folds(codes, -(-len(codes) // most)) == 0)
+
+
+def _follow(
+    graph: Graph, nodes: NDArray[np.int64], most: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+    """Return links of nodes, at most so many of each: their ends, and their weights."""
+    starts = np.asarray(graph.indptr[nodes], dtype=np.int64)
+    degrees = np.asarray(graph.indptr[nodes + 1], dtype=np.int64) - starts
+    counts = np.minimum(degrees, most)
+    sources = np.repeat(nodes, counts)
+    within = np.arange(len(sources)) - np.repeat(np.cumsum(counts) - counts, counts)
+    # Evenly spaced from a random place on: no neighbour twice.
+    shift = np.repeat(rng.random(len(nodes)), counts)
+    step = np.repeat(degrees / np.maximum(counts, 1), counts)
+    at = np.repeat(starts, counts) + ((within + shift) * step).astype(np.int64)
+    weights = graph.weights[at] if graph.weighted else np.ones(len(at), dtype=np.float32)
+    return sources, np.asarray(graph.indices[at], dtype=np.int64), np.asarray(weights)
+
+
+def _part(
+    nodes: NodeData,
+    kept: NDArray[np.int64],
+    sources: NDArray[np.int64],
+    targets: NDArray[np.int64],
+    weights: NDArray[Any],
+) -> NodeData:
+    """Return the kept nodes with these links, in both directions."""
+    u, v = np.searchsorted(kept, sources), np.searchsorted(kept, targets)
+    # From each end a link is found at most once.
+    one_way = sp.csr_array((weights, (u, v)), shape=(len(kept),) * 2)
+    adjacency = one_way.maximum(one_way.T)
+    assert nodes.graph is not None
+    assert nodes.y is not None
+    return NodeData(
+        nodes.n_classes,
+        None if nodes.X is None else nodes.X[kept],
+        nodes.y[kept],
+        Graph(sp.csr_array(adjacency), nodes.graph.null_model, len(kept)),
+    )
