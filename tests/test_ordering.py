@@ -70,14 +70,23 @@ def test_what_is_kept_of_a_fit_is_in_the_order_of_the_rows(weak, sources):
     ahead = one.predict_proba(X, graph=links)
     behind = other.predict_proba(X, graph=links[:, order])
     np.testing.assert_allclose(ahead, behind, atol=1e-5)
-    # So do certificates, reports and queries.
-    first, second = one.fitted_.labelling_problem(), other.fitted_.labelling_problem()
-    np.testing.assert_allclose(first.costs[order], second.costs, atol=1e-6)
-    assert (first.adjacency[order][:, order] != second.adjacency).nnz == 0
+    # So do reports and queries.
     seen, again = one.fitted_.findings, other.fitted_.findings
     for source, scores in seen.evidence.items():
         np.testing.assert_allclose(scores[order], again.evidence[source], atol=1e-4)
     assert set(order[again.judged_nodes]) == set(seen.judged_nodes)
+
+
+@pytest.mark.parametrize("sources", ["GL", "GFL"])
+def test_what_is_certified_is_in_the_order_of_the_rows(weak, sources):
+    n = len(weak.y)
+    order = np.random.default_rng(1).permutation(n)
+    first, second = (
+        fit(weak, sources, rows, weights="calibrated").fitted_.labelling_problem()
+        for rows in (np.arange(n), order)
+    )
+    np.testing.assert_allclose(first.costs[order], second.costs, atol=1e-6)
+    assert (first.adjacency[order][:, order] != second.adjacency).nnz == 0
 
 
 @pytest.mark.parametrize("of", ["features", "links"])

@@ -102,7 +102,7 @@ def test_all_experts_by_name_are_the_default(data):
 def test_a_block_model_may_have_terms_of_its_own(data, tmp_path):
     clf = fit(data, [BlockModel([Covariance(shrinkage=3.0)]), "links"])
     (block,) = [row for row in clf.choices_["experts"]["value"] if row["expert"] == "block model"]
-    assert "Covariance(shrinkage=3" in block["setting"]
+    assert "features by Covariance" in block["setting"]
     clf.save(tmp_path / "m.npz")
     again = NodeClassifier.load(tmp_path / "m.npz").experts
     assert repr(again) == repr(clf.experts)

@@ -75,7 +75,7 @@ def test_an_accuracy_is_estimated_and_what_was_chosen_is_told(texts, y, fitted):
     assert estimate == pytest.approx(accuracy(fitted, texts, y), abs=0.12)
     assert 0.5 < low <= estimate <= high <= 1.0
     assert fitted.choices_["accuracy"]["value"] == pytest.approx(estimate, abs=1e-3)
-    assert "36 held-out labels" in fitted.choices_["trust"]["why"]
+    assert "36 held-out labels" in fitted.choices_["experts"]["why"]
     assert all(set(choice) == {"value", "why"} for choice in fitted.choices_.values())
 
 

@@ -41,7 +41,7 @@ def test_labels_to_choose_by_can_be_given_in_three_ways(few, judged):
     ]
     found = [fit(few, y, validation=way) for way in ways]
     assert len({clf.proba_.tobytes() for clf in found}) == 1
-    assert f"{len(nodes)} held-out labels" in found[0].choices_["trust"]["why"]
+    assert f"{len(nodes)} held-out labels" in found[0].choices_["experts"]["why"]
 
 
 def test_labels_to_choose_by_are_never_fitted_to(few, judged, monkeypatch):
@@ -54,8 +54,9 @@ def test_labels_to_choose_by_are_never_fitted_to(few, judged, monkeypatch):
         )
     fit(few, y, validation=(nodes, few.z[nodes]))
     assert len(seen) > 2
-    for labels in seen:  # in whatever order
-        np.testing.assert_array_equal(np.bincount(labels + 1), np.bincount(y + 1))
+    # In whatever order; labels to fit to are held out in turn as well.
+    for labels in seen:
+        assert (np.bincount(labels + 1)[1:] <= np.bincount(y + 1)[1:]).all()
 
 
 def test_labels_to_choose_by_are_refused_where_there_is_nothing_to_choose(few, judged):

@@ -158,6 +158,8 @@ def find(fitted: Fitted) -> Findings:
         chance = graph.density * found.sums(graph.eta, matrix=True).pairs
         if graph.n_nodes <= _DRAWN_NODES and graph.n_entries <= 2 * _DRAWN_LINKS:
             positions, links = lay_out(graph.adjacency)
+    if fitted.settings.temperature == 0:
+        held_out = None  # labels judge probabilities, and hard assignments have none
     judged = held_out or _without_own_labels(fitted, problem)
     return Findings(
         n_links=0 if graph is None else graph.n_entries // 2,

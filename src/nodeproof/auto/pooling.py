@@ -278,25 +278,10 @@ def fit_pool(held: Sequence[Array], balanced: Sequence[bool], judge: Judge) -> P
 
 def _fit_weights(parts: Array, best: Array, judge: Judge) -> tuple[Array, Array]:
     """Return weights and biases of least held-out loss, weights near `best`, biases near 0."""
-    E, h, K = parts.shape
-    rows, mass = np.arange(h), judge.weights / judge.weights.sum()
-    ridge = _RIDGE * max(_FEW_LABELS / h, min(1.0, _MANY_LABELS / h))
+    E, K = len(parts), judge.n_classes
 
     def objective(x: Array) -> tuple[float, Array]:
-        w, b = x[:E], x[E:]
-        logs = log_softmax(np.tensordot(w, parts, 1) + b, axis=1)
-        residual = mass[:, None] * np.exp(logs)
-        residual[rows, judge.codes] -= mass
-        value = -float(mass @ logs[rows, judge.codes])
-        value += ridge * float(((w - best) ** 2).sum())
-        value += 0.5 * float((b**2).sum()) / (_BIAS_SPREAD**2 * h)
-        slope = np.concatenate(
-            [
-                np.tensordot(parts, residual, 2) + 2.0 * ridge * (w - best),
-                residual.sum(axis=0) + b / (_BIAS_SPREAD**2 * h),
-            ]
-        )
-        return value, slope
+        return _penalised_loss(x, parts, best, judge)
 
     found = minimize(
         objective,
@@ -308,6 +293,37 @@ def _fit_weights(parts: Array, best: Array, judge: Judge) -> tuple[Array, Array]
     ).x
     weights = np.where(found[:E] < 0.02 * found[:E].max(), 0.0, found[:E])
     return weights, found[E:] - found[E:].mean()
+
+
+def _penalised_loss(x: Array, parts: Array, best: Array, judge: Judge) -> tuple[float, Array]:
+    """Return the held-out loss plus its penalties, and the gradient, shape (E + K,).
+
+    Parameters
+    ----------
+    x : ndarray of shape (E + K,)
+        Weights of the experts, then biases of the classes.
+    parts : ndarray of shape (E, h, K)
+        Calibrated log-probabilities of the held-out nodes.
+    best : ndarray of shape (E,)
+        The weights that others are near to.
+    """
+    E, h, _ = parts.shape
+    rows, mass = np.arange(h), judge.weights / judge.weights.sum()
+    ridge = _RIDGE * max(_FEW_LABELS / h, min(1.0, _MANY_LABELS / h))
+    w, b = x[:E], x[E:]
+    logs = log_softmax(np.tensordot(w, parts, 1) + b, axis=1)
+    residual = mass[:, None] * np.exp(logs)
+    residual[rows, judge.codes] -= mass
+    value = -float(mass @ logs[rows, judge.codes])
+    value += ridge * float(((w - best) ** 2).sum())
+    value += 0.5 * float((b**2).sum()) / (_BIAS_SPREAD**2 * h)
+    slope = np.concatenate(
+        [
+            np.tensordot(parts, residual, 2) + 2.0 * ridge * (w - best),
+            residual.sum(axis=0) + b / (_BIAS_SPREAD**2 * h),
+        ]
+    )
+    return value, slope
 
 
 def estimate_mix(proba: Array, codes: NDArray[np.int64], mean: Array, learnt: Array) -> Array:

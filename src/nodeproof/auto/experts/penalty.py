@@ -84,8 +84,11 @@ class PenaltySearch:
         labelled = np.flatnonzero(y >= 0)
         self.Z, self.Z_held = Z[labelled], Z[held.nodes]
         self.targets = np.eye(n_classes)[y[labelled]]
-        seen = np.stack([fold[labelled] >= 0 for fold in held.y], axis=1)
-        self.seen = seen * balance(y[labelled])[:, None]
+        # By the labels that each fold sees, as a fit to them does.
+        self.seen = np.zeros((len(labelled), len(held.y)))
+        for fold, own in enumerate(held.y):
+            seen = own[labelled] >= 0
+            self.seen[seen, fold] = balance(own[labelled[seen]])
         self.last: Array | None = None
         self.at = _PENALTIES.index(_FIRST_PENALTY)
 
