@@ -34,7 +34,7 @@ _PREFERRED, _FITTING = 0.25, 1.0
 
 # How far a block model with wrong labels must be ahead of guessing: log-likelihood in nats, and
 # log-loss as a share of that of guessing.
-_EVIDENT, _BETTER_THAN_GUESSING = 10.0, 0.9
+_EVIDENT, _BETTER_THAN_GUESSING = 8.0, 0.9
 
 # Standard deviation of the log of the scale of likelihoods, which should be 1.
 _LIKELIHOOD_SCALE = 0.05
