@@ -318,10 +318,13 @@ class _Fit:
         """Return the results for the nodes in the given order."""
         settings, choices, codes = self.settings, self.choices, self.labels.codes
         most = most_certain(settings.n_classes, codes)
-        proba = np.asarray(
-            choose_probabilities(problem, result, self.solver, judged, most, choices),
-            dtype=np.float32,
+        doubted = all(
+            isinstance(s, str) and s == "auto" for s in (settings.terms, settings.weights)
         )
+        found, scale = choose_probabilities(
+            problem, result, self.solver, judged, most, choices, doubted
+        )
+        proba = np.asarray(found, dtype=np.float32)
         held_out = None if judged is None else judged.cross_fitted()
         nodes = replace(nodes, n_classes=problem.n_classes)
         if self.arrangement is not None:
@@ -355,7 +358,7 @@ class _Fit:
             n_iter=result.n_iter,
             history=result.history,
             objective=result.value,
-            new_nodes=PredictionState.of_fit(problem, result.models, proba),
+            new_nodes=PredictionState.of_fit(problem, result.models, proba, scale),
             unit=self.unit,
             n_features=None if data.X is None else int(data.X.shape[1]),
             feature_names=data.feature_names,

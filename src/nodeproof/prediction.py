@@ -66,14 +66,16 @@ class PredictionState:
     scale: float = 1.0
 
     @classmethod
-    def of_fit(cls, problem: Problem, models: Models, W: NDArray[Any]) -> PredictionState:
+    def of_fit(
+        cls, problem: Problem, models: Models, W: NDArray[Any], scale: float = 1.0
+    ) -> PredictionState:
         """Build the state from a problem, its class models and the memberships of its nodes."""
         graph = None if problem.graph is None else FittedGraph.of_graph(problem.graph, W)
         terms = tuple(
             term.for_new_nodes(theta, problem.calibrated)
             for term, theta in zip(problem.terms, models.terms, strict=True)
         )
-        return cls(graph, terms)
+        return cls(graph, terms, scale)
 
 
 def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> Array:

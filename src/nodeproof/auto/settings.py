@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from nodeproof.auto.evaluation import Evaluation
+from nodeproof.auto.likelihoods import describes_links
 from nodeproof.convex.admm import BlockADMM
 from nodeproof.convex.cano import CANO
 from nodeproof.convex.sdp import ExactSDP
@@ -32,6 +34,11 @@ __all__ = [
     "is_convex",
     "most_certain",
 ]
+
+
+# Factor of log-probabilities where links are not as the model says and no label judges it. Of real
+# graphs whose labels were hidden, those wanted 0.1 to 0.3.
+_UNJUDGED_SCALE = 0.2
 
 
 #: record of automatic choices: what was chosen -> its value and the reason
@@ -177,14 +184,29 @@ def choose_probabilities(
     judged: Evaluation | None,
     most: float,
     choices: Choices,
-) -> NDArray[Any]:
+    doubted: bool = False,
+) -> tuple[NDArray[Any], float]:
     """Return the probabilities to report: calibrated on held-out labels, or by belief propagation.
+
+    Without held-out labels, nothing says how far the likelihood of links may be trusted but the
+    links themselves: where neighbours of a node are linked far more often than the model says,
+    log-probabilities are damped.
 
     Parameters
     ----------
     most : float
         Upper limit of class probabilities.
+    doubted : bool
+        Whether to look at the links, if no held-out labels were there to judge by.
+
+    Returns
+    -------
+    ndarray of shape (n, K)
+        The probabilities.
+    float
+        The factor of their logarithms, at most 1.
     """
+    scale = 1.0
     beliefs: NDArray[Any] | None = None
     value = "the solver's memberships"
     if not problem.calibrated or getattr(solver, "temperature", None) != 1.0:
@@ -208,8 +230,18 @@ def choose_probabilities(
             rivals = count_of(len(result.alternatives), "other start")
             why += f"; averaged with {rivals} that ended elsewhere, almost as good"
     reported = np.asarray(result.W if beliefs is None else beliefs)
+    calibrated = problem.calibrated and getattr(solver, "temperature", None) == 1.0
+    if doubted and judged is None and calibrated and problem.graph is not None:
+        codes = reported.argmax(axis=1)
+        if problem.graph.n_entries and not describes_links(problem.graph, codes, problem.n_classes):
+            scale = _UNJUDGED_SCALE
+            reported = softmax(scale * np.log(np.maximum(reported, 1e-9)), axis=1)
+            why += (
+                "; damped, because neighbours of a node are linked more often than the model says "
+                "and no labels could be held out to judge it"
+            )
     if most < 1.0 and getattr(solver, "temperature", None) != 0.0:
         reported = most * reported
         why += f"; at most {most:.3f}, because all labels name one class"
     choices["probabilities"] = {"value": value, "why": why}
-    return reported
+    return reported, scale
