@@ -34,14 +34,14 @@ _PREFERRED, _FITTING = 0.25, 1.0
 
 # How far a block model with wrong labels must be ahead of guessing: log-likelihood in nats, and
 # log-loss as a share of that of guessing.
-_EVIDENT, _BETTER_THAN_GUESSING = 8.0, 0.9
+_EVIDENT, _BETTER_THAN_GUESSING = 3.0, 0.9
 
 # Standard deviation of the log of the scale of likelihoods, which should be 1.
 _LIKELIHOOD_SCALE = 0.05
 
 # By what factor wrong labels must be likelier than none; and if they are few: a few confident
 # contradictions are more often the model's fault.
-_WORTH_TELLING, _FEW_WORTH_TELLING = 30.0, 3000.0
+_WORTH_TELLING = (30.0, 3000.0)
 
 # Held-out labels judge fits that have seen fewer labels: the final one may be better by so much.
 _FEWER_LABELS = 0.02
@@ -283,13 +283,7 @@ def _weigh(
     noise = 0.0
     # Of one source alone, labels that contradict it may be right as well as wrong.
     if len({m.expert.source for m, w in zip(members, pool.weights, strict=True) if w}) > 1:
-        noise = fit_noise(
-            nested,
-            targets,
-            spread=SHARPER,
-            worth_telling=_WORTH_TELLING,
-            few_worth_telling=_FEW_WORTH_TELLING,
-        )
+        noise = fit_noise(nested, targets, None, SHARPER, *_WORTH_TELLING)
     if noise:
         judge = replace(judge, noise=noise)
         sharper = judge.temperature(nested)
@@ -323,11 +317,13 @@ def _with_wrong_labels(
 ) -> tuple[bool, float]:
     """Tell whether the block model alone does as well if some labels are wrong, and how many.
 
-    Only where it describes the links: elsewhere, contradictions are the model's fault.
+    Only where it describes the links, and these determine the groups: elsewhere, contradictions are
+    the model's fault.
     """
     logs, expert = block.best.logs, block.expert
     targets = np.eye(judge.n_classes)[judge.codes]
-    own = replace(judge, noise=fit_noise(logs, targets, spread=_LIKELIHOOD_SCALE))
+    noise = fit_noise(logs, targets, None, _LIKELIHOOD_SCALE, *_WORTH_TELLING)
+    own = replace(judge, noise=noise)
     guessing, loss = float(entropy(judge.shares)), own.loss(logs)
     evident = len(judge.codes) * (guessing - loss) > _EVIDENT
     if own.noise == 0.0 or not evident or loss > _BETTER_THAN_GUESSING * guessing:
@@ -335,7 +331,8 @@ def _with_wrong_labels(
     if not _does_as_well(own, judge, logs, nested, errors=1.0):
         return False, judge.noise
     assert isinstance(expert, BlockModel)
-    told = expert.describes_links(held, block.best.setting)
+    setting = block.best.setting
+    told = expert.is_stable(held, setting) and expert.describes_links(held, setting)
     return told, own.noise if told else judge.noise
 
 

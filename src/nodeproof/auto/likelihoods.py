@@ -35,7 +35,7 @@ _PLENTY = 50
 _PATHS, _FEWEST_PATHS = 4000, 100
 
 # In a block model, ends of such paths are linked at most so many times as often as it says.
-_CLOSED_MORE = 1.5
+_CLOSED_MORE = 1.1
 
 # Otherwise a sample of this many nodes is fitted with and without means.
 _SAMPLE = 1000
@@ -129,7 +129,7 @@ def describes_links(graph: Graph, codes: NDArray[np.int64], n_classes: int) -> b
     seen, n_paths = _closed_paths(graph)
     if n_paths < _FEWEST_PATHS:
         return False
-    error = 2.0 / np.sqrt(n_paths)
+    error = 2.0 * np.sqrt(max(seen * (1.0 - seen), 1.0 / n_paths) / n_paths)
     return bool(seen <= _CLOSED_MORE * expected + error)
 
 

@@ -37,6 +37,9 @@ __all__ = ["BlockModel"]
 # Memberships are clipped from below, to take their logarithm.
 _LEAST = 1e-6
 
+# Share of the nodes that fits which see other labels must agree on.
+_STABLE = 0.9
+
 # Log-loss, as a share of that of guessing, below which other experts could add nothing.
 _CERTAIN = 0.05
 
@@ -276,6 +279,17 @@ class BlockModel(Expert):
         assert graph is not None
         codes = self.learn(held.y[0], setting).log_proba.argmax(axis=1)
         return describes_links(graph, codes, self.nodes.n_classes)
+
+    def is_stable(self, held: HeldOut, setting: Setting) -> bool:
+        """Tell whether fits that see other labels agree on almost all nodes.
+
+        They do if links and features determine the groups. If they do not, groups follow whatever
+        labels are seen.
+        """
+        if len(held.y) < 2 or self.whole is not None:
+            return True
+        first, second = (self.learn(y, setting).log_proba.argmax(axis=1) for y in held.y[:2])
+        return bool((first == second).mean() >= _STABLE)
 
     @classmethod
     def kept_layout(cls, settings: Mapping[str, Any]) -> Mapping[str, Expected]:
