@@ -111,7 +111,7 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         labels say is in "experts", "log_loss", "proportions", "scores" and "held_out".
     estimated_accuracy_ : (float, float, float) or None
         Expected share of the unlabelled nodes whose predicted class is right, with its 95 %
-        interval, from labels held out of all fits and choices; None if there are none.
+        interval, from labels held out of fits and of the weighing of experts; None without any.
     lower_bound_ : float or None
         Lower bound on the objective of every labelling, from the convex solvers.
     node_ids_ : ndarray of shape (n,)
