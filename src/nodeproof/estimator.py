@@ -62,9 +62,9 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         Link density that counts as neutral, for fixed weights ("auto": the paper's 1/2, or the
         graph's density for the convex solvers). Calibrated weights estimate it.
     weights : "auto", "calibrated", float or (β_g, β_f, β_l)
-        How the sources are weighted: by their likelihoods, or as in the paper. A number is the
-        trust in the graph's likelihood, 1 for "calibrated"; "auto" chooses it on held-out labels
-        if features or links are not what the likelihood assumes.
+        How the sources are weighted. "auto": by held-out labels, which weigh the `experts`; by
+        their likelihoods if none can be held out or terms are given. "calibrated": by their
+        likelihoods; a number is the trust in that of the graph. Three numbers: as in the paper.
     son : float
         Weight μ1 ≥ 0 of the sum of norms, which pulls class models together; needs weights
         (β_g, β_f, β_l).
@@ -96,8 +96,10 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
     labels_ : ndarray of shape (n,)
         The class of every node.
     proba_ : ndarray of shape (n, K), float32
-        Class probabilities of every node. If all m labels name one class and `n_classes` is not
-        given, at most (m + 1)/(m + 2): the rest is for unknown classes.
+        Class probabilities of every node, calibrated on held-out labels if there are any. Without,
+        they are damped if links are not as the model says; ``choices_["probabilities"]`` tells. If
+        all m labels name one class and `n_classes` is not given, at most (m + 1)/(m + 2): the rest
+        is for unknown classes.
     classes_ : ndarray of shape (K,)
         Names of the classes, in the order of the columns of `proba_`.
     suspects_ : record array with the fields node, given, suggested, p_wrong
@@ -109,7 +111,7 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         labels say is in "experts", "log_loss", "proportions", "scores" and "held_out".
     estimated_accuracy_ : (float, float, float) or None
         Expected share of the unlabelled nodes whose predicted class is right, with its 95 %
-        interval, from held-out labels; None if none were held out.
+        interval, from labels held out of fits and of the weighing of experts; None without any.
     lower_bound_ : float or None
         Lower bound on the objective of every labelling, from the convex solvers.
     node_ids_ : ndarray of shape (n,)
