@@ -697,22 +697,22 @@ class Silent(Learnt):
 def test_experts_that_cannot_judge_new_nodes_leave_the_others_calibrated(pooled):
     costs, X, links, among = pooled
     new = NewNodes(X, links, among)
-    best = int(costs.pool.weights.argmax())
+    verdict = costs.verdict
+    best = int(verdict.pool.weights.argmax())
     silent = Silent(np.zeros((280, 3), np.float32))
-    pool = replace(costs.pool, bias=np.zeros(3), scale=1.0, proportions=costs.pool.learnt)
-    alone = tuple(own if k == best else silent for k, own in enumerate(costs.learnt))
-    found = replace(costs, pool=replace(pool, weights=0.25 + 0 * pool.weights), learnt=alone)
+    pool = replace(verdict.pool, bias=np.zeros(3), scale=1.0, proportions=verdict.pool.learnt)
+    alone = tuple(own if k == best else silent for k, own in enumerate(verdict.learnt))
+    equal = replace(pool, weights=0.25 + 0 * pool.weights)
+    found = replace(costs, verdict=replace(verdict, pool=equal, learnt=alone))
     # Calibrated on its own, an expert has weight one; fewer than all must not seem unsure.
     total = min(1.0, 0.25 * len(alone))
-    expected = softmax(total * pool.part(best, costs.learnt[best].judge(new)), axis=1)
+    expected = softmax(total * pool.part(best, verdict.learnt[best].judge(new)), axis=1)
     np.testing.assert_allclose(np.exp(-found.costs(new)), expected, rtol=1e-6)
-    nobody = replace(costs, learnt=tuple(silent for _ in alone))
-    np.testing.assert_allclose(
-        np.exp(-nobody.costs(new)), np.tile(costs.pool.proportions, (120, 1)), rtol=1e-6
-    )
-    assert (
-        costs.pool.only(np.ones(len(alone), bool)).weights.tolist() == costs.pool.weights.tolist()
-    )
+    nobody = replace(costs, verdict=replace(verdict, learnt=tuple(silent for _ in alone)))
+    proportions = np.tile(verdict.pool.proportions, (120, 1))
+    np.testing.assert_allclose(np.exp(-nobody.costs(new)), proportions, rtol=1e-6)
+    everyone = verdict.pool.only(np.ones(len(alone), bool))
+    assert everyone.weights.tolist() == verdict.pool.weights.tolist()
 
 
 def test_texts_with_links_among_them_are_judged_nearly_as_well_as_in_a_whole_fit():

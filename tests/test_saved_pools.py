@@ -174,7 +174,7 @@ def test_new_links_among_each_other_count_the_same_after_loading(many, complete)
     clf, path = complete
     new = NewNodes(many.X[:9], many.graph[:9], many.graph[:9][:, :9])
     before, after = (
-        model.fitted_.new_nodes.terms[0].judge(new) for model in (clf, NodeClassifier.load(path))
+        model.fitted_.new_nodes.terms[0].costs(new) for model in (clf, NodeClassifier.load(path))
     )
     np.testing.assert_array_equal(before, after)
 

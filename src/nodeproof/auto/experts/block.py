@@ -234,9 +234,10 @@ class BlockModel(Expert):
         return found
 
     def _is_promising(self, setting: Setting, first: Candidate, held: HeldOut) -> bool:
-        """Tell whether the first fold is predicted better than by the first setting."""
-        here = held.folds == 0
-        logs = self.learn(held.y[0], setting).log_proba[held.nodes[here]].astype(np.float64)
+        """Tell whether one fold is predicted better than by the first setting."""
+        fold = int(held.folds[0])
+        here = held.folds == fold
+        logs = self.learn(held.y[fold], setting).log_proba[held.nodes[here]].astype(np.float64)
         judge = Judge.of(held.codes, self.nodes.n_classes).only(here)
         return judge.best_loss(logs, False) < judge.best_loss(first.logs[here], False)
 
