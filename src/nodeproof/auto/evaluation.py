@@ -284,18 +284,17 @@ def _weigh(
     # Of one source alone, labels that contradict it may be right as well as wrong.
     if len({m.expert.source for m, w in zip(members, pool.weights, strict=True) if w}) > 1:
         noise = fit_noise(nested, targets, None, SHARPER, *_WORTH_TELLING)
-    if noise:
-        judge = replace(judge, noise=noise)
-        sharper = judge.temperature(nested)
-        nested = np.asarray(log_softmax(sharper * nested, axis=1))
-        pool = replace(pool, scale=sharper * pool.scale, noise=noise)
     block = next((m for m in members if isinstance(m.expert, BlockModel)), None)
     alone = False
     if block is not None:
-        alone = _block_is_enough(block, judge, nested, held)
+        alone = not noise and _block_is_enough(block, judge, nested, held)
         if not alone:
-            alone, noise = _with_wrong_labels(block, judge, nested, held)
-            pool = replace(pool, noise=noise)
+            alone, noise = _with_wrong_labels(block, judge, nested, noise, held)
+    if noise and not alone:
+        sharper = replace(judge, noise=noise).temperature(nested)
+        nested = np.asarray(log_softmax(sharper * nested, axis=1))
+        pool = replace(pool, scale=sharper * pool.scale)
+    pool = replace(pool, noise=noise)
     return Evaluation(held, members, left_out, pool, nested, alone)
 
 
@@ -313,27 +312,37 @@ def _block_is_enough(block: Member, judge: Judge, nested: Array, held: HeldOut) 
 
 
 def _with_wrong_labels(
-    block: Member, judge: Judge, nested: Array, held: HeldOut
+    block: Member, judge: Judge, nested: Array, noise: float, held: HeldOut
 ) -> tuple[bool, float]:
-    """Tell whether the block model alone does as well if some labels are wrong, and how many.
+    """Tell whether the block model alone does as well if some labels are wrong, and how many are.
 
-    Only where it describes the links, and these determine the groups: elsewhere, contradictions are
-    the model's fault.
+    It is asked only where it describes the links, and these determine the groups: elsewhere,
+    contradictions are the model's fault.
+
+    Parameters
+    ----------
+    nested : ndarray of shape (h, K)
+        Log-probabilities by pools chosen without their part.
+    noise : float
+        Share of wrong labels by the pool.
     """
     logs, expert = block.best.logs, block.expert
     targets = np.eye(judge.n_classes)[judge.codes]
-    noise = fit_noise(logs, targets, None, _LIKELIHOOD_SCALE, *_WORTH_TELLING)
-    own = replace(judge, noise=noise)
+    by_block = fit_noise(logs, targets, None, _LIKELIHOOD_SCALE, *_WORTH_TELLING)
+    own = replace(judge, noise=by_block)
     guessing, loss = float(entropy(judge.shares)), own.loss(logs)
     evident = len(judge.codes) * (guessing - loss) > _EVIDENT
-    if own.noise == 0.0 or not evident or loss > _BETTER_THAN_GUESSING * guessing:
-        return False, judge.noise
+    if by_block == 0.0 or not evident or loss > _BETTER_THAN_GUESSING * guessing:
+        return False, noise
     if not _does_as_well(own, judge, logs, nested, errors=1.0):
-        return False, judge.noise
+        return False, noise
     assert isinstance(expert, BlockModel)
     setting = block.best.setting
-    told = expert.is_stable(held, setting) and expert.describes_links(held, setting)
-    return told, own.noise if told else judge.noise
+    if not (expert.is_stable(held, setting) and expert.describes_links(held, setting)):
+        return False, noise
+    # The pool may be better still if it is told how many labels are wrong.
+    told = own.temperature(nested) * nested
+    return _does_as_well(own, own, logs, told, errors=1.0), by_block
 
 
 def _does_as_well(
