@@ -43,6 +43,12 @@ _LIKELIHOOD_SCALE = 0.05
 # contradictions are more often the model's fault.
 _WORTH_TELLING = (30.0, 3000.0)
 
+# Nats by which a block model must be ahead of other experts if there are no links.
+_CLEARLY_BEST = 4.0
+
+# With fewer labels, a pool cannot tell wrong ones from its own mistakes.
+_ENOUGH_TO_TELL = 100
+
 # Held-out labels judge fits that have seen fewer labels: the final one may be better by so much.
 _FEWER_LABELS = 0.02
 
@@ -269,7 +275,17 @@ def evaluate(experts: Sequence[Expert], nodes: NodeData, held: HeldOut) -> Evalu
             break
     if not members:
         return None
+    least = min((m.best.loss for m in members if not _is_unlinked_block(m)), default=np.inf)
+    for member in filter(_is_unlinked_block, list(members)):
+        if len(held.codes) * (least - member.best.loss) < _CLEARLY_BEST:
+            members.remove(member)
+            left_out[member.expert.name] = "without links it is taken only if it is clearly best"
     return _weigh(members, left_out, held, nodes.n_classes)
+
+
+def _is_unlinked_block(member: Member) -> bool:
+    """Tell whether it is a block model without links: its groups need not be classes."""
+    return isinstance(member.expert, BlockModel) and not member.expert.linked
 
 
 def _weigh(
@@ -282,7 +298,8 @@ def _weigh(
     pool = _fit(members, judge.only(kept), kept)
     noise = 0.0
     # Of one source alone, labels that contradict it may be right as well as wrong.
-    if len({m.expert.source for m, w in zip(members, pool.weights, strict=True) if w}) > 1:
+    sources = {m.expert.source for m, w in zip(members, pool.weights, strict=True) if w}
+    if len(sources) > 1 and len(held.codes) >= _ENOUGH_TO_TELL:
         noise = fit_noise(nested, targets, None, SHARPER, *_WORTH_TELLING)
     block = next((m for m in members if isinstance(m.expert, BlockModel)), None)
     alone = False
