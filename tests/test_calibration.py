@@ -1,5 +1,6 @@
 """What probabilities are worth: fits are as sure as they are right, whatever the data."""
 
+import networkx as nx
 import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
@@ -115,3 +116,26 @@ def test_one_class_against_the_rest_is_told():
         clf = NodeClassifier(random_state=0).fit(y=y, graph=data.graph)
         assert (clf.predict() == z).mean() > 0.95
         assert len(clf.suspects_) <= 1
+
+
+# What labels and links cannot tell. -----------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_labels_are_kept_where_likelier_groups_contradict_them(seed):
+    data = make_planted(3, 60, p=0.25, q=0.02, random_state=seed)
+    first = (data.y_true == 0).astype(int)
+    y = np.where(data.y >= 0, first, -1)
+    clf = NodeClassifier(random_state=0).fit(data.X, y, graph=data.graph)
+    assert (clf.labels_ == first)[y < 0].mean() > 0.95
+    assert len(clf.suspects_) == 0
+
+
+def test_groups_of_a_clustered_graph_without_labels_are_not_certain():
+    # Cliques in a ring: neighbours of a node are linked far more often than in a block model.
+    graph = nx.to_scipy_sparse_array(nx.connected_caveman_graph(40, 6))
+    clf = NodeClassifier(4, random_state=0).fit(graph=graph)
+    sure = NodeClassifier(4, weights="calibrated", random_state=0).fit(graph=graph)
+    assert "damped" in clf.choices_["probabilities"]["why"]
+    assert clf.proba_.max(axis=1).mean() < sure.proba_.max(axis=1).mean()
+    np.testing.assert_array_equal(clf.labels_, sure.labels_)

@@ -1,0 +1,102 @@
+"""Large graphs: experts are judged on sampled neighbourhoods; graphs count as large here soon."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from nodeproof import NodeClassifier
+from nodeproof.auto import sampling
+from nodeproof.auto.sampling import sample_to_judge
+from nodeproof.datasets import make_planted
+from nodeproof.graph import Graph
+from nodeproof.terms import NodeData
+
+K = 3
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Take all graphs for large ones."""
+    monkeypatch.setattr(sampling, "MANY_ENTRIES", 0)
+
+
+@pytest.fixture(scope="module")
+def planted():
+    return make_planted(K, 200, p=0.1, q=0.02, label_ratio=0.2, random_state=0)
+
+
+def nodes_of(data, X=None):
+    return NodeData(K, X, data.y, Graph(data.graph))
+
+
+def test_small_graphs_are_judged_whole(planted):
+    nodes = nodes_of(planted)
+    sample = sample_to_judge(nodes, None)
+    assert sample.nodes is nodes
+    assert not sample.held.sampled
+
+
+def test_judged_nodes_keep_their_labels_features_and_links(large, planted):
+    sample = sample_to_judge(nodes_of(planted, planted.X), None)
+    held = sample.held
+    assert held.sampled
+    np.testing.assert_array_equal(planted.y[held.among_all], held.codes)
+    np.testing.assert_array_equal(sample.nodes.X[held.nodes], planted.X[held.among_all])
+    degrees = np.diff(sp.csr_array(planted.graph).indptr)[held.among_all]
+    few = degrees <= 30
+    assert few.any()
+    np.testing.assert_array_equal(np.diff(sample.nodes.graph.indptr)[held.nodes][few], degrees[few])
+
+
+def test_links_of_a_sample_are_links_of_the_graph(large, planted):
+    links = sp.coo_array(sample_to_judge(nodes_of(planted), None).nodes.graph.adjacency)
+    assert (links != links.T).nnz == 0
+    assert links.nnz <= planted.graph.nnz
+
+
+def test_every_fold_misses_its_own_labels_only(large, planted):
+    sample = sample_to_judge(nodes_of(planted), None)
+    held, y = sample.held, sample.nodes.y
+    for fold, seen in enumerate(held.y):
+        hidden = np.flatnonzero(seen != y)
+        np.testing.assert_array_equal(hidden, held.nodes[held.folds == fold])
+
+
+def test_few_labels_are_judged_of_many(large, monkeypatch, planted):
+    monkeypatch.setattr(sampling, "_JUDGED", 30)
+    held = sample_to_judge(nodes_of(planted), None).held
+    assert 20 <= len(held.nodes) <= 30
+    assert len(np.unique(held.codes)) == K
+
+
+def test_validation_labels_are_judged_instead(large, planted):
+    nodes = np.flatnonzero(planted.y < 0)[:50][::-1]
+    held = sample_to_judge(nodes_of(planted), (nodes, planted.y_true[nodes])).held
+    assert not held.own
+    np.testing.assert_array_equal(held.among_all, np.sort(nodes))
+    np.testing.assert_array_equal(held.codes, planted.y_true[np.sort(nodes)])
+
+
+@pytest.mark.parametrize("features", [False, True])
+def test_large_planted_graphs_are_labelled_as_well_as_small_ones(large, planted, features):
+    X = planted.X if features else None
+    clf = NodeClassifier(random_state=0).fit(X, planted.y, graph=planted.graph)
+    hidden = planted.y < 0
+    assert (clf.labels_ == planted.y_true)[hidden].mean() > 0.95
+    assert "sampled neighbourhoods" in clf.choices_["held_out"]["why"]
+    assert clf.estimated_accuracy_[0] > 0.9
+
+
+def test_a_pool_of_a_large_graph_judges_all_nodes(large):
+    # Rings of neighbours: no block model, and many triangles.
+    n = 600
+    rows = np.arange(n)
+    steps = [sp.eye_array(n, k=k) for k in (1, 2, 3)]
+    graph = sum(steps) + sum(steps).T
+    truth = rows * K // n
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(n) < 0.2, truth, -1)
+    clf = NodeClassifier(random_state=0).fit(None, y, graph=graph)
+    assert (clf.labels_ == truth)[y < 0].mean() > 0.9
+    listed = {row["expert"]: row for row in clf.choices_["experts"]["value"]}
+    assert "too many links" in listed["links"]["why"]
