@@ -18,6 +18,7 @@ from nodeproof.auto.experts import BlockModel, OwnFeatures
 from nodeproof.auto.held_out import hold_out
 from nodeproof.auto.records import record_experts
 from nodeproof.datasets import make_planted
+from nodeproof.graph import Graph
 from nodeproof.report.experts import caveats, class_mix, expert_table, meaning_of_accuracy, scores
 from nodeproof.report.page import render_report
 from nodeproof.storage.npz import open_npz, write_npz
@@ -324,10 +325,9 @@ def test_the_command_notes_what_labels_cannot_tell(capsys, edges, tmp_path):
 
 
 def test_weights_of_a_pool_that_is_not_used_are_not_recorded():
-    X, y, _ = blobs([60, 60])
-    nodes = NodeData(2, X, y)
-    held = hold_out(y)
-    found = evaluate([BlockModel((Gaussian(),)), OwnFeatures()], nodes, held)
+    data = make_planted(2, 60, p=0.1, q=0.06, random_state=0)
+    nodes = NodeData(2, data.X, data.y, Graph(data.graph))
+    found = evaluate([BlockModel((None,)), OwnFeatures()], nodes, hold_out(data.y))
     pool = dataclasses.replace(found.pool, weights=np.array([0.3, 0.9]))
     rows = {}
     for block_alone in (False, True):

@@ -20,7 +20,7 @@ from nodeproof.terms.logistic import assign_folds
 __all__ = ["MANY_ENTRIES", "Sample", "sample_to_judge"]
 
 #: graphs with more entries of the adjacency matrix (twice the links) are sampled
-MANY_ENTRIES = 2_000_000
+MANY_ENTRIES = 1_500_000
 
 # In how many folds labels are held out: fewer where fits take long and labels are many.
 _FOLDS, _FEW_FOLDS = 5, 3
