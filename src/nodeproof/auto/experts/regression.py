@@ -129,7 +129,7 @@ class Regression(Expert):
         What is said of a part of the held-out labels is by a penalty, and refits by hops, that the
         other parts have chosen.
         """
-        for hops in sorted(self.hops):
+        for hops in sorted(hops for hops in self.hops if hops <= self.hops[0]):
             self.smoothing.over(hops)  # each on the way to the next
         searches: list[PenaltySearch] = []
         for hops in self.hops:
