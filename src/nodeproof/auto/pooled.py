@@ -249,7 +249,7 @@ class PooledCosts(NewNodeCosts):
     """What new nodes cost by the pool.
 
     Experts that cannot judge new nodes are left out, and the others count for more, as
-    `Pool.only` says. If there are none, nodes cost what the proportions of the classes say.
+    `Pool.only` says. If none can, nodes cost what the proportions of the classes say.
     """
 
     verdict: Verdict

@@ -17,19 +17,15 @@ __all__ = ["SHARPER", "Judge", "Pool", "estimate_mix", "fit_pool"]
 
 Array = NDArray[np.float64]
 
-# Ridge of the weights towards the best single expert, of the mean log-loss: with so many labels,
-# and inversely proportional to their number with fewer or more.
+# Ridge of the weights towards the best single expert, of the mean log-loss. It is constant
+# between these numbers of labels, and inversely proportional to their number outside.
 _RIDGE, _FEW_LABELS, _MANY_LABELS = 0.2, 60, 900
 
 # Prior standard deviation of what is added to the scores of a class.
 _BIAS_SPREAD = 0.5
 
-# As if each class had so many labels more: a few labels do not tell how frequent classes are.
+# Labels added to each class: a few labels do not tell how frequent classes are.
 _MORE_OF_EACH = 2.0
-
-# Final probabilities are as if this many more labels had been missed: a few labels must not make
-# them extreme.
-_MISSED = 0.5
 
 _LEAST_SCALE, _MOST_SCALE = 0.03, 50.0
 
@@ -39,7 +35,7 @@ SHARPER = 0.5
 # Of Newton's method for a temperature: most steps, and the relative change that ends them.
 _NEWTON_STEPS, _CLOSE = 60, 1e-4
 
-# Ridge towards the proportions of the labels, with so many labels per class; more with fewer.
+# Ridge towards the proportions of the labels, and the labels per class below which it grows.
 _TOWARDS_LABELS, _ENOUGH_LABELS = 0.1, 20.0
 
 # The least share of their proportion in the labels that is left to a class.
@@ -242,7 +238,7 @@ class Pool:
         proportions = estimate_mix(proba, judge.codes, mean, self.learnt)
         ratio = proportions / self.learnt
         weights = ratio[judge.codes]
-        judge = replace(judge, weights=weights / weights.mean(), missed=_MISSED)
+        judge = replace(judge, weights=weights / weights.mean())
         # The pool itself is too sure of labels that it was chosen by; those chosen by fewer labels
         # are less sure than it may be.
         sure, modest = (judge.temperature(scores, np.log(ratio)) for scores in (own, nested))
