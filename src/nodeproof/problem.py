@@ -165,7 +165,9 @@ class Problem:
     def _norms(self, models: Models) -> SumOfNorms | None:
         return SumOfNorms(models.terms, self.son) if self.son and self.terms else None
 
-    def _scale(self) -> float:
+    @property
+    def scale(self) -> float:
+        """``s = 2β_g``, fixed weights only."""
         return 2.0 * self._betas()["graph"]
 
     # φ, the paper's objective.
@@ -173,7 +175,7 @@ class Problem:
         """Return φ(W, models)."""
         betas = self._betas()
         W = np.asarray(W, dtype=np.float64)
-        total = self.graph.phi(W, self._scale(), self.threshold) if self.graph else 0.0
+        total = self.graph.phi(W, self.scale, self.threshold) if self.graph else 0.0
         for term, theta in zip(self.terms, models.terms, strict=True):
             if betas[term.source]:
                 total += betas[term.source] * term.value(W, theta)
@@ -188,15 +190,25 @@ class Problem:
         """
         betas = self._betas()
         W = np.asarray(W, dtype=np.float64)
-        gradient = np.zeros(W.shape)
+        gradient = self.value_and_gradient_terms(W, models)[1]
         if self.graph and betas["graph"]:
-            gradient += self.graph.phi_gradient(W, self._scale(), self.threshold)
+            gradient += self.graph.phi_gradient(W, self.scale, self.threshold)
+        return gradient
+
+    def value_and_gradient_terms(self, W: NDArray[Any], models: Models) -> tuple[float, Array]:
+        """Return the part of φ that is not about links, and its derivative ∂/∂W, shape (n, K)."""
+        betas, total = self._betas(), 0.0
+        W = np.asarray(W, dtype=np.float64)
+        gradient = np.zeros(W.shape)
         for term, theta in zip(self.terms, models.terms, strict=True):
             if betas[term.source]:
-                gradient += betas[term.source] * term.gradient_W(W, theta)
+                value, slopes = term.value_and_gradient_W(W, theta)
+                total += betas[term.source] * value
+                gradient += betas[term.source] * slopes
         if norms := self._norms(models):
+            total += norms.value(W)
             gradient += norms.gradient_W(W)
-        return gradient
+        return total, gradient
 
     def gradient_models(self, W: NDArray[Any], models: Models) -> tuple[Array, ...]:
         """Return ∂φ/∂θ for each term, each of shape (K, ...)."""
@@ -238,7 +250,7 @@ class Problem:
 
     def fixed_affinity(self) -> Affinity | None:
         """Return the affinity of fixed weights; None without a graph."""
-        return Affinity.fixed(self._scale(), self.threshold) if self.graph else None
+        return Affinity.fixed(self.scale, self.threshold) if self.graph else None
 
     def affinity(self, W: NDArray[Any], matrix: bool = False) -> Affinity | None:
         """Return the affinity of :meth:`fit_models` alone; None without a graph."""

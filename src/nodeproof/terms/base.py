@@ -180,10 +180,7 @@ class Term(ABC):
         return None
 
     def points(self) -> NDArray[Any] | csr_array | None:
-        """Return features to cluster where no labels are given, shape (n, d); None for none.
-
-        By default those that `bind` has stored as ``X``.
-        """
+        """Return features to cluster without labels, shape (n, d), by default ``X``; or None."""
         X = vars(self).get("X")
         return X if X is not None and X.ndim == 2 and X.shape[0] == self.n_nodes else None
 
@@ -239,6 +236,10 @@ class Term(ABC):
             return gradient.reshape(hi - lo, -1) @ models.reshape(self.n_classes, -1).T
 
         return np.concatenate(threads.map_rows(part, self.n_nodes))
+
+    def value_and_gradient_W(self, W: NDArray[Any], models: Array) -> tuple[float, Array]:
+        """Return `value` and `gradient_W`; override it where they share work."""
+        return self.value(W, models), self.gradient_W(W, models)
 
     def gradient_models(self, W: NDArray[Any], models: Array) -> Array:
         """Return the derivative of the value with respect to the models, (K, ...)."""

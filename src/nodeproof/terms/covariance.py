@@ -137,6 +137,42 @@ class Covariance(SummableTerm):
         solved = self._solved(theta, self._rows(lo, hi))
         return np.asarray((np.eye(self.dim) - solved[:, :, None] * solved[:, None, :]) / self.dim)
 
+    def value_and_gradient_W(self, W: NDArray[Any], models: Array) -> tuple[float, Array]:
+        """Return both from one solution of ``R_v s = x_v`` per node."""
+
+        def part(lo: int, hi: int) -> tuple[Array, Array]:
+            x, solved, traces = self._mixed_solutions(W, models, lo, hi)
+            losses = np.einsum("vi,vi->v", x, solved) + W[lo:hi] @ traces
+            # sᵀR_i s for each class, without the products of all pairs of features.
+            forms = np.einsum("kvi,vi->vk", solved @ models, solved)
+            return losses / self.dim, (traces - forms) / self.dim
+
+        losses, gradients = zip(*threads.map_rows(part, self.n_nodes), strict=True)
+        return float(sum(map(np.sum, losses))), np.concatenate(gradients)
+
+    def gradient_W(self, W: NDArray[Any], models: Array) -> Array:
+        """Return ``(tr R_i − sᵀR_i s)/m``, ``s = R_v⁻¹x_v``, shape (n, K)."""
+        return self.value_and_gradient_W(W, models)[1]
+
+    def gradient_models(self, W: NDArray[Any], models: Array) -> Array:
+        """Return ``Σ_v W_vi (I − s_v s_vᵀ)/m``, shape (K, m, m)."""
+
+        def part(lo: int, hi: int) -> Array:
+            solved = self._mixed_solutions(W, models, lo, hi)[1]
+            weights = W[lo:hi].T.astype(np.float64)
+            sizes = weights.sum(axis=1)[:, None, None]
+            return sizes * np.eye(self.dim) - (weights[:, None] * solved.T) @ solved
+
+        return threads.sum_rows(part, self.n_nodes) / self.dim
+
+    def _mixed_solutions(
+        self, W: NDArray[Any], models: Array, lo: int, hi: int
+    ) -> tuple[Array, Array, Array]:
+        """Return x_v, ``(Σ_i W_vi R_i)⁻¹ x_v`` of nodes lo…hi, and the traces of the R_i."""
+        x = self._rows(lo, hi)
+        mixed = np.tensordot(W[lo:hi].astype(np.float64, copy=False), models, 1)
+        return x, self._solved(mixed, x), np.trace(models, axis1=1, axis2=2)
+
     @staticmethod
     def _solved(theta: Array, x: Array) -> Array:
         """Return ``R_v⁻¹ x_v`` for each node."""
