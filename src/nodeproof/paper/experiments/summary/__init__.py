@@ -23,7 +23,7 @@ from nodeproof.paper.experiments.claims.checks import (
 )
 from nodeproof.paper.experiments.claims.theorem_and_targets import OWN, THEOREM
 from nodeproof.paper.experiments.methods import METHODS
-from nodeproof.paper.experiments.panels import PANELS
+from nodeproof.paper.experiments.panels import PANELS, Curve, Panel
 from nodeproof.paper.experiments.results import Results
 from nodeproof.paper.experiments.summary.rendering import render_page, tables
 from nodeproof.storage.atomic import atomic_path
@@ -144,13 +144,25 @@ def _settings(results: Results) -> list[tuple[str, str]]:
 
 def _command(results: Results) -> str:
     """Return the command that runs these panels, by figures where these are whole."""
+    run = {panel.name: panel for panel in results.panels.values()}
+    pairs = [(run[name], known) for name, known in PANELS.items() if name in run]
+    extended = any(
+        panel.seeds is not known.seeds or _has(panel, known.extended) for panel, known in pairs
+    )
+    peers = any(_has(panel, known.peers) for panel, known in pairs)
+    there = {name: p for name, p in PANELS.items() if p.including(extended, peers).curves}
     names: list[str] = []
-    for panel in results.panels.values():
-        whole = {name for name, known in PANELS.items() if known.figure == panel.figure}
-        names.append(panel.figure if whole <= set(results.panels) else panel.name)
-    what = ["all"] if set(PANELS) <= set(results.panels) else list(dict.fromkeys(names))
-    quick = ["--quick"] if results.quick else []
-    return " ".join(["nodeproof reproduce", *what, f"--seeds {results.seeds}", *quick])
+    for panel in run.values():
+        whole = {name for name, known in there.items() if known.figure == panel.figure}
+        names.append(panel.figure if whole <= set(run) else panel.name)
+    what = ["all"] if set(there) <= set(run) else list(dict.fromkeys(names))
+    flags = {"--quick": results.quick, "--extended": extended, "--peers": peers}
+    given = [flag for flag, on in flags.items() if on]
+    return " ".join(["nodeproof reproduce", *what, f"--seeds {results.seeds}", *given])
+
+
+def _has(panel: Panel, curves: Iterable[Curve]) -> bool:
+    return bool({curve.name for curve in curves} & {curve.name for curve in panel.curves})
 
 
 def _counts(verdicts: Sequence[Verdict]) -> str:
