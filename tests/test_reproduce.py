@@ -139,6 +139,8 @@ def test_the_command_prints_claims_and_where_things_are(registry, tmp_path):
         (["fig9"], "there is no experiment 'fig9'"),
         ([], "Missing argument"),
         (["fig1", "--seeds", "0"], "--seeds"),
+        (["fig1", "--style", "theirs"], "--style"),
+        (["fig1", "--style", "paper", "--solver", "magic"], "there is no method 'magic'"),
         (["fig1", "--out", "no/such/folder"], "does not exist"),
     ],
 )

@@ -284,6 +284,10 @@ def convert(edges: Path, out: Path | None, **options: Any) -> None:
 )
 @click.option("--extended", is_flag=True, help="Also run what takes long.")
 @click.option("--peers", is_flag=True, help="Also run graph neural networks; needs torch.")
+@click.option("--style", type=click.Choice(["ours", "paper", "both"]), default="ours",
+              show_default=True, help="Draw all curves, or what the paper prints.")  # fmt: skip
+@click.option("--solver", default="cado", show_default=True, metavar="METHOD",
+              help="Method whose curves `--style paper` draws.")  # fmt: skip
 @click.option("--fresh", is_flag=True, help="Start over, ignoring finished cells.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
 def reproduce(

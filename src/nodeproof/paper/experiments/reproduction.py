@@ -10,7 +10,7 @@ from pathlib import Path
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.paper.experiments.cells import Cell, run
 from nodeproof.paper.experiments.claims import Verdict, check
-from nodeproof.paper.experiments.figures import draw
+from nodeproof.paper.experiments.figures import PAPER, Style, check_style, draw
 from nodeproof.paper.experiments.panels import PANELS, Panel, select
 from nodeproof.paper.experiments.results import Results
 from nodeproof.paper.experiments.summary import write_summary
@@ -49,6 +49,8 @@ def reproduce(
     quick: bool = False,
     extended: bool = False,
     peers: bool = False,
+    style: Style = "ours",
+    solver: str = "cado",
     jobs: int = -1,
     fresh: bool = False,
     begin: Callable[[list[Cell], int], None] | None = None,
@@ -71,6 +73,11 @@ def reproduce(
         Whether to run the curves that take long, too.
     peers : bool
         Whether to run graph neural networks, too; needs torch and torch_geometric.
+    style : {"ours", "paper", "both"}
+        How figures are drawn: with every curve, as the paper prints them (``fig1_paper.png`` and
+        so on, for the three figures that it has), or both.
+    solver : str
+        Name in `METHODS`: whose curves are drawn in the style of the paper.
     jobs, fresh, begin, finished
         As in `run`.
     """
@@ -78,6 +85,7 @@ def reproduce(
     asked = [panel.including(extended, peers) for panel in select(names)]
     if not any(panel.curves for panel in asked):
         raise InputError(f"{', '.join(panel.name for panel in asked)}: run with --extended only")
+    check_style(style, solver)
     if peers:
         _check_torch()
     out.mkdir(exist_ok=True)
@@ -90,11 +98,13 @@ def reproduce(
     notes: list[str] = []
     figures: list[Path] = []
     try:
-        figures = draw(results, out)
+        figures = draw(results, out, style, solver)
+        if style != "ours" and not any(path.stem.endswith(PAPER) for path in figures):
+            notes.append(f"no figure of the paper has finished curves of {solver!r}")
     except MissingExtraError as missing:
         notes.append(f"no pictures: {missing}")
     try:
-        write_summary(results, verdicts, figures, out)
+        write_summary(results, verdicts, figures, out, solver)
     except MissingExtraError as missing:
         notes.append(f"no summary: {missing}")
     return Reproduction(results, verdicts, figures, notes)
