@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ import pytest
 
 mpl = pytest.importorskip("matplotlib")
 
-from nodeproof.errors import MissingExtraError  # noqa: E402
+from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402
+
+from nodeproof.errors import InputError, MissingExtraError  # noqa: E402
 from nodeproof.paper.experiments import Axis, Curve, Panel, Results, register, select  # noqa: E402
 from nodeproof.paper.experiments.figures import compose, draw, settings  # noqa: E402
+from nodeproof.paper.experiments.figures.printed import compose_printed  # noqa: E402
 
 X = Axis("noise, $\\omega$  (of the features)", (0.0, 0.1, 1.0), (0.0, 1.0), scale="sqrt")
 GENIE = tuple(Curve("genie", sources) for sources in ("G", "F", "GF"))
@@ -201,3 +205,116 @@ def test_without_matplotlib_one_line_says_what_to_install(
     with pytest.raises(MissingExtraError, match=r"pip install 'nodeproof\[plot\]'"):
         draw(made_up(curves("a")), tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+# As the paper prints them
+
+CONFIGURATIONS = {
+    "p": ["G", "GF", "GL", "GFL"],
+    "omega": ["F", "FL", "GF", "GFL"],
+    "labels": ["GL", "FL", "GFL"],
+    "beta_g": ["GF", "GL", "GFL"],
+    "beta_f": ["GF", "GL", "GFL"],
+    "beta_l": ["GF", "GL", "GFL"],
+    "n": ["G", "GF", "GL", "GFL"],
+    "m": ["GF", "GFL"],
+    "clusters": ["GL", "GF", "FL", "GFL"],
+}
+RANGES = {
+    "p": ((0, 0.16), (0.3, 1.05)),
+    "omega": ((0, 5), (0.3, 1.05)),
+    "labels": ((0, 0.57), (0.6, 0.95)),
+    "n": ((30, 1500), (0.3, 1.0)),
+    "m": ((3, 27), (0.75, 1.0)),
+    "clusters": ((2, 60), (0.0, 1.0)),
+}
+
+
+@pytest.fixture(scope="module")
+def papers() -> Results:
+    return made_up(*select(["fig1", "fig2", "fig3"]), seeds=2)
+
+
+@pytest.mark.parametrize("solver", ["cado", "fixed"])
+@pytest.mark.parametrize("name", ["fig1", "fig2", "fig3"])
+def test_the_papers_figures_have_its_panels_ranges_and_curves(
+    papers: Results, name: str, solver: str
+) -> None:
+    figure = compose_printed(papers, name, solver)
+    assert figure is not None
+    panels = select([name])
+    assert len(figure.axes) == len(panels) == 3
+    assert {axes.get_position().y0 for axes in figure.axes} == {figure.axes[0].get_position().y0}
+    for axes, panel in zip(figure.axes, panels, strict=True):
+        assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "linear")
+        if panel.name in RANGES:
+            assert (axes.get_xlim(), axes.get_ylim()) == RANGES[panel.name]
+        lines = [line for line in axes.lines if line.get_linestyle() == "-"]
+        asked = CONFIGURATIONS[panel.name]
+        assert len(lines) == len(asked)
+        for line, sources in zip(lines, asked, strict=True):
+            curve = Curve("spectral" if sources == "G" else solver, sources)
+            series = papers.series(panel.name, curve)
+            np.testing.assert_array_equal(line.get_xydata(), np.c_[series.x, series.mean])
+        # Every value has a marker: a square inside the frame, a triangle at its edge.
+        marked = [line for line in axes.lines if line.get_marker() in ("s", "^", "v")]
+        assert sum(len(line.get_xdata()) for line in marked) == sum(
+            len(line.get_xdata()) for line in lines
+        )
+
+
+def test_a_value_outside_the_papers_range_is_a_triangle_at_the_edge() -> None:
+    panel = select(["labels"])[0]
+    records = {point.cell.key: {"accuracy": 0.99} for point in panel.points(1)}
+    figure = compose_printed(Results([panel], records, 1), "fig1")
+    assert figure is not None
+    markers = [
+        (line.get_marker(), set(line.get_ydata()))
+        for line in figure.axes[0].lines
+        if line.get_linestyle() == "None" and len(line.get_xdata())
+    ]
+    assert markers == [("^", {0.95})] * 3
+
+
+def test_the_caption_of_figure_2_names_its_colours(papers: Results) -> None:
+    figure = compose_printed(papers, "fig2")
+    assert figure is not None
+    handles = figure.legends[0].get_lines()
+    assert dict(zip(legends(figure), (line.get_color() for line in handles), strict=True)) == {
+        "Graph + Feature": "#ff00ff",
+        "Graph + Label": "#800000",
+        "Graph + Feature + Label": "#00ffff",
+    }
+
+
+def test_nothing_is_cut_off_as_the_paper_prints_it(papers: Results) -> None:
+    for name in ("fig1", "fig2", "fig3"):
+        figure = compose_printed(papers, name)
+        assert figure is not None
+        FigureCanvasAgg(figure).draw()
+        renderer = figure.canvas.get_renderer()
+        boxes = [*(axes.get_tightbbox(renderer) for axes in figure.axes),
+                 figure.legends[0].get_window_extent(renderer)]  # fmt: skip
+        for box in boxes:
+            assert figure.bbox.x0 <= box.x0 <= box.x1 <= figure.bbox.x1
+            assert figure.bbox.y0 <= box.y0 <= box.y1 <= figure.bbox.y1
+        for label in figure.axes[0], figure.axes[2]:
+            shown = [text.get_window_extent(renderer) for text in label.get_xticklabels()]
+            assert not any(a.overlaps(b) for a, b in pairwise(shown))
+
+
+def test_figures_of_both_styles_are_drawn_side_by_side(tmp_path: Path, papers: Results) -> None:
+    ours, printed = ({f"{figure}{end}.{suffix}" for figure in ("fig1", "fig2", "fig3")
+                      for suffix in ("png", "svg", "pdf")} for end in ("", "_paper"))  # fmt: skip
+    assert {path.name for path in draw(papers, tmp_path, "paper")} == printed
+    first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert {path.name for path in draw(papers, tmp_path, "both")} == ours | printed
+    assert {name: (tmp_path / name).read_bytes() for name in printed} == first
+
+
+def test_what_the_paper_does_not_print_is_not_drawn_in_its_style(tmp_path: Path) -> None:
+    assert draw(made_up(curves("a")), tmp_path, "paper") == []
+    with pytest.raises(InputError, match="style must be"):
+        draw(made_up(curves("a")), tmp_path, "papers")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="no method 'magic'"):
+        draw(made_up(curves("a")), tmp_path, "paper", "magic")

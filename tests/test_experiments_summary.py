@@ -9,7 +9,7 @@ import pytest
 
 from experiment_helpers import make_results
 from nodeproof.errors import MissingExtraError
-from nodeproof.paper.experiments import PANELS, Axis, Curve, Panel
+from nodeproof.paper.experiments import METHODS, PANELS, Axis, Curve, Panel
 from nodeproof.paper.experiments.claims import Verdict, check
 from nodeproof.paper.experiments.summary import rendering, write_summary
 from nodeproof.paper.experiments.summary.rendering import tables, tex
@@ -139,6 +139,16 @@ def test_what_was_run_is_told_as_a_command(tmp_path: Path) -> None:
     assert command(*PANELS) == "nodeproof reproduce all --seeds 2"
     assert command("p", "omega", "labels", "q") == "nodeproof reproduce fig1 q --seeds 2"
     assert command("p", quick=True) == "nodeproof reproduce p --seeds 2 --quick"
+
+
+def test_figures_as_printed_say_whose_curves_they_show(tmp_path: Path) -> None:
+    results = make_results(["p", "omega", "labels"])
+    figures = [tmp_path / f"{name}.svg" for name in ("fig1", "fig1_paper")]
+    write_summary(results, [], figures, tmp_path, "fixed")
+    page = Page((tmp_path / "summary.html").read_text())
+    assert page.pictures == ["fig1.svg", "fig1_paper.svg"]
+    assert f"Solver: {METHODS['fixed'].title}" in page.text
+    assert page.text.count("Graph structure (p)") == 2
 
 
 def test_a_page_without_results_is_a_page(tmp_path: Path) -> None:

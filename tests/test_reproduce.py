@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet
@@ -18,6 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 from nodeproof.cli import cli, main
+from nodeproof.errors import InputError
 from nodeproof.paper.experiments import PANELS, Axis, Curve, Panel, register, reproduce
 from nodeproof.storage.journal import JOURNAL
 
@@ -28,6 +30,7 @@ def registry(monkeypatch):
     own: dict[str, Panel] = {}
     monkeypatch.setattr("nodeproof.paper.experiments.panels.PANELS", own)
     monkeypatch.setattr("nodeproof.paper.experiments.reproduction.PANELS", own)
+    monkeypatch.setattr("nodeproof.paper.experiments.summary.PANELS", own)
     return own
 
 
@@ -67,6 +70,56 @@ def test_a_later_run_tells_of_what_an_earlier_one_has_finished(registry, tmp_pat
     assert list(done.results.panels) == ["second"]
 
 
+def optional(name: str) -> Panel:
+    return replace(
+        entry(name),
+        extended=(Curve("ir-ls", "GFL"),),
+        peers=(Curve("bregman", "GFL"),),
+        extended_seeds=lambda x, curve, seeds: 1 if curve.method == "ir-ls" else seeds,
+    )
+
+
+def test_optional_curves_are_run_if_asked_for_and_shown_ever_after(registry, tmp_path):
+    register(optional("mine"))
+    methods = {"genie", "calibrated", "spectral"}
+    for options, more in (({}, set()), ({"extended": True}, {"ir-ls"}), ({}, {"ir-ls"})):
+        done = reproduce(["mine"], tmp_path, seeds=2, quick=True, jobs=1, **options)
+        points = [point for point, _ in done.results.points]
+        assert {point.cell.method for point in points} == methods | more
+    assert [point.cell.seed for point in points if point.cell.method == "ir-ls"] == [0]
+    table = pyarrow.parquet.read_table(tmp_path / "results.parquet")
+    assert "ir-ls" in table["method"].to_pylist()
+    assert "--seeds 2 --quick --extended" in (tmp_path / "summary.md").read_text()
+    assert r"IR-LS" in (tmp_path / "tables" / "mine.tex").read_text()
+
+
+def test_a_panel_of_optional_curves_only_is_not_run_without_the_option(registry, tmp_path):
+    register(replace(optional("long"), curves=()))
+    register(entry("mine"))
+    with pytest.raises(InputError, match=r"long: .*--extended"):
+        reproduce(["long"], tmp_path / "out", seeds=1, quick=True, jobs=1)
+    assert not (tmp_path / "out").exists()
+    done = reproduce(["all"], tmp_path / "out", seeds=1, quick=True, jobs=1)
+    assert list(done.results.panels) == ["mine"]
+    assert "reproduce all --seeds 1" in (tmp_path / "out" / "summary.md").read_text()
+    done = reproduce(["long"], tmp_path / "out", seeds=1, quick=True, extended=True, jobs=1)
+    assert {point.cell.method for point, _ in done.results.points if point.panel == "long"} == {
+        "ir-ls"
+    }
+
+
+def test_peers_without_torch_say_what_to_install(registry, tmp_path, monkeypatch, capsys):
+    register(optional("mine"))
+    monkeypatch.setattr("nodeproof.paper.experiments.reproduction.find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as ended:
+        main(["reproduce", "mine", "--peers", "--out", str(tmp_path / "out")])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert "pip install torch torch_geometric" in told
+    assert told.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_command_prints_claims_and_where_things_are(registry, tmp_path):
     register(entry("mine"))
     out = tmp_path / "out"
@@ -86,6 +139,8 @@ def test_the_command_prints_claims_and_where_things_are(registry, tmp_path):
         (["fig9"], "there is no experiment 'fig9'"),
         ([], "Missing argument"),
         (["fig1", "--seeds", "0"], "--seeds"),
+        (["fig1", "--style", "theirs"], "--style"),
+        (["fig1", "--style", "paper", "--solver", "magic"], "there is no method 'magic'"),
         (["fig1", "--out", "no/such/folder"], "does not exist"),
     ],
 )

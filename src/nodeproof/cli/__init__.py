@@ -282,17 +282,18 @@ def convert(edges: Path, out: Path | None, **options: Any) -> None:
 @click.option(
     "--quick", is_flag=True, help="A few points per panel: a minute and a half, not 40 minutes."
 )
+@click.option("--extended", is_flag=True, help="Also run what takes long.")
+@click.option("--peers", is_flag=True, help="Also run graph neural networks; needs torch.")
+@click.option("--style", type=click.Choice(["ours", "paper", "both"]), default="ours",
+              show_default=True, help="Draw all curves, or what the paper prints.")  # fmt: skip
+@click.option("--solver", default="cado", show_default=True, metavar="METHOD",
+              help="Method whose curves `--style paper` draws.")  # fmt: skip
 @click.option("--fresh", is_flag=True, help="Start over, ignoring finished cells.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
 def reproduce(
-    names: tuple[str, ...],
-    seeds: int | None,
-    jobs: int | None,
-    out: Path,
-    quick: bool,
-    fresh: bool,
-    as_json: bool,
-) -> None:
+    names: tuple[str, ...], out: Path, as_json: bool, seeds: int | None, jobs: int | None,
+    quick: bool, **options: Any,
+) -> None:  # fmt: skip
     """Run the paper's experiments: figures, tables, and a verdict on each claim.
 
     Names are figures (fig1, fig2, fig3, beyond, phase, theorem, convergence), panels, or all.
@@ -302,15 +303,8 @@ def reproduce(
     from nodeproof.cli.terminal import check_folder
 
     check_folder(out)
-    run_reproduce(
-        names,
-        out,
-        as_json,
-        seeds=seeds or (2 if quick else 10),
-        quick=quick,
-        jobs=jobs or -1,
-        fresh=fresh,
-    )
+    seeds = seeds or (2 if quick else 10)
+    run_reproduce(names, out, as_json, seeds=seeds, jobs=jobs or -1, quick=quick, **options)
 
 
 @cli.group()

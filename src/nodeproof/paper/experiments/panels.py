@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from nodeproof.errors import InputError
@@ -97,6 +97,12 @@ class Panel:
         How it is drawn.
     line : (callable, str), optional
         For maps of answers: a curve x ↦ y to draw on each, and its name.
+    extended, peers : tuple of Curve
+        Further curves, run with ``--extended`` and ``--peers`` only.
+    extended_seeds : callable, optional
+        In place of `seeds` with ``--extended``.
+    note : str
+        A remark for the figure and its caption.
 
     Examples
     --------
@@ -120,6 +126,25 @@ class Panel:
     seeds: Callable[[float, Curve, int], int] = _all_seeds
     kind: Literal["curves", "map", "trace", "answers"] = "curves"
     line: tuple[Callable[[float], float], str] | None = None
+    extended: tuple[Curve, ...] = ()
+    peers: tuple[Curve, ...] = ()
+    extended_seeds: Callable[[float, Curve, int], int] | None = None
+    note: str = ""
+
+    def including(self, extended: bool = False, peers: bool = False) -> Panel:
+        """Return the panel whose curves are all that is run with these options."""
+        return replace(
+            self,
+            curves=(
+                *self.curves,
+                *(self.extended if extended else ()),
+                *(self.peers if peers else ()),
+            ),
+            seeds=(extended and self.extended_seeds) or self.seeds,
+            extended=(),
+            peers=(),
+            extended_seeds=None,
+        )
 
     def points(self, seeds: int, quick: bool = False) -> Iterator[Point]:
         """Yield the points of the panel, in the order of its tables."""
@@ -148,7 +173,8 @@ def register(panel: Panel) -> Panel:
     """Add a panel to the registry of `nodeproof reproduce`."""
     if panel.name in PANELS or panel.name in {known.figure for known in PANELS.values()}:
         raise InputError(f"there is a panel or figure called {panel.name!r} already")
-    unknown = {c.method for c in panel.curves} - set(METHODS)
+    every = panel.including(extended=True, peers=True).curves
+    unknown = {curve.method for curve in every} - set(METHODS)
     if unknown:
         raise InputError(f"panel {panel.name!r}: unknown methods {sorted(unknown)}")
     PANELS[panel.name] = panel

@@ -22,8 +22,9 @@ from nodeproof.paper.experiments.claims.checks import (
     symbol,
 )
 from nodeproof.paper.experiments.claims.theorem_and_targets import OWN, THEOREM
+from nodeproof.paper.experiments.figures import PAPER
 from nodeproof.paper.experiments.methods import METHODS
-from nodeproof.paper.experiments.panels import PANELS
+from nodeproof.paper.experiments.panels import PANELS, Curve, Panel
 from nodeproof.paper.experiments.results import Results
 from nodeproof.paper.experiments.summary.rendering import render_page, tables
 from nodeproof.storage.atomic import atomic_path
@@ -55,12 +56,21 @@ _BADGES = {
 # The picture of a figure is the first of these that was drawn.
 _PICTURES = (".svg", ".png")
 
+_AS_PRINTED = (
+    "As the paper prints it: its ranges, colours and curves. Solver: {}; the graph alone: spectral "
+    "clustering. Triangles at the edge stand for values outside the paper's range."
+)
+
 # A cell of a table: a text, a link (text and target) or a verdict (text and kind).
 Cell = str | dict[str, str]
 
 
 def write_summary(
-    results: Results, verdicts: Sequence[Verdict], figures: Sequence[Path], out: Path
+    results: Results,
+    verdicts: Sequence[Verdict],
+    figures: Sequence[Path],
+    out: Path,
+    solver: str = "cado",
 ) -> list[Path]:
     """Write ``summary.md``, ``summary.html`` and ``tables/<panel>.tex``.
 
@@ -74,6 +84,8 @@ def write_summary(
         The files of the figures; those of one figure share their name except for the suffix.
     out : path
         A folder that exists.
+    solver : str
+        The method whose curves are in the figures that look like the paper's.
 
     Returns
     -------
@@ -85,7 +97,10 @@ def write_summary(
     MissingExtraError
         If jinja2 is not installed.
     """
-    content = _content(results, verdicts, figures, out)
+    content = {
+        **_content(results, verdicts),
+        "figures": _pictures(results, figures, out, METHODS[solver].title),
+    }
     written = {
         out / "summary.md": render_page("markdown", **content),
         out / "summary.html": render_page("html", **content),
@@ -100,10 +115,8 @@ def write_summary(
     return list(written)
 
 
-def _content(
-    results: Results, verdicts: Sequence[Verdict], figures: Sequence[Path], out: Path
-) -> dict[str, Any]:
-    """Return what the template of the page shows."""
+def _content(results: Results, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Return what the template of the page shows beside the figures."""
     theorem = [v for v in verdicts if v.where.startswith(THEOREM)]
     own = [v for v in verdicts if v.where == OWN]
     papers = [v for v in verdicts if v not in theorem and v not in own]
@@ -116,7 +129,6 @@ def _content(
         "claims": _by_case(papers),
         "theorem": _overview(theorem) if any(v.holds is not None for v in theorem) else None,
         "own": _overview(own) if own else None,
-        "figures": _pictures(results, figures, out),
         "baselines": _against_baselines(results),
         "checks": [_details(name, found) for name, found in _by_name(verdicts).items()],
         "tables": [_link(p.title, f"tables/{name}.tex") for name, p in results.panels.items()],
@@ -144,13 +156,25 @@ def _settings(results: Results) -> list[tuple[str, str]]:
 
 def _command(results: Results) -> str:
     """Return the command that runs these panels, by figures where these are whole."""
+    run = {panel.name: panel for panel in results.panels.values()}
+    pairs = [(run[name], known) for name, known in PANELS.items() if name in run]
+    extended = any(
+        panel.seeds is not known.seeds or _has(panel, known.extended) for panel, known in pairs
+    )
+    peers = any(_has(panel, known.peers) for panel, known in pairs)
+    there = {name: p for name, p in PANELS.items() if p.including(extended, peers).curves}
     names: list[str] = []
-    for panel in results.panels.values():
-        whole = {name for name, known in PANELS.items() if known.figure == panel.figure}
-        names.append(panel.figure if whole <= set(results.panels) else panel.name)
-    what = ["all"] if set(PANELS) <= set(results.panels) else list(dict.fromkeys(names))
-    quick = ["--quick"] if results.quick else []
-    return " ".join(["nodeproof reproduce", *what, f"--seeds {results.seeds}", *quick])
+    for panel in run.values():
+        whole = {name for name, known in there.items() if known.figure == panel.figure}
+        names.append(panel.figure if whole <= set(run) else panel.name)
+    what = ["all"] if set(there) <= set(run) else list(dict.fromkeys(names))
+    flags = {"--quick": results.quick, "--extended": extended, "--peers": peers}
+    given = [flag for flag, on in flags.items() if on]
+    return " ".join(["nodeproof reproduce", *what, f"--seeds {results.seeds}", *given])
+
+
+def _has(panel: Panel, curves: Iterable[Curve]) -> bool:
+    return bool({curve.name for curve in curves} & {curve.name for curve in panel.curves})
 
 
 def _counts(verdicts: Sequence[Verdict]) -> str:
@@ -209,7 +233,9 @@ def _link(text: str, target: str) -> dict[str, str]:
     return {"text": text, "target": target}
 
 
-def _pictures(results: Results, figures: Sequence[Path], out: Path) -> list[dict[str, Any]]:
+def _pictures(
+    results: Results, figures: Sequence[Path], out: Path, solver: str
+) -> list[dict[str, Any]]:
     by_name: dict[str, dict[str, Path]] = {}
     for path in figures:
         by_name.setdefault(path.stem, {})[path.suffix] = path
@@ -218,14 +244,19 @@ def _pictures(results: Results, figures: Sequence[Path], out: Path) -> list[dict
         picture = next((files[s] for s in _PICTURES if s in files), None)
         if picture is None:
             continue
-        panels = [panel for panel in results.panels.values() if panel.figure == name]
+        figure = name.removesuffix(PAPER)
+        panels = [panel for panel in results.panels.values() if panel.figure == figure]
         about = "; ".join(
             f"{panel.title} ({symbol(panel)})" if panel.kind == "curves" else panel.title
             for panel in panels
         )
+        said = [f"{figure}: {about}." if about else f"{figure}."]
+        if figure != name:
+            said.append(_AS_PRINTED.format(solver))
+        said += [panel.note for panel in panels if panel.note]
         shown.append({
             "source": _relative(picture, out),
-            "caption": f"{name}: {about}." if about else f"{name}.",
+            "caption": " ".join(said),
             "files": [_link(s[1:].upper(), _relative(path, out)) for s, path in files.items()],
         })  # fmt: skip
     return shown
