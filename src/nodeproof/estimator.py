@@ -68,9 +68,9 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
     son : float
         Weight μ1 ≥ 0 of the sum of norms, which pulls class models together; needs weights
         (β_g, β_f, β_l).
-    solver : "auto", "block", "cado", "sdp", "admm", "cano" or a solver object
-        See :mod:`nodeproof.solvers`. The last three solve the paper's convex program, for a few
-        hundred nodes, with a lower bound; they and objects ignore the settings below but the seed.
+    solver : "auto", "block", "cado", "cado-W", "sdp", "admm", "cano" or a solver object
+        See :mod:`nodeproof.solvers`. The two "cado" are as published, the last three solve the
+        convex program; these and objects ignore the settings below but the seed.
     temperature : float
         1 gives probabilities, 0 hard assignments.
     n_init : int or "auto"

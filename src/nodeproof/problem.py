@@ -124,9 +124,8 @@ class Problem:
             if term.n_classes != n_classes:
                 raise InputError(f"{term!r} has {term.n_classes} classes, the problem {n_classes}")
         if weights != "calibrated" and (isinstance(weights, str) or len(weights) != 3):
-            raise InputError(
-                f"weights must be 'calibrated' or three numbers (β_g, β_f, β_l), got {weights!r}"
-            )
+            named = "'calibrated' or three numbers (β_g, β_f, β_l)"
+            raise InputError(f"weights must be {named}, got {weights!r}")
         if not isinstance(weights, str) and not all(0 <= weight < np.inf for weight in weights):
             raise InputError(f"weights (β_g, β_f, β_l) must be numbers ≥ 0, got {weights!r}")
         if not 0 <= trust < np.inf:
@@ -170,15 +169,13 @@ class Problem:
         """``s = 2β_g``, fixed weights only."""
         return 2.0 * self._betas()["graph"]
 
-    # φ, the paper's objective.
     def value(self, W: NDArray[Any], models: Models) -> float:
         """Return φ(W, models)."""
-        betas = self._betas()
         W = np.asarray(W, dtype=np.float64)
         total = self.graph.phi(W, self.scale, self.threshold) if self.graph else 0.0
-        for term, theta in zip(self.terms, models.terms, strict=True):
-            if betas[term.source]:
-                total += betas[term.source] * term.value(W, theta)
+        for beta, term, theta in zip(self.term_weights, self.terms, models.terms, strict=True):
+            if beta:
+                total += beta * term.value(W, theta)
         if norms := self._norms(models):
             total += norms.value(W)
         return float(total)
@@ -188,23 +185,21 @@ class Problem:
 
         Norms of nodes that coincide count with the subgradient 0.
         """
-        betas = self._betas()
-        W = np.asarray(W, dtype=np.float64)
         gradient = self.value_and_gradient_terms(W, models)[1]
-        if self.graph and betas["graph"]:
+        if self.graph and self.scale:
+            W = np.asarray(W, dtype=np.float64)
             gradient += self.graph.phi_gradient(W, self.scale, self.threshold)
         return gradient
 
     def value_and_gradient_terms(self, W: NDArray[Any], models: Models) -> tuple[float, Array]:
         """Return the part of φ that is not about links, and its derivative ∂/∂W, shape (n, K)."""
-        betas, total = self._betas(), 0.0
         W = np.asarray(W, dtype=np.float64)
-        gradient = np.zeros(W.shape)
-        for term, theta in zip(self.terms, models.terms, strict=True):
-            if betas[term.source]:
+        total, gradient = 0.0, np.zeros(W.shape)
+        for beta, term, theta in zip(self.term_weights, self.terms, models.terms, strict=True):
+            if beta:
                 value, slopes = term.value_and_gradient_W(W, theta)
-                total += betas[term.source] * value
-                gradient += betas[term.source] * slopes
+                total += beta * value
+                gradient += beta * slopes
         if norms := self._norms(models):
             total += norms.value(W)
             gradient += norms.gradient_W(W)
@@ -212,11 +207,10 @@ class Problem:
 
     def gradient_models(self, W: NDArray[Any], models: Models) -> tuple[Array, ...]:
         """Return ∂φ/∂θ for each term, each of shape (K, ...)."""
-        betas = self._betas()
         W = np.asarray(W, dtype=np.float64)
         gradients = tuple(
-            betas[term.source] * term.gradient_models(W, theta)
-            for term, theta in zip(self.terms, models.terms, strict=True)
+            beta * term.gradient_models(W, theta)
+            for beta, term, theta in zip(self.term_weights, self.terms, models.terms, strict=True)
         )
         if norms := self._norms(models):
             pulls = norms.gradient_models(W)

@@ -25,6 +25,7 @@ from nodeproof.solvers.base import LARGEST, check_at_least, check_solver
 from nodeproof.solvers.beliefs import affordable, reported_probabilities
 
 __all__ = [
+    "CADO_SOLVERS",
     "CONVEX_SOLVERS",
     "Choices",
     "choose_null_model",
@@ -44,6 +45,9 @@ _UNJUDGED_SCALE = 0.2
 #: record of automatic choices: what was chosen -> its value and the reason
 Choices = dict[str, dict[str, Any]]
 
+
+#: the two readings of CADO as published, by name: what the gradient is taken in
+CADO_SOLVERS: dict[str, Any] = {"cado": "e", "cado-W": "W"}
 
 #: the solvers of the convex program, by name
 CONVEX_SOLVERS: dict[str, Any] = {"sdp": ExactSDP, "admm": BlockADMM, "cano": CANO}
@@ -71,7 +75,7 @@ def choose_weights(
 ) -> tuple[Any, float, float | None]:
     """Return the weights, the threshold, and the trust in the graph (None: to be chosen)."""
     convex = is_convex(solver)
-    fixed = convex or solver == "cado" or isinstance(solver, CADO)
+    fixed = convex or isinstance(solver, CADO) or solver in tuple(CADO_SOLVERS)
     why, trust = "given", None
     if isinstance(weights, str) and weights == "auto":
         weights = PAPER_WEIGHTS if fixed else "calibrated"
@@ -135,12 +139,15 @@ def choose_solver(solver: Any, choices: Choices, **settings: Any) -> Any:
                 n_init=settings["n_init"],
                 **common,
             )
-        elif solver == "cado":
-            chosen = CADO(**common)
+        elif solver in CADO_SOLVERS:
+            # Its iterations are no sweeps, and it stops by the objective: its own defaults.
+            own = {key: settings[key] for key in ("n_jobs", "random_state")}
+            chosen = CADO(gradient=CADO_SOLVERS[solver], **own)
         elif solver in CONVEX_SOLVERS:
             chosen = CONVEX_SOLVERS[solver](random_state=settings["random_state"])
         else:
-            names = ", ".join(repr(name) for name in ("auto", "block", "cado", *CONVEX_SOLVERS))
+            known = ("auto", "block", *CADO_SOLVERS, *CONVEX_SOLVERS)
+            names = ", ".join(map(repr, known))
             raise InputError(f"solver must be one of {names} or a solver object, got {solver!r}")
     else:
         chosen = check_solver(solver)

@@ -20,8 +20,9 @@ from nodeproof import __version__
 from nodeproof.cli.console import errors, note, screen
 from nodeproof.cli.terminal import print_document
 from nodeproof.paper.experiments.cells import Cell
-from nodeproof.paper.experiments.claims import Verdict
+from nodeproof.paper.experiments.claims import Verdict, as_published
 from nodeproof.paper.experiments.claims.theorem_and_targets import THEOREM
+from nodeproof.paper.experiments.methods import READINGS
 from nodeproof.paper.experiments.reproduction import reproduce
 
 __all__ = ["run_reproduce"]
@@ -64,17 +65,22 @@ def run_reproduce(names: tuple[str, ...], out: Path, as_json: bool, **settings: 
 
 
 def _table(verdicts: list[Verdict]) -> Table:
-    """One row per claim, one column per solver."""
+    """One row per claim, one column per solver; CADO as published in its best reading."""
     table = Table(title="Does it hold?", min_width=72)
     table.add_column("claim", no_wrap=True)
-    solvers = list(dict.fromkeys(verdict.solver for verdict in verdicts))
-    for solver in solvers:
-        table.add_column(solver, justify="center", max_width=14)
-    found: dict[str, dict[str, str]] = {}
+    found: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
-        found.setdefault(verdict.name, {})[verdict.solver] = _WORDS[verdict.holds]
+        found.setdefault(verdict.name, []).append(verdict)
+    published = any(verdict.method in READINGS for verdict in verdicts)
+    if published:
+        table.add_column("CADO as published", justify="center", max_width=14)
+    ours = list(dict.fromkeys(v.solver for v in verdicts if v.method not in READINGS))
+    for solver in ours:
+        table.add_column(solver, justify="center", max_width=14)
     for name, row in found.items():
-        table.add_row(name, *(row.get(solver, "") for solver in solvers))
+        words = {verdict.solver: _WORDS[verdict.holds] for verdict in row}
+        best = [_WORDS[as_published(row)[0]]] if published else []
+        table.add_row(name, *best, *(words.get(solver, "") for solver in ours))
     return table
 
 

@@ -15,9 +15,10 @@ import numpy as np
 from nodeproof import __version__
 from nodeproof.auto.experts import Expert
 from nodeproof.auto.experts.registry import check_known, check_registered, find_expert
-from nodeproof.auto.settings import CONVEX_SOLVERS
+from nodeproof.auto.settings import CADO_SOLVERS, CONVEX_SOLVERS
 from nodeproof.errors import InputError
 from nodeproof.solvers import CADO, BlockCADO
+from nodeproof.solvers.starts import STARTS
 from nodeproof.storage.schema import (
     Check,
     any_number,
@@ -92,7 +93,8 @@ _SOLVERS: dict[str, tuple[type, dict[str, Check]]] = {
     ),
     "CADO": (
         CADO,
-        {**_SOLVER, "step": one_of("open-loop", "line-search"), "average": one_of("W", "e"),
+        {**_SOLVER, "gradient": one_of("e", "W"), "average": one_of("e", "W"), "diagonal": flag,
+         "start": one_of(*STARTS), "step": one_of("open-loop", "line-search"),
          "model_step": one_of("lmo", "projection")},
     ),
 }  # fmt: skip
@@ -136,7 +138,7 @@ _PARAMS: dict[str, Check] = {
     "threshold": either(one_of("auto"), number),
     "weights": either(one_of("auto", "calibrated"), number, _WEIGHTS),
     "son": number,
-    "solver": either(one_of("auto", "block", "cado", *CONVEX_SOLVERS), _is_solver),
+    "solver": either(one_of("auto", "block", *CADO_SOLVERS, *CONVEX_SOLVERS), _is_solver),
     "temperature": number,
     "n_init": either(one_of("auto"), whole),
     "max_iter": whole,

@@ -68,9 +68,9 @@ class CADO:
         Average the embeddings ē, as both algorithms print, or the memberships W = ē². Averages of
         ē break ``L_vv = 1``; averages of W keep it.
     diagonal : bool
-        Whether to keep the diagonal of Ā, ``Ā_vv = −1``, in the gradient and in the objective. It
-        is a constant where ``L_vv = 1`` and adds ``s t η_v² ‖ē_v‖²`` where averages of ē break that.
-        The library's φ leaves it out.
+        Whether to keep the diagonal of Ā, ``Ā_vv = −1``, in the gradient and in the objective, as
+        printed. It is a constant where ``L_vv = 1``, and adds ``s t η_v² ‖ē_v‖²`` where averages of
+        ē break that. φ, and the value of the result, leave it out.
     start : str
         Where to start: "random", "labels", "features", "spectral" or "opposed".
     step : {"open-loop", "line-search"}

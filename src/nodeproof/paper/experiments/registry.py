@@ -6,16 +6,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from nodeproof.paper.experiments.methods import METHODS, SOURCES
+from nodeproof.paper.experiments.methods import METHODS, READINGS, SOURCES
 from nodeproof.paper.experiments.panels import Axis, Curve, Panel, register
 from nodeproof.problem import PAPER_WEIGHTS
 
 __all__: list[str] = []
 
 GENIE = tuple(Curve("genie", sources) for sources in ("G", "F", "GF"))
-CALIBRATED, FIXED, CADO = (
-    tuple(Curve(method, sources) for sources in SOURCES)
-    for method in ("calibrated", "fixed", "cado")
+CALIBRATED, FIXED = (
+    tuple(Curve(method, sources) for sources in SOURCES) for method in ("calibrated", "fixed")
 )
 BASELINES = (
     Curve("spectral", "G"),
@@ -25,9 +24,28 @@ BASELINES = (
     Curve("ir-map", "GFL"),
     Curve("bregman", "GFL"),
 )
+
+
+def _cado(*configurations: str) -> tuple[tuple[Curve, ...], tuple[Curve, ...]]:
+    """Return CADO as published from a random start, in both readings, and from other starts."""
+    from_random, other = (
+        tuple(
+            Curve(name, sources)
+            for name, reading in READINGS.items()
+            for sources in configurations
+            if (reading.start == "random") == random
+        )
+        for random in (True, False)
+    )
+    return from_random, other
+
+
+# The paper clusters the graph alone by spectral clustering, not by CADO.
+CADO, CADO_STARTS = _cado(*(sources for sources in SOURCES if sources != "G"))
 EVERYTHING = (*GENIE, *CALIBRATED, *FIXED, *CADO, *BASELINES)
-# Beyond the paper, the other two solvers run the full model only.
-EXTENDED = (*GENIE, *CALIBRATED, FIXED[-1], CADO[-1], *BASELINES)
+# Where the paper has no figure, the other solvers run the full model only.
+_FULL, _FULL_STARTS = _cado("GFL")
+BEYOND = (*GENIE, *CALIBRATED, FIXED[-1], *_FULL, *BASELINES)
 
 # ω = 0 would make the covariances singular.
 _FLOOR = 1e-6
@@ -42,6 +60,7 @@ register(Panel(
     ),
     lambda p: {"p": p},
     EVERYTHING,
+    extended=CADO_STARTS,
 ))  # fmt: skip
 # --8<-- [end:p]
 
@@ -55,6 +74,7 @@ register(Panel(
     ),
     lambda omega: {"omega": max(omega, _FLOOR)},
     EVERYTHING,
+    extended=CADO_STARTS,
 ))  # fmt: skip
 
 register(Panel(
@@ -66,6 +86,7 @@ register(Panel(
     ),
     lambda ratio: {"label_ratio": ratio},
     EVERYTHING,
+    extended=CADO_STARTS,
 ))  # fmt: skip
 
 
@@ -78,9 +99,12 @@ def _weights(place: int) -> Callable[[float], dict[str, Any]]:
     return options
 
 
+_THREE = ("GF", "GL", "GFL")
+_CADO_OF_THREE, _STARTS_OF_THREE = _cado(*_THREE)
 _WEIGHTED = (
     Curve("genie", "GF"),
-    *(Curve(method, s) for method in ("fixed", "cado") for s in ("GF", "GL", "GFL")),
+    *(Curve("fixed", sources) for sources in _THREE),
+    *_CADO_OF_THREE,
     Curve("calibrated", "GFL"),
 )
 
@@ -98,6 +122,7 @@ for _place, (_name, _source, _grid, _quick) in enumerate((
         lambda beta: {},
         _WEIGHTED,
         options=_weights(_place),
+        extended=_STARTS_OF_THREE,
     ))  # fmt: skip
 
 register(Panel(
@@ -109,6 +134,7 @@ register(Panel(
     ),
     lambda n: {"cluster_size": n // 3},
     EVERYTHING,
+    extended=CADO_STARTS,
 ))  # fmt: skip
 
 register(Panel(
@@ -119,6 +145,7 @@ register(Panel(
     ),
     lambda m: {"n_features": m, "n_noise": 2 * m // 3},
     EVERYTHING,
+    extended=CADO_STARTS,
 ))  # fmt: skip
 
 
@@ -137,6 +164,7 @@ register(Panel(
     ),
     lambda c: {"n_clusters": c},
     EVERYTHING,
+    extended=CADO_STARTS,
     seeds=_many_clusters,
 ))  # fmt: skip
 
@@ -150,7 +178,8 @@ register(Panel(
         (0.0, 0.02, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1), (0.02, 0.06, 0.1),
     ),
     lambda q: {"q": q, **_HARD},
-    EXTENDED,
+    BEYOND,
+    extended=_FULL_STARTS,
 ))  # fmt: skip
 
 register(Panel(
@@ -161,7 +190,8 @@ register(Panel(
         mark=(1 / 3, "chance"),
     ),
     lambda accuracy: {"label_accuracy": accuracy, "p": 0.08, "omega": 0.3},
-    EXTENDED,
+    BEYOND,
+    extended=_FULL_STARTS,
 ))  # fmt: skip
 
 
@@ -178,7 +208,8 @@ register(Panel(
         (0.34, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9), (0.34, 0.8),
     ),
     _unequal,
-    EXTENDED,
+    BEYOND,
+    extended=_FULL_STARTS,
 ))  # fmt: skip
 
 register(Panel(
@@ -188,7 +219,8 @@ register(Panel(
         (0.0, 0.02, 0.04, 0.05, 0.06, 0.07, 0.08, 0.1), (0.0, 0.05, 0.1),
     ),
     lambda p: {"p": p, "q": 0.1, **_HARD},
-    EXTENDED,
+    BEYOND,
+    extended=_FULL_STARTS,
 ))  # fmt: skip
 
 register(Panel(
@@ -201,9 +233,11 @@ register(Panel(
     lambda p: {"p": p, "q": 0.1, "cluster_size": 100, "omega": 0.3},
     (
         *GENIE,
-        *(Curve(m, s) for m in ("calibrated", "fixed", "cado") for s in ("GF", "GL", "GFL")),
+        *(Curve(m, s) for m in ("calibrated", "fixed") for s in _THREE),
+        *_CADO_OF_THREE,
         Curve("cado", "GFL", {"step": "line-search"}, "CADO with a line search"),
     ),
+    extended=_STARTS_OF_THREE,
 ))  # fmt: skip
 
 register(Panel(
@@ -278,14 +312,21 @@ register(Panel(
     kind="answers",
 ))  # fmt: skip
 
+
+def _traced(name: str, variant: str = "", **settings: str) -> Curve:
+    reading = READINGS[name]
+    title = f"{reading.title}, {variant}" if variant else reading.title
+    return Curve("trace", "GFL", {"solver": "cado", **reading.settings, **settings}, title)
+
+
 register(Panel(
     "convergence", "convergence", "Convergence from the same random start",
     Axis("iteration", (0.0,), (0.0,)),
     lambda _: {},
     (
-        Curve("trace", "GFL", {"solver": "cado"}, "CADO as published"),
-        Curve("trace", "GFL", {"solver": "cado", "step": "line-search"}, "CADO, line search"),
-        Curve("trace", "GFL", {"solver": "cado", "average": "e"}, "CADO, averages of ē"),
+        *(_traced(name) for name, reading in READINGS.items() if reading.start == "random"),
+        _traced("cado", "line search", step="line-search"),
+        _traced("cado", "averages of W", average="W"),
         Curve("trace", "GFL", {"solver": "block", "temperature": 0.0, "max_iter": 100},
               "block CADO, T = 0"),
         Curve("trace", "GFL", {"solver": "block", "max_iter": 100}, "block CADO, T = 1"),
@@ -294,4 +335,5 @@ register(Panel(
     ),
     seeds=lambda x, curve, seeds: min(seeds, 5),
     kind="trace",
+    extended=tuple(_traced(name) for name, r in READINGS.items() if r.start != "random"),
 ))  # fmt: skip

@@ -6,6 +6,7 @@ A new claim is one function with the decorator `claim`, in `paper` (Sections 4 a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nodeproof.paper.experiments.claims import appendix, paper, theorem_and_targets
@@ -17,7 +18,7 @@ from nodeproof.paper.experiments.claims.checks import (
     NotRunError,
     claim,
 )
-from nodeproof.paper.experiments.methods import METHODS
+from nodeproof.paper.experiments.methods import METHODS, READINGS
 from nodeproof.paper.experiments.results import Results
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Look",
     "Verdict",
     "appendix",
+    "as_published",
     "check",
     "claim",
     "paper",
@@ -44,6 +46,8 @@ class Verdict:
         As in `Claim`; ``claim`` is its text.
     solver : str
         The solver, as in legends.
+    method : str
+        The same, as a name in `METHODS`.
     holds : bool or None
         None if what the check needs was not run.
     by : str
@@ -57,6 +61,7 @@ class Verdict:
     where: str
     criterion: str
     solver: str
+    method: str
     holds: bool | None
     by: str
     exceptions: tuple[str, ...] = ()
@@ -99,5 +104,25 @@ def _judge(entry: Claim, solver: str, results: Results) -> Verdict:
             by = f"Not run: {missing}."
     title = METHODS[solver].title
     return Verdict(
-        entry.name, entry.text, entry.where, entry.criterion, title, holds, by, exceptions
+        entry.name, entry.text, entry.where, entry.criterion, title, solver, holds, by, exceptions
     )
+
+
+def as_published(verdicts: Iterable[Verdict]) -> tuple[bool | None, list[Verdict]]:
+    """Judge one claim for CADO as published, in the most charitable reading of the text.
+
+    Parameters
+    ----------
+    verdicts : iterable of Verdict
+        All of one claim.
+
+    Returns
+    -------
+    holds : bool or None
+        Whether it holds for one of the `READINGS` at least; None if none was run.
+    readings : list of Verdict
+        The readings that it holds for.
+    """
+    judged = [v for v in verdicts if v.method in READINGS and v.holds is not None]
+    holding = [verdict for verdict in judged if verdict.holds]
+    return (bool(holding) if judged else None), holding

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from nodeproof.errors import InputError
-from nodeproof.paper.experiments.methods import METHODS, SOURCES
+from nodeproof.paper.experiments.methods import METHODS, READINGS, SOURCES
 from nodeproof.paper.experiments.panels import Curve, Panel
 from nodeproof.paper.experiments.results import Results, Series
 
@@ -106,7 +106,7 @@ def place(panel: Panel, x: float) -> str:
 
 
 #: the solvers that claims are checked on
-SOLVERS = ("calibrated", "fixed", "cado")
+SOLVERS = ("calibrated", "fixed", *READINGS)
 _BASELINES = frozenset(METHODS) - {*SOLVERS, "genie", "trace"}
 
 #: name of the bound in messages
@@ -192,9 +192,19 @@ class Look:
         return self.curve(panel, "GF", "genie")
 
     def others(self, panel: str) -> dict[str, Series]:
-        """Return all configurations except the full model, and spectral clustering of the graph."""
-        found = {name: self.curve(panel, s) for s, name in SOURCES.items() if s != "GFL"}
+        """Return all configurations except the full model; Graph also by spectral clustering."""
+        skipped = {"GFL", "G"} if self.published else {"GFL"}
+        found = {name: self.curve(panel, s) for s, name in SOURCES.items() if s not in skipped}
         return {**found, "Graph (spectral clustering)": self.curve(panel, "G", "spectral")}
+
+    @property
+    def published(self) -> bool:
+        """Whether it is CADO as published, which leaves the graph alone to spectral clustering."""
+        return self.solver in READINGS
+
+    def graph_alone(self, panel: str) -> Series:
+        """Return the configuration that uses the graph alone."""
+        return self.curve(panel, "G", "spectral" if self.published else "")
 
     def baselines(self, panel: str) -> dict[str, Series]:
         """Return the baselines of a panel."""
