@@ -109,7 +109,7 @@ class CADO:
     step: Literal["open-loop", "line-search"] = "open-loop"
     model_step: Literal["lmo", "projection"] = "lmo"
     max_iter: int = 1000
-    tol: float = 1e-4
+    tol: float = 1e-6
     n_jobs: int | None = None
     random_state: int | None = None
 
