@@ -17,14 +17,9 @@ True
 """
 
 from nodeproof.paper.theory.assumptions import Assumptions, LinkAssumptions, measure
-from nodeproof.paper.theory.lemmas import (
-    AtomsLemma,
-    BlocksLemma,
-    Counterexample,
-    counterexample,
-    lemma_atoms,
-    lemma_blocks,
-)
+from nodeproof.paper.theory.check import Check, check
+from nodeproof.paper.theory.counterexamples import Counterexample, counterexample
+from nodeproof.paper.theory.lemmas import AtomsLemma, BlocksLemma, lemma_atoms, lemma_blocks
 from nodeproof.paper.theory.limits import Recovery, chernoff_hellinger, exact_recovery, genie_errors
 from nodeproof.paper.theory.models import ModelAssumptions
 from nodeproof.paper.theory.verdicts import Theorem, Verdict, theorem
@@ -33,12 +28,14 @@ __all__ = [
     "Assumptions",
     "AtomsLemma",
     "BlocksLemma",
+    "Check",
     "Counterexample",
     "LinkAssumptions",
     "ModelAssumptions",
     "Recovery",
     "Theorem",
     "Verdict",
+    "check",
     "chernoff_hellinger",
     "counterexample",
     "exact_recovery",
