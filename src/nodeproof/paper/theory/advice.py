@@ -115,8 +115,9 @@ class Advice:
         enough = float((sigma**2 / alpha).max()) - min(0.0, a.room - a.noise)
         mu = number(enough * a.scale / lifted)
         return (
-            f"the noise of the links (κ = {number(a.noise)}) exceeds what links within classes "
-            f"({number(a.room)}) and node data ({number(made_up)}) make up for by {number(-margin)}",
+            f"the noise of the links, κ = {number(a.noise)}, exceeds what links within classes "
+            f"({number(a.room)}) and node data ({number(made_up)}) make up for: the condition "
+            f"misses by {number(-margin)}",
             f"the weights of the node data would have to rise from μ = "
             f"{number(models.measured.mu)} to at least {mu}",
         )

@@ -172,6 +172,8 @@ def check(
         terms.append(Labels().bind(NodeData(len(classes), y=codes)))
     if data.graph is None and not terms:
         raise InputError("there is nothing to judge the classes by: give graph, X or labels")
+    if gamma is not None and not 0 <= gamma < np.inf:
+        raise InputError(f"gamma must be a finite number ≥ 0, got {gamma!r}")
     with threads.using(None):
         return _judge(data, terms, z, weights, gamma, threshold, notes)
 
@@ -186,18 +188,22 @@ def _judge(
     notes: list[str],
 ) -> Check:
     sizes, K = np.bincount(z), len(data.labels.classes)
+    if isinstance(weights, str):
+        raise InputError(
+            f"the theory is about fixed weights (β_g, β_f, β_l), for example the paper's "
+            f"{PAPER_WEIGHTS}; got {weights!r}"
+        )
     fixed = _default_weights(terms, sizes) if weights is None else weights
-    mu = float(
-        sum(fixed[1 if term.source == "features" else 2] for term in terms)
-    )  # as `ModelAssumptions.mu`
-
-    def build(graph: bool, gamma: float) -> Problem:
-        links = data.graph if graph else None
-        return Problem(links, terms, K, fixed, threshold, son=gamma * mu / len(z))
+    plain = Problem(data.graph, terms, K, fixed, threshold)
+    weighed = list(zip(terms, plain.term_weights, strict=True))
+    mu = float(sum(beta for _, beta in weighed))
+    terms = [term for term, beta in weighed if beta]
+    if not terms and (data.graph is None or not fixed[0]):
+        raise InputError(f"all that was given has weight 0 in weights={weights!r}")
 
     @cache
     def at_gamma(gamma: float) -> ModelAssumptions:
-        found = measure_models(build(False, gamma), z)
+        found = measure_models(Problem(None, terms, K, fixed, son=gamma * mu / len(z)), z)
         assert found is not None
         return found
 
@@ -211,13 +217,13 @@ def _judge(
             chosen = ", as " + (
                 "gradients are alike enough without" if alike else "no larger one keeps them apart"
             )
-    problem = build(True, gamma)
+    problem = Problem(data.graph, terms, K, fixed, threshold, son=gamma * mu / len(z))
     measured = measure(problem, z)
     names = tuple(shorten(name, 40).replace(r"\$", "$") for name in data.labels.classes.tolist())
 
     @cache
     def at_threshold(t: float) -> LinkAssumptions:
-        found = measure(build(True, 0.0), z, threshold=t).links
+        found = measure(Problem(data.graph, [], K, fixed), z, threshold=t).links
         assert found is not None
         return found
 

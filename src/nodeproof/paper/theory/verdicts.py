@@ -3,8 +3,8 @@
 The theorem speaks of sequences of problems, with ~ and O(), and leaves the constants open. What is
 *printed* is judged here at one n, with these constants: quantities are of the same order if they
 differ by a factor of at most 10 (`FACTOR`), norms are O(√n) if they are at most 2√n (`NORMS`; links
-that are flipped at random have about √n at most), n is O(n_i²) if it is at most n_i², and c is that
-of the appendix. That ρ⁺ converges to values other than 0 cannot be seen at one n, and is not judged.
+flipped at random have about √n at most), n is O(n_i²) if it is at most n_i², and c is that of the
+appendix. That ρ⁺ converges to values other than 0 cannot be seen at one n, and is not judged.
 
 What is *corrected* are the conditions that its proof needs at this n, none left open: where all of
 them hold, the ideal solution (one atom per class, ``λ_i = n_i, θ = θ̂_i``) is optimal, and with room
