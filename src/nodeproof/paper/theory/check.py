@@ -344,8 +344,12 @@ def _say_part(verdict: Verdict, advice: Advice, said: set[str]) -> list[str]:
     for version in ("printed", "corrected"):
         if verdict.failing(version):
             lines += _say_failing(version, verdict, advice, said)
-    if verdict.promised:
-        name, margin = min(verdict.corrected.items(), key=lambda each: each[1])
+    # Where gradients do not differ at all, a margin of 0 is not tight; accuracy is no condition.
+    even = advice.models is not None and advice.models.measured.rho == 0
+    beside = {verdicts.STATIONARY, *([verdicts.GRADIENTS] if even else [])}
+    margins = {name: each for name, each in verdict.corrected.items() if name not in beside}
+    if verdict.promised and margins:
+        name, margin = min(margins.items(), key=lambda each: each[1])
         others = "" if margin > 0 else "; other solutions may be as good"
         lines.append(
             f"    The tightest corrected condition is {NAMES[name]}, by {number(margin)}{others}."
