@@ -1,9 +1,9 @@
 """The paper's recovery theory as a tool: its assumptions measured, its theorem checked.
 
 `check` says in sentences whether Theorem 1 covers a user's data, and what is missing. `measure`
-computes every quantity of Assumptions 1 to 5 on a problem and a labelling, `theorem` says which part
-of Theorem 1 holds there, as printed and as corrected, `exact_recovery` gives limits that no method
-can beat, and `counterexample` makes instances where the theorem's first part fails.
+computes every quantity of Assumptions 1 to 5 on a problem and a labelling, `theorem` says which
+part of Theorem 1 holds there, as printed and as corrected, `exact_recovery` gives limits that no
+method can beat, and `counterexample` makes instances where the theorem's first part fails.
 
 All that is listed here is public. May import `fitting`, `convex`, `problem` and what is below them.
 
