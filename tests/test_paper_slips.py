@@ -19,7 +19,7 @@ from nodeproof.paper.theory import counterexample
 from nodeproof.sets import SpectralBox
 from nodeproof.solvers import BlockADMM
 from nodeproof.sum_of_norms import sum_of_norms
-from nodeproof.terms import Labels, NodeData
+from nodeproof.terms import Covariance, Labels, NodeData
 
 pytestmark = pytest.mark.numeric
 
@@ -307,8 +307,64 @@ def test_the_printed_update_of_R_does_not_minimise_the_linear_model():
 
 
 def test_one_hot_rows_do_not_solve_the_embedding_step_as_it_is_stated():
-    """(14) is linear in ē over unit rows: least at −∇/‖∇‖. Appendix D steps in W instead."""
-    gradient = np.random.default_rng(0).normal(size=(20, 3))
+    """(14) is linear in ē. Over signed unit rows it is least at −∇/‖∇‖, which is not one-hot.
+
+    Over rows ē ≥ 0, with a gradient g ≥ 0, the one-hot row at its smallest entry is exact:
+    ⟨g, ē⟩ ≥ min g · Σ_i ē_i ≥ min g · ‖ē‖ = min g, because (Σ_i ē_i)² ≥ Σ_i ē_i² where no product
+    ē_i ē_j is negative; and the one-hot row attains min g.
+    """
+    rng = np.random.default_rng(0)
+    gradient = rng.normal(size=(20, 3))
     unit = -gradient / np.linalg.norm(gradient, axis=1, keepdims=True)
     one_hot = np.eye(3)[gradient.argmin(axis=1)]
     assert ((gradient * unit).sum(axis=1) < (gradient * one_hot).sum(axis=1)).all()
+
+    positive = rng.exponential(size=(20, 3))
+    one_hot = np.eye(3)[positive.argmin(axis=1)]
+    # The whole octant in steps of a degree, its borders included.
+    polar, azimuth = np.meshgrid(*2 * [np.linspace(0.0, np.pi / 2, 91)])
+    rows = [np.sin(polar) * np.cos(azimuth), np.sin(polar) * np.sin(azimuth), np.cos(polar)]
+    others = positive @ np.stack(rows).reshape(3, -1)
+    least = (positive * one_hot).sum(axis=1)
+    assert (others >= least[:, None] - 1e-12).all()
+    np.testing.assert_allclose(others.min(axis=1), least, atol=1e-12)
+    # Signed rows do better even there, so that ē ≥ 0 has to be said.
+    unit = -positive / np.linalg.norm(positive, axis=1, keepdims=True)
+    assert ((positive * unit).sum(axis=1) < least).all()
+    # And with a negative entry a mixed row ē ≥ 0 can do better, so that g ≥ 0 has to be said.
+    mixed = np.array([0.6, 0.8, 0.0])
+    assert np.array([-0.6, -0.8, 1.0]) @ mixed < -0.8
+
+
+# Theorem 4.3. -----------------------------------------------------------------------------
+
+
+def test_the_sum_of_norms_has_no_lipschitz_continuous_gradient():
+    """However close two models are, their gradients can be 2 apart; 4.3's rate forbids that."""
+
+    def norms(x):
+        return sum_of_norms(np.array([[x, 0.0], [0.0, 0.0]]))
+
+    for distance in (1.0, 1e-3, 1e-6):
+        step = 1e-3 * distance
+        slopes = [(norms(x + step) - norms(x - step)) / (2 * step) for x in (distance, -distance)]
+        np.testing.assert_allclose(slopes, [1.0, -1.0], rtol=1e-6)
+    # Where the models of two nodes are equal, as in the ideal solution, there is no gradient.
+    at_equal = [(norms(step) - norms(0.0)) / step for step in (1e-6, -1e-6)]
+    np.testing.assert_allclose(at_equal, [1.0, -1.0], rtol=1e-6)
+
+
+def test_the_gradient_of_the_feature_loss_is_lipschitz_on_a_box_above_zero_only():
+    """∇f = (I − R⁻¹xxᵀR⁻¹)/m: its modulus is 2‖x‖²/(m ρ₋³), without end as ρ₋ → 0."""
+    X = np.array([[1.0, 0.5]])
+
+    def gradient(r):
+        term = Covariance(lo=1e-9, hi=10.0).bind(NodeData(1, X=X))
+        return term.loss_gradient(r * np.eye(2)[None], 0, 1)
+
+    moduli = []
+    for lo in (1.0, 0.1, 0.01):
+        near = np.linalg.norm(gradient(lo) - gradient(1.0001 * lo))
+        moduli.append(near / (1e-4 * lo * np.sqrt(2)))
+        assert moduli[-1] <= 2 * (X**2).sum() / (2 * lo**3)
+    np.testing.assert_allclose(np.array(moduli[1:]) / moduli[:-1], 1000.0, rtol=1e-6)

@@ -18,7 +18,7 @@ from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.paper import theory
 from nodeproof.paper.theory import centred, models
-from nodeproof.paper.theory.lemmas import Prices
+from nodeproof.paper.theory.counterexamples import Prices
 from nodeproof.sets import Box, Product, Simplex, SpectralBox
 from nodeproof.solvers import BlockADMM, ExactSDP
 from nodeproof.terms import Covariance, Labels, NodeData
@@ -299,16 +299,17 @@ def test_model_assumptions_are_those_of_the_definitions(son):
     terms = [Covariance().bind(nodes), Labels().bind(nodes)]
     problem = Problem(Graph(data.graph), terms, 3, (1.0, 2.5, 13.0), son=son)
     found = theory.measure(problem, z).models
-    assert (found.mu, found.gamma) == (1.0, 60 * son)  # of two terms, the weights are in f
+    # μ is the sum of the weights, f the weighted mean of the losses.
+    assert (found.mu, found.gamma) == (15.5, pytest.approx(60 * son / 15.5))
     program = Program(problem)
-    gradients = program.loss_gradient(found.centroids[z])
+    gradients = program.loss_gradient(found.centroids[z]) / 15.5
     for i in range(3):
         own = gradients[z == i]
         assert found.rho_classes[i] == pytest.approx(cdist(own, own).max())
         normal = own.mean(axis=0)
         for j in {0, 1, 2} - {i}:
             apart = found.centroids[i] - found.centroids[j]
-            normal = normal + son * 20 * apart / np.linalg.norm(apart)
+            normal = normal + son / 15.5 * 20 * apart / np.linalg.norm(apart)
         np.testing.assert_allclose(found.normals[i], normal, atol=1e-9)
     assert found.stationary > 0
     assert found.distinct
@@ -409,15 +410,41 @@ def test_lemma_2_and_the_room_of_the_signs_make_the_combined_certificate():
     assert (False, False) in outcomes
 
 
-def test_the_counterexample_is_claimed_and_refuted():
-    for weight in (1.0, 30.0):
+@pytest.mark.parametrize(
+    ("n_classes", "size", "c"),
+    [
+        *((2, 12, 1.2), (4, 12, None), (16, 20, None), (40, 42, None)),  # n_i ≥ √n
+        *((16, 12, None), (40, 8, None), (40, 12, 6.0)),  # n_i ≤ √n, where n_i²/n is allowed
+    ],
+)
+def test_the_counterexamples_are_claimed_and_refuted(n_classes, size, c):
+    example = theory.counterexample(c, size=size, n_classes=n_classes)
+    assert 1 < example.c <= example.c_printed
+    measured = theory.measure(example.problem, example.labels)
+    found = theory.theorem(measured)
+    assert ("≥" if size > n_classes else "≤") in found.combined.part
+    # The point is feasible, and the ideal solution, which is at the biased centroids, costs more.
+    assert Program(example.problem).violation(example.better) < 1e-12
+    assert example.gain > 1e-3
+    np.testing.assert_allclose(measured.models.centroids, example.centroids, atol=1e-4)
+    # Every printed assumption holds, as the paper defines them.
+    assert (measured.links.delta, measured.models.gamma) == (0.0, pytest.approx(1.0))
+    assert measured.models.rho == pytest.approx(example.c / n_classes)
+    assert found.combined.claimed
+    assert not found.combined.promised
+    assert not found.nodes.claimed
+
+
+def test_no_weight_of_the_graph_mends_the_counterexample():
+    for weight in (1.0, 5.0, 100.0):
         example = theory.counterexample(1.2, weight)
-        found = theory.theorem(theory.measure(example.problem, example.labels))
+        found = theory.theorem(theory.measure(example.problem, example.labels)).combined
         assert example.gain > 1e-4
-        assert Program(example.problem).violation(example.better) < 1e-12
-        assert found.combined.claimed
-        assert not found.combined.promised
-        assert not found.nodes.claimed
+        assert not found.promised
+        assert found.claimed == (weight <= 10)  # beyond, μ is not of the order of n/√n_i
+
+
+def test_below_the_limit_of_nodes_alone_the_counterexample_is_none():
     within = theory.counterexample(0.95)
     found = theory.theorem(theory.measure(within.problem, within.labels))
     assert within.gain < 0

@@ -26,7 +26,7 @@ from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.metrics import matched_accuracy
 from nodeproof.paper import theory
-from nodeproof.paper.theory.lemmas import Prices
+from nodeproof.paper.theory.counterexamples import Prices
 from nodeproof.problem import Problem
 from nodeproof.solvers import BlockCADO
 

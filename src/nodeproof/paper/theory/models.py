@@ -84,6 +84,9 @@ _EXACT_PAIRS = 2000
 # Centroids whose gap is below this share of their gradients count as optimal.
 _STATIONARY = 1e-4
 
+# Of inner products, relative to the sizes of what is multiplied.
+_ROUNDING = 1e-12
+
 # A model this close to a vertex counts as the vertex.
 _SAME = 1e-12
 
@@ -97,7 +100,7 @@ class ModelAssumptions:
     sizes : ndarray of shape (K,)
         n_i.
     mu, son : float
-        μ and μ1. With one term μ is its weight; with several it is 1, and f has their weights.
+        μ and μ1. μ is the sum of the terms' weights, and f the weighted mean of their losses.
     gamma : float
         γ = nμ1/μ.
     centroids, normals : ndarray of shape (K, d)
@@ -109,8 +112,8 @@ class ModelAssumptions:
     distinct : bool
         Whether no two centroids are equal.
     R : float
-        For no θ in Θ are two of ``⟨n_i, θ − θ̂_i⟩`` below R, and R is the largest such number, up
-        to rounding; infinite for one class.
+        For no θ in Θ are two of ``⟨n_i, θ − θ̂_i⟩`` below R, and R is the largest such number, 0
+        where it is within rounding of that; infinite for one class.
     rho_classes : ndarray of shape (K,)
         The largest distance of two gradients ``∇f_v(θ̂_i)`` in each class, or a bound of it.
     rho_lower : float
@@ -184,7 +187,7 @@ def measure_models(problem: Problem, z: NDArray[np.int64]) -> ModelAssumptions |
     found = biased_centroids(problem, one_hot, tol=1e-10, max_iter=20_000)
     used = [theta for theta, beta in zip(found.models, problem.term_weights, strict=True) if beta]
     theta = program.models_set.join(used)
-    mu = float(program.terms[0][1]) if len(program.terms) == 1 else 1.0
+    mu = float(sum(beta for _, beta in program.terms))
     gamma = n * problem.son / mu
 
     gradients = program.loss_gradient(theta[z]) / mu
@@ -196,11 +199,14 @@ def measure_models(problem: Problem, z: NDArray[np.int64]) -> ModelAssumptions |
     normals = means + gamma * np.einsum("j,ijd->id", sizes / n, unit)
 
     away = program.models_set.lmo(normals) - theta
-    gaps = np.maximum(0.0, -(normals * away).sum(axis=1))
+    gaps = np.abs(np.minimum(0.0, (normals * away).sum(axis=1)))
     sizes_of = np.sqrt((one_hot.T @ (gradients**2).sum(axis=1)) / sizes) + gamma
     scales = sizes_of * np.linalg.norm(away, axis=1)
     relative = np.divide(gaps, scales, out=np.zeros(K), where=scales > 0)
 
+    # Exactly, ⟨n_i, θ − θ̂_i⟩ ≥ 0 on all of Θ, and so is R.
+    R = separation(normals, theta, program.models_set)
+    noticeable = float(gaps.max()) + _ROUNDING * float(scales.max())
     bounds = [spread(gradients[z == i]) for i in range(K)]
     rho = np.array([upper for _, upper in bounds])
     allowed = gamma * sizes / n
@@ -215,7 +221,7 @@ def measure_models(problem: Problem, z: NDArray[np.int64]) -> ModelAssumptions |
         gaps=gaps,
         stationary=_STATIONARY - float(relative.max()),
         distinct=distinct,
-        R=separation(normals, theta, program.models_set),
+        R=R if noticeable < R else 0.0,
         rho_classes=rho,
         rho_lower=max(lower for lower, _ in bounds),
         flows=flows,

@@ -1,9 +1,13 @@
 """Theorem 1 of the paper: which of its parts hold, as printed and as corrected.
 
-The theorem speaks of sequences of problems, with ~ and O(). What is *printed* is judged here with
-all constants that the paper leaves open set to 1, and with the factor c of its appendix. What is
-*corrected* are the conditions that its proof needs at this n, none left open: where all of them
-hold, the ideal solution (one atom per class, ``λ_i = n_i, θ = θ̂_i``) is optimal, and with room
+The theorem speaks of sequences of problems, with ~ and O(), and leaves the constants open. What is
+*printed* is judged here at one n, with these constants: quantities are of the same order if they
+differ by a factor of at most 10 (`FACTOR`), norms are O(√n) if they are at most 2√n (`NORMS`; links
+flipped at random have about √n at most), n is O(n_i²) if it is at most n_i², and c is that of the
+appendix. That ρ⁺ converges to values other than 0 cannot be seen at one n, and is not judged.
+
+What is *corrected* are the conditions that its proof needs at this n, none left open: where all of
+them hold, the ideal solution (one atom per class, ``λ_i = n_i, θ = θ̂_i``) is optimal, and with room
 left in the signs it is the only one.
 """
 
@@ -11,13 +15,57 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nodeproof.paper.theory.assumptions import Assumptions, LinkAssumptions
 from nodeproof.paper.theory.models import ModelAssumptions
 
-__all__ = ["Theorem", "Verdict", "theorem"]
+__all__ = ["FACTOR", "NORMS", "Theorem", "Verdict", "theorem"]
+
+#: largest factor between two quantities of the same order, for μ ~ … and n_i ~ n_j
+FACTOR = 10.0
+
+#: largest ``‖Ã_i‖/√n_i``, ``‖Ã^i‖/√n`` and ``‖B̃_i‖/√n`` that count as bounded (Assumption 3)
+NORMS = 2.0
+
+# Conditions, as they are called in `Verdict.printed` and `Verdict.corrected`.
+VISIBLE = "1/2 − δ − ρ⁺ > 0"
+QUIET = f"{NORMS:g} − norms (Assumption 3)"
+SEPARABLE = "R > 0"
+ALIKE = "n_i²/n − ρ or cγ n_i/n − ρ"
+ALIKE_ALONE = "γ n_i/n − ρ"
+EVEN = f"{FACTOR:g} − max n_i/n_j (n_i ~ n_j)"
+WEIGHED = f"{FACTOR:g} − factor of μ (μ ~ n/n_i, n/√n_i)"
+LARGE = "n_i²/n − 1 (n = O(n_i²))"
+INSIDE = "x − tN − κ/n_i inside classes"
+ACROSS = "tN − x across classes"
+GRADIENTS = "gradients"
+STATIONARY = "centroids are stationary"
+LIFTED = "λ P⊥ and R against the noise"
+
+#: what the conditions are called in words
+NAMES = {
+    VISIBLE: "visibility (Assumption 2)",
+    QUIET: "bounded norms (Assumption 3)",
+    SEPARABLE: "separability (Assumption 4)",
+    ALIKE: "gradient variability (Assumption 5)",
+    ALIKE_ALONE: "gradient variability (Assumption 5)",
+    EVEN: "classes of similar size (n_i ~ n_j)",
+    WEIGHED: "order of μ",
+    LARGE: "size of the classes (n = O(n_i²))",
+    INSIDE: "links within classes",
+    ACROSS: "links across classes",
+    GRADIENTS: "gradient variability",
+    STATIONARY: "accuracy of the centroids",
+    LIFTED: "noise of the links",
+}
+
+Array = NDArray[np.float64]
+Version = Literal["printed", "corrected"]
+_STRICT = frozenset({VISIBLE, SEPARABLE})
 
 
 @dataclass(frozen=True)
@@ -29,7 +77,8 @@ class Verdict:
     part : str
         Name of the part.
     printed, corrected : dict of str to float
-        The conditions with their margins: a number ≥ 0 means that it holds.
+        The conditions with their margins, in the order of the paper. A condition holds if its
+        margin is at least 0, or above 0 where the paper asks for that: visibility and R.
     slack : float
         Where `promised`, the ideal solution's objective is this close to the optimum: 0 but for
         the tolerance to which the centroids were computed.
@@ -55,19 +104,30 @@ class Verdict:
 
     @property
     def claimed(self) -> bool:
-        """Whether the theorem as printed, constants set to 1, claims recovery."""
-        return bool(self.margin_printed >= 0)
+        """Whether the theorem as printed, with the constants above, claims recovery."""
+        return not self.failing("printed")
 
     @property
     def promised(self) -> bool:
         """Whether the corrected conditions prove recovery."""
-        return bool(self.margin >= 0)
+        return not self.failing("corrected")
+
+    def failing(self, version: Version) -> list[str]:
+        """Return the names of the conditions that do not hold, in the order of the paper."""
+        conditions = self.printed if version == "printed" else self.corrected
+        return [
+            name
+            for name, margin in conditions.items()
+            if not (margin > 0 if name in _STRICT else margin >= 0)
+        ]
 
     def __str__(self) -> str:
         within = f" within {self.slack:.2g}" if self.slack else ""
         lines = [f"{self.part}: " + (f"optimal{within}" if self.promised else "not promised")]
         for how, conditions in (("printed", self.printed), ("corrected", self.corrected)):
-            lines += [f"  {how:<10}{name:<34}{value:>11.4g}" for name, value in conditions.items()]
+            lines += [
+                f"  {how:<10}{name:<38}{value + 0.0:>9.4g}" for name, value in conditions.items()
+            ]
         return "\n".join([*lines, f"  {self.words}"])
 
 
@@ -122,24 +182,30 @@ def theorem(assumptions: Assumptions) -> Theorem:
 
 
 def _graph(a: LinkAssumptions) -> Verdict:
-    n = float(a.sizes.sum())
     printed = {
-        "1/2 − δ − ρ⁺ > 0": a.visibility,
-        "n_i²/n − 1 (n = O(n_i²))": float((a.sizes**2).min()) / n - 1.0,
+        VISIBLE: a.visibility,
+        QUIET: NORMS - max(float(each.max()) for each in a.ratios),
+        EVEN: _evenness(a.sizes),
+        LARGE: float((a.sizes**2).min()) / float(a.sizes.sum()) - 1.0,
     }
-    corrected = {
-        "x − tN − κ/n_i inside classes": a.inside,
-        "tN − x across classes": a.across,
-    }
-    words = "O() is printed without a constant: 1 is taken."
+    corrected = {INSIDE: a.inside, ACROSS: a.across}
+    words = "Constants of O() and ~ are those of nodeproof.paper.theory.verdicts."
     if not a.exact:
         words += " κ is from Lanczos iterations: not proven."
     return Verdict("(3) graph", printed, corrected, 0.0, words)
 
 
+def _evenness(sizes: NDArray[np.int64]) -> float:
+    return FACTOR - float(sizes.max()) / float(sizes.min())
+
+
 def _nodes(a: ModelAssumptions) -> Verdict:
     n = float(a.sizes.sum())
-    printed = {"γ n_i/n − ρ": a.gamma * float(a.sizes.min()) / n - a.rho}
+    printed = {
+        SEPARABLE: a.R if a.distinct else -np.inf,
+        ALIKE_ALONE: a.gamma * float(a.sizes.min()) / n - a.rho,
+        EVEN: _evenness(a.sizes),
+    }
     words = "Each class by its own ρ_i"
     if a.slopes is not None and a.spread < 0:
         words += "; γ n_i/n is exceeded, so the slopes at the vertices of Θ decide"
@@ -147,31 +213,48 @@ def _nodes(a: ModelAssumptions) -> Verdict:
 
 
 def _about_models(a: ModelAssumptions) -> dict[str, float]:
-    return {"gradients": a.gradients, "centroids are stationary": a.stationary}
+    return {GRADIENTS: a.gradients, STATIONARY: a.stationary}
 
 
-def _combined(links: LinkAssumptions, models: ModelAssumptions) -> Verdict:
-    sizes, n = links.sizes.astype(np.float64), float(links.sizes.sum())
-    small = sizes <= np.sqrt(n)
+def are_small(sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which classes have ``n_i ≤ √n``, shape (K,): the second regime of Theorem 1(1)."""
+    return np.asarray(sizes <= np.sqrt(sizes.sum()))
+
+
+def variability_limits(a: ModelAssumptions) -> Array:
+    """Return the largest ρ that Theorem 1(1) as printed allows each class, shape (K,)."""
+    sizes, n = a.sizes.astype(np.float64), float(a.sizes.sum())
     with np.errstate(divide="ignore"):
         c = 1.0 / (1.0 - np.sqrt(sizes / n))
     with np.errstate(invalid="ignore"):  # one class: c is infinite, γ may be 0
-        large = np.nan_to_num(c * models.gamma * sizes / n, nan=0.0, posinf=np.inf)
-    limits = np.where(small, sizes**2 / n, large)
+        large = np.nan_to_num(c * a.gamma * sizes / n, nan=0.0, posinf=np.inf)
+    return np.where(are_small(a.sizes), sizes**2 / n, large)
+
+
+def wanted_weights(sizes: NDArray[np.int64]) -> Array:
+    """Return the μ of Theorem 1(1) by each class, shape (K,): ``n/n_i`` or ``n/√n_i``."""
+    n = float(sizes.sum())
+    return np.where(are_small(sizes), n / sizes, n / np.sqrt(sizes))
+
+
+def _combined(links: LinkAssumptions, models: ModelAssumptions) -> Verdict:
+    small = are_small(links.sizes)
+    # The paper's Ā has weight 1, which is s = 2 here.
+    ratio = 2.0 * models.mu / (links.scale * wanted_weights(links.sizes))
     printed = {
-        "1/2 − δ − ρ⁺ > 0": links.visibility,
-        "R > 0": models.R if models.distinct else -np.inf,
-        "n_i²/n − ρ or cγ n_i/n − ρ": float(limits.min()) - models.rho,
+        VISIBLE: links.visibility,
+        QUIET: NORMS - max(float(each.max()) for each in links.ratios),
+        SEPARABLE: models.R if models.distinct else -np.inf,
+        ALIKE: float(variability_limits(models).min()) - models.rho,
+        EVEN: _evenness(links.sizes),
+        WEIGHED: FACTOR - float(np.maximum(ratio, 1.0 / ratio).max()),
     }
     corrected = {
         **_about_models(models),
-        "tN − x across classes": links.across,
-        "λ P⊥ and R against the noise": _against_noise(links, models),
+        ACROSS: links.across,
+        LIFTED: _against_noise(links, models),
     }
     regime = "n_i ≤ √n" if small.all() else "n_i ≥ √n" if not small.any() else "both regimes"
-    # The paper's Ā has weight 1, which is s = 2 here.
-    wanted = np.where(small, n / sizes, n / np.sqrt(sizes))
-    ratio = 2.0 * models.mu / (links.scale * wanted)
     words = (
         f"{regime}; μ is {ratio.min():.3g} times what ~ asks for, at the class of the least; c = "
         "1/(1 − √(n_i/n)) as in the appendix. Where θ̂_i is inside a face of Θ no graph allows for "
