@@ -145,8 +145,7 @@ class _Drawing:
             for line in self._lines(panel)
         ]
         lowest = min(float((series.mean - series.error).min()) for series in every)
-        # Some room below the curves, for marks on the axis.
-        self.lowest = max(0.0, np.floor(10 * lowest - 0.7) / 10)
+        self.lowest = min(max(0.0, lowest), 0.9)
         self.named: set[str] = set()
 
     def all(self, panels: list[Panel]) -> None:

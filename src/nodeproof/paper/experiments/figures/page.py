@@ -13,7 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
-from matplotlib.transforms import offset_copy
+from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
 from nodeproof.paper.experiments.methods import METHODS
@@ -119,9 +119,8 @@ def bound_style(sources: str, full: str) -> Style:
 PLAIN = FuncFormatter(lambda value, _: f"{value:g}")
 _TICKS = (0.0, 0.5, 0.8, 0.9, 0.96, 0.99, 0.997, 1.0)
 
-# Error that is as far from 10 times as much as from none: the scale of accuracy is the logarithm of
-# the error plus this.
-_LEAST_ERROR = 5e-4
+# The scale of accuracy is the logarithm of the error plus this, so that it includes 1.
+_LEAST_ERROR = 1e-3
 
 
 def plot_series(
@@ -133,16 +132,20 @@ def plot_series(
     """
     margin = errors * series.error
     low, high = (np.clip(series.mean + side * margin, 0, 1) for side in (-1, 1))
-    where = offset_copy(ax.transData, ax.get_figure(), x=shift, units="points")
-    ax.plot(series.x, series.mean, transform=where, **{**style.keywords, **how})
-    ax.fill_between(series.x, low, high, color=style.colour, alpha=0.2, lw=0, transform=where)
+    where = ax.transData + ScaledTranslation(shift / 72, 0, ax.figure.dpi_scale_trans)
+    placed: dict[str, Any] = {"transform": where} if shift else {}
+    ax.plot(series.x, series.mean, **{**style.keywords, **placed, **how})
+    ax.fill_between(series.x, low, high, color=style.colour, alpha=0.2, lw=0, **placed)
 
 
 def set_accuracy(ax: Axes, lowest: float) -> None:
     """Set the y axis to accuracy, on the scale of the logarithm of the error: wide close to 1."""
     ax.set_yscale("function", functions=(_rise, _fall))
-    ax.set_ylim(lowest, 1.0 + 0.2 * _LEAST_ERROR)
-    ax.set_yticks([tick for tick in _TICKS if tick >= lowest])
+    low, high = _rise(np.array([lowest, 1.0]))
+    # Some room below the curves, for marks on the axis.
+    bottom, top = _fall(np.array([low - 0.1 * (high - low), high + 0.03 * (high - low)]))
+    ax.set_ylim(bottom, top)
+    ax.set_yticks([tick for tick in _TICKS if tick >= bottom])
     ax.yaxis.set_major_formatter(PLAIN)
 
 
