@@ -60,6 +60,58 @@ def test_fewer_linked_nodes_than_classes():
     assert set(baselines.spectral_clustering(graph, 5, random_state=0)) <= set(range(5))
 
 
+# A semidefinite program. ---------------------------------------------------------------
+
+
+def test_the_semidefinite_program_finds_dense_parts():
+    data = make_planted(cluster_size=40, p=0.5, q=0.05, random_state=0)
+    found = baselines.sdp_clustering(data.graph, 3, random_state=0)
+    assert found.dtype == np.int64
+    assert matched_accuracy(data.y_true, found) > 0.98
+    np.testing.assert_array_equal(found, baselines.sdp_clustering(data.graph, 3, random_state=0))
+
+
+def test_the_semidefinite_program_of_a_graph_without_links_is_one_class():
+    assert (baselines.sdp_clustering(sp.csr_array((30, 30)), 3) == 0).all()
+
+
+# Graph neural networks. ----------------------------------------------------------------
+
+
+@pytest.fixture
+def shifted():
+    """Data whose classes differ in their means, which networks can tell apart."""
+    data = make_planted(cluster_size=40, p=0.3, q=0.02, label_ratio=0.2, random_state=0)
+    means = np.eye(3, data.X.shape[1]) * 3
+    return data, data.X + means[data.y_true]
+
+
+@pytest.mark.parametrize("kind", ["gcn", "graphsage", "gat"])
+def test_networks_learn_and_leave_torch_as_it_was(kind, shifted):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch_geometric")
+    data, X = shifted
+    torch.manual_seed(5)
+    before, n_threads = torch.get_rng_state(), torch.get_num_threads()
+    found = baselines.graph_network(data.graph, X, data.y, 3, kind, random_state=1)
+    assert np.mean(found == data.y_true) > 0.9
+    again = baselines.graph_network(data.graph, X, data.y, 3, kind, random_state=1)
+    np.testing.assert_array_equal(found, again)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.get_num_threads() == n_threads
+
+
+def test_what_networks_cannot_use_is_named(shifted):
+    pytest.importorskip("torch_geometric")
+    data, X = shifted
+    with pytest.raises(InputError, match="kind must be one of gcn"):
+        baselines.graph_network(data.graph, X, data.y, 3, "mlp")
+    with pytest.raises(InputError, match="120 nodes but X has 119 rows"):
+        baselines.graph_network(data.graph, X[1:], data.y[1:], 3)
+    with pytest.raises(InputError, match="holds no label"):
+        baselines.graph_network(data.graph, X, np.full(120, -1), 3)
+
+
 # Label propagation. --------------------------------------------------------------------
 
 

@@ -56,7 +56,20 @@ def cells(n: int = 4) -> list[Cell]:
 UNLABELLING = {"trace", "theorem", "program", "proof"}
 
 
-@pytest.mark.parametrize("method", sorted(set(METHODS) - UNLABELLING))
+# They need torch.
+NETWORKS = {"gcn", "graphsage", "gat"}
+
+
+@pytest.mark.parametrize("method", sorted(NETWORKS))
+def test_a_network_runs_on_what_it_is_given(method):
+    pytest.importorskip("torch_geometric")
+    cell = Cell(method, "GFL", 0, {**SMALL, "label_ratio": 0.5})
+    first, second = run_cell(cell), run_cell(cell)
+    assert 0.4 < first["accuracy"] <= 1
+    assert {**first, "seconds": 0} == {**second, "seconds": 0}
+
+
+@pytest.mark.parametrize("method", sorted(set(METHODS) - UNLABELLING - NETWORKS))
 def test_every_method_runs_on_what_it_is_given(method):
     record = run_cell(Cell(method, "GFL", 0, SMALL))
     assert 0.3 < record["accuracy"] <= record["matched"] <= 1
@@ -175,7 +188,9 @@ def test_the_registry_has_the_papers_panels():
 @pytest.mark.parametrize("panel", PANELS.values(), ids=lambda panel: panel.name)
 def test_every_panel_has_the_bound_and_data_that_can_be_drawn(panel):
     assert set(panel.x.quick) <= set(panel.x.grid)
+    panel = panel.including(extended=True, peers=True)
     points = list(panel.points(seeds=2))
+    assert points
     names = [curve.name for curve in panel.curves]
     assert len(set(names)) == len(names)
     if panel.kind not in ("trace", "answers"):
@@ -192,6 +207,24 @@ def test_beyond_twenty_clusters_there_are_five_seeds_of_the_calibrated_solver():
     heavy = [point for point in PANELS["clusters"].points(seeds=10) if point.x > 20]
     assert {point.cell.method for point in heavy} == {"calibrated", "genie"}
     assert {point.cell.seed for point in heavy} == set(range(5))
+
+
+def test_extended_the_papers_curves_go_up_to_sixty_clusters():
+    points = list(PANELS["clusters"].including(extended=True).points(seeds=10))
+    heavy = {(p.cell.method, p.cell.sources) for p in points if p.x == 60}
+    assert {("cado", s) for s in ("GL", "GF", "FL", "GFL")} | {("spectral", "G")} <= heavy
+    seeds = {p.cell.seed for p in points if p.x == 60 and p.cell.method == "cado"}
+    assert seeds == {0, 1, 2}
+
+
+def test_covariances_of_trace_one_have_it():
+    points = PANELS["omega_trace"].including(extended=True).points(seeds=1)
+    settings = {point.x: point.cell.settings for point in points}
+    assert len(settings) == len(PANELS["omega_trace"].x.grid)
+    for asked in settings.values():
+        drawn = datasets.make_planted(**{**asked, "cluster_size": 20}, random_state=0)
+        for covariance in drawn.params["covariances"]:
+            assert np.trace(covariance) == pytest.approx(1.0)
 
 
 def test_two_panels_share_the_cells_of_a_point_they_share():
@@ -282,7 +315,7 @@ def test_one_process_and_two_give_the_same_records(tmp_path):
 
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
-    asked = [Cell(method, "GFL", 0, SMALL) for method in METHODS if method != "trace"]
+    asked = [Cell(m, "GFL", 0, SMALL) for m in METHODS if m not in {"trace", *NETWORKS}]
     one = run(asked, tmp_path / "one", jobs=1)
     two = run(asked, tmp_path / "two", jobs=2)
     assert without_times(one) == without_times(two)

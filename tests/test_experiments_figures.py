@@ -132,6 +132,23 @@ def test_each_curve_is_named_once_and_looks_like_no_other() -> None:
         assert len(looks) == len(set(map(str, looks)))
 
 
+def test_curves_with_the_same_values_are_apart_sideways() -> None:
+    panel = curves("a")
+    records = {point.cell.key: {"accuracy": 1.0} for point in panel.points(1)}
+    figure = compose(Results([panel], records, 1), "fig")
+    FigureCanvasAgg(figure).draw()
+    markers = [line for line in figure.axes[0].lines if line.get_marker() != "None"]
+    places = [line.get_transform().transform(line.get_xydata())[0] for line in markers]
+    assert len(places) == len(SIX)
+    assert len({round(float(x), 6) for x, _ in places}) == len(SIX)
+    assert len({round(float(y), 6) for _, y in places}) == 1
+
+
+def test_a_remark_on_a_panel_is_below_the_figure() -> None:
+    figure = compose(made_up(curves("a", note="Mind the gap.")), "fig")
+    assert any("Panel a: Mind the gap." in text.get_text() for text in figure.texts)
+
+
 def test_single_curves_of_a_solver_join_the_baselines() -> None:
     others = (Curve("fixed", "GFL"), Curve("cado", "GFL"), *BASELINES)
     figure = compose(made_up(curves("a", others)), "fig")

@@ -110,7 +110,7 @@ def test_a_panel_of_optional_curves_only_is_not_run_without_the_option(registry,
 
 def test_peers_without_torch_say_what_to_install(registry, tmp_path, monkeypatch, capsys):
     register(optional("mine"))
-    monkeypatch.setattr("nodeproof.paper.experiments.reproduction.find_spec", lambda name: None)
+    monkeypatch.setattr("nodeproof.paper.baselines.networks.find_spec", lambda name: None)
     with pytest.raises(SystemExit) as ended:
         main(["reproduce", "mine", "--peers", "--out", str(tmp_path / "out")])
     assert ended.value.code == 2

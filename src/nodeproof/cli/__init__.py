@@ -296,7 +296,8 @@ def reproduce(
 ) -> None:  # fmt: skip
     """Run the paper's experiments: figures, tables, and a verdict on each claim.
 
-    Names are figures (fig1, fig2, fig3, beyond, phase, theorem, convergence), panels, or all.
+    Names are figures (fig1, fig2, fig3, unprinted, beyond, phase, theorem, convergence), panels,
+    or all.
     Finished cells are saved immediately; after Ctrl-C or a crash the same command resumes.
     """
     from nodeproof.cli.reproduce import run_reproduce

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
+from scipy.sparse import csr_array
 
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
@@ -305,28 +306,32 @@ class _Links:
         if self.graph is None:
             return
         self._scale, self._threshold = problem.scale, problem.threshold
-        self.slopes = self._of(self.graph.operator(self._threshold) @ embeddings)
+        self.slopes = self._slopes(self.graph.times(embeddings), embeddings)
 
-    def _of(self, products: Any) -> Array:
-        return np.asarray(-self._scale * products)
+    def _slopes(self, products: Any, embeddings: Array) -> Array:
+        """Return ``−s(A − tN)ē``, given Aē."""
+        assert self.graph is not None
+        eta = self.graph.eta[:, None]
+        null = eta * (self.graph.eta @ embeddings - eta * embeddings)
+        return np.asarray(-self._scale * (products - self._threshold * null))
 
     def move(self, target: Array, gamma: float) -> None:
-        """Replace ē by ``(1 − γ)ē + γ target``; few rows of `target` differ from the last ones."""
+        """Replace ē by ``(1 − γ)ē + γ target``; rows of `target` are one-hot."""
         if self.graph is None:
             return
         if self._target is None:
             moved = np.arange(len(target))
         else:
             moved = np.flatnonzero((self._target != target).any(axis=1))
+        # One-hot rows as a sparse matrix: a product costs one addition per link, not K.
         if len(moved) > _FEW * len(target):
-            self._target_slopes = self._of(self.graph.operator(self._threshold) @ target)
+            products = (self.graph.adjacency @ csr_array(target)).toarray()
+            self._target_slopes = self._slopes(products, target)
         elif len(moved):
             assert self._target is not None
-            steps = target[moved] - self._target[moved]
-            eta = self.graph.eta
-            products = self.graph.adjacency[moved].T @ steps
-            products -= self._threshold * np.outer(eta, eta[moved] @ steps)
-            products[moved] += self._threshold * eta[moved, None] ** 2 * steps
-            self._target_slopes = self._target_slopes + self._of(products)
+            steps = np.zeros(target.shape)
+            steps[moved] = target[moved] - self._target[moved]
+            products = self.graph.adjacency[moved].T @ steps[moved]
+            self._target_slopes = self._target_slopes + self._slopes(products, steps)
         self._target = target
         self.slopes = (1.0 - gamma) * self.slopes + gamma * self._target_slopes

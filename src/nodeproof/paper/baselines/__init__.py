@@ -8,18 +8,22 @@ All that is listed here is public. May import `convex`, `solvers` and what is be
 `paper.experiments` and the command line import it.
 """
 
+from nodeproof.paper.baselines.networks import graph_network
 from nodeproof.paper.baselines.refinement import bregman_clustering, ir_ls, ir_map
 from nodeproof.paper.baselines.single_source import (
     gaussian_classifier,
     label_propagation,
+    sdp_clustering,
     spectral_clustering,
 )
 
 __all__ = [
     "bregman_clustering",
     "gaussian_classifier",
+    "graph_network",
     "ir_ls",
     "ir_map",
     "label_propagation",
+    "sdp_clustering",
     "spectral_clustering",
 ]

@@ -322,3 +322,11 @@ def check_given(y: Any, n_nodes: int, n_classes: int) -> NDArray[np.int64]:
             f"at node {v}"
         )
     return given.astype(np.int64)
+
+
+def check_some_given(y: Any, n_nodes: int, n_classes: int) -> NDArray[np.int64]:
+    """Return the labels, as `check_given`; at least one must be known."""
+    labels = check_given(y, n_nodes, n_classes)
+    if not (labels >= 0).any():
+        raise InputError("y holds no label, only -1: at least one node must have one")
+    return labels

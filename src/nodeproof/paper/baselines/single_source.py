@@ -13,19 +13,24 @@ from scipy.sparse.linalg import ArpackNoConvergence, cg, eigsh
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from nodeproof.convex.clustering import cluster_graph
 from nodeproof.convex.program import check_memory
-from nodeproof.errors import InputError
 from nodeproof.paper.baselines.evidence import (
     check_classes,
-    check_given,
     check_links,
     check_points,
+    check_some_given,
     class_costs,
 )
 from nodeproof.runtime import threads
 from nodeproof.solvers.base import check_count
 
-__all__ = ["gaussian_classifier", "label_propagation", "spectral_clustering"]
+__all__ = [
+    "gaussian_classifier",
+    "label_propagation",
+    "sdp_clustering",
+    "spectral_clustering",
+]
 
 
 # Up to here all eigenvectors at once are cheap, and exact where eigenvalues repeat.
@@ -114,6 +119,56 @@ def _embed(adjacency: sp.csr_array, k: int, rng: np.random.Generator) -> NDArray
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0))
 
 
+def sdp_clustering(
+    graph: Any,
+    n_classes: int,
+    *,
+    tol: float = 0.01,
+    random_state: int | np.random.Generator | None = None,
+) -> NDArray[np.int64]:
+    """Cluster the nodes by the semidefinite relaxation of the most likely communities.
+
+    ``maximise ⟨A − tJ, L⟩`` over ``L ⪰ 0`` with ones on the diagonal and entries in [0, 1], as in
+    Hajek, Wu and Xu (IEEE Trans. Inf. Theory, 2016). There the sum of L is given; here its
+    multiplier t is the density of the graph, which lies between those inside and across classes.
+    The classes are those of `spectral_clustering` on L. Time grows like n³: 900 nodes take 20
+    seconds.
+
+    Parameters
+    ----------
+    graph : object
+        Anything that :func:`nodeproof.inputs.graph_objects.check_adjacency` reads.
+    n_classes : int
+        Number of classes K.
+    tol : float
+        Relative gap at which the relaxation counts as solved.
+    random_state : int, Generator or None
+        Seed of the rounding.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Classes 0…K−1, in no particular order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nodeproof.paper.baselines import sdp_clustering
+    >>> two_triangles = np.kron(np.eye(2), np.ones((3, 3)))
+    >>> found = sdp_clustering(two_triangles, 2, random_state=0)
+    >>> bool(found[0] == found[1] == found[2] != found[3] == found[4] == found[5])
+    True
+    """
+    adjacency = check_links(graph)
+    n = adjacency.shape[0]
+    K = check_classes(n_classes, n)
+    if K == 1 or adjacency.nnz == 0:
+        return np.zeros(n, dtype=np.int64)
+    density = float(adjacency.sum()) / (n * (n - 1))
+    L = cluster_graph(adjacency, threshold=density, tol=tol).L
+    return spectral_clustering(L, K, random_state=random_state)
+
+
 def label_propagation(
     graph: Any, y: Any, n_classes: int, *, max_iter: int = 200
 ) -> NDArray[np.int64]:
@@ -152,7 +207,7 @@ def label_propagation(
     adjacency = check_links(graph)
     n = adjacency.shape[0]
     K = check_classes(n_classes, n)
-    labels = _check_some(y, n, K)
+    labels = check_some_given(y, n, K)
     check_count("max_iter", max_iter)
     known = labels >= 0
     shares = np.bincount(labels[known], minlength=K) / known.sum()
@@ -213,13 +268,6 @@ def gaussian_classifier(X: Any, y: Any, n_classes: int) -> NDArray[np.int64]:
     """
     points = check_points(X)
     K = check_classes(n_classes, len(points))
-    labels = _check_some(y, len(points), K)
+    labels = check_some_given(y, len(points), K)
     with threads.using(1):
         return class_costs(points, labels, K).argmin(axis=1)
-
-
-def _check_some(y: Any, n_nodes: int, n_classes: int) -> NDArray[np.int64]:
-    labels = check_given(y, n_nodes, n_classes)
-    if not (labels >= 0).any():
-        raise InputError("y holds no label, only -1: at least one node must have one")
-    return labels

@@ -216,6 +216,17 @@ def _spectral(data: Planted, sources: str, seed: int) -> Outcome:
     return Outcome(baselines.spectral_clustering(data.graph, K, random_state=seed), named=False)
 
 
+def _sdp(data: Planted, sources: str, seed: int) -> Outcome:
+    K = data.params["n_clusters"]
+    return Outcome(baselines.sdp_clustering(data.graph, K, random_state=seed), named=False)
+
+
+def _network(kind: str, data: Planted, sources: str, seed: int) -> Outcome:
+    K = data.params["n_clusters"]
+    found = baselines.graph_network(data.graph, data.X, data.y, K, kind, random_state=seed)
+    return Outcome(found, named=True)
+
+
 def _label_propagation(data: Planted, sources: str, seed: int) -> Outcome:
     K = data.params["n_clusters"]
     return Outcome(baselines.label_propagation(data.graph, data.y, K), named=True)
@@ -273,6 +284,10 @@ METHODS: dict[str, Method] = {
     "ir-ls": Method("IR-LS", partial(_refinement, baselines.ir_ls)),
     "ir-map": Method("IR-MAP, four starts", partial(_refinement, baselines.ir_map, n_starts=4)),
     "bregman": Method("Bregman", partial(_refinement, baselines.bregman_clustering)),
+    "sdp": Method("SDP of the graph", _sdp),
+    "gcn": Method("GCN", partial(_network, "gcn"), needs_labels=True),
+    "graphsage": Method("GraphSAGE", partial(_network, "graphsage"), needs_labels=True),
+    "gat": Method("GAT", partial(_network, "gat"), needs_labels=True),
     "theorem": Method("Theorem 1", recovery.ask_theorem, weighted=True),
     "program": Method("certificate of the convex program", recovery.ask_program, weighted=True),
     "proof": Method("certificate of the labelling", recovery.ask_proof, weighted=True),

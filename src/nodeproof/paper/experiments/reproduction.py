@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from nodeproof.errors import InputError, MissingExtraError
+from nodeproof.paper.baselines.networks import check_torch
 from nodeproof.paper.experiments.cells import Cell, run
 from nodeproof.paper.experiments.claims import Verdict, check
 from nodeproof.paper.experiments.figures import PAPER, Style, check_style, draw
@@ -87,7 +87,7 @@ def reproduce(
         raise InputError(f"{', '.join(panel.name for panel in asked)}: run with --extended only")
     check_style(style, solver)
     if peers:
-        _check_torch()
+        check_torch()
     out.mkdir(exist_ok=True)
     cells = [point.cell for panel in asked for point in panel.points(seeds, quick)]
     records = run(cells, out, jobs=jobs, fresh=fresh, begin=begin, finished=finished)
@@ -108,13 +108,6 @@ def reproduce(
     except MissingExtraError as missing:
         notes.append(f"no summary: {missing}")
     return Reproduction(results, verdicts, figures, notes)
-
-
-def _check_torch() -> None:
-    missing = [name for name in ("torch", "torch_geometric") if find_spec(name) is None]
-    if missing:
-        named = " and ".join(missing)
-        raise InputError(f"--peers needs {named}; run: pip install {' '.join(missing)}")
 
 
 def _finished(panel: Panel, records: Mapping[str, Record], seeds: int, quick: bool) -> Panel | None:

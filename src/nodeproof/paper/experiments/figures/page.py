@@ -13,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
 from nodeproof.paper.experiments.methods import METHODS
@@ -116,22 +117,35 @@ def bound_style(sources: str, full: str) -> Style:
 
 #: numbers without trailing zeros
 PLAIN = FuncFormatter(lambda value, _: f"{value:g}")
-_TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.96, 0.99, 1.0)
+_TICKS = (0.0, 0.5, 0.8, 0.9, 0.96, 0.99, 0.997, 1.0)
+
+# The scale of accuracy is the logarithm of the error plus this, so that it includes 1.
+_LEAST_ERROR = 1e-3
 
 
-def plot_series(ax: Axes, series: Series, style: Style, errors: float = 1.0, **how: Any) -> None:
-    """Draw the mean over the seeds, in a band of some standard errors to each side."""
+def plot_series(
+    ax: Axes, series: Series, style: Style, errors: float = 1.0, shift: float = 0.0, **how: Any
+) -> None:
+    """Draw the mean over the seeds, in a band of some standard errors to each side.
+
+    It can be shifted sideways, by a few points, to be told from a curve with the same values.
+    """
     margin = errors * series.error
     low, high = (np.clip(series.mean + side * margin, 0, 1) for side in (-1, 1))
-    ax.plot(series.x, series.mean, **{**style.keywords, **how})
-    ax.fill_between(series.x, low, high, color=style.colour, alpha=0.2, lw=0)
+    where = ax.transData + ScaledTranslation(shift / 72, 0, ax.figure.dpi_scale_trans)
+    placed: dict[str, Any] = {"transform": where} if shift else {}
+    ax.plot(series.x, series.mean, **{**style.keywords, **placed, **how})
+    ax.fill_between(series.x, low, high, color=style.colour, alpha=0.2, lw=0, **placed)
 
 
 def set_accuracy(ax: Axes, lowest: float) -> None:
-    """Set the y axis to accuracy, on the scale of the root of the error: wide close to 1."""
+    """Set the y axis to accuracy, on the scale of the logarithm of the error: wide close to 1."""
     ax.set_yscale("function", functions=(_rise, _fall))
-    ax.set_ylim(lowest, 1.0008)
-    ax.set_yticks([tick for tick in _TICKS if tick >= lowest])
+    low, high = _rise(np.array([lowest, 1.0]))
+    # Some room below the curves, for marks on the axis.
+    bottom, top = _fall(np.array([low - 0.1 * (high - low), high + 0.03 * (high - low)]))
+    ax.set_ylim(bottom, top)
+    ax.set_yticks([tick for tick in _TICKS if tick >= bottom])
     ax.yaxis.set_major_formatter(PLAIN)
 
 
@@ -179,11 +193,11 @@ def _square(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _rise(accuracy: NDArray[np.float64]) -> NDArray[np.float64]:
-    return -_root(1 - accuracy)
+    return -np.log(np.maximum(1 + _LEAST_ERROR - accuracy, 1e-9))
 
 
 def _fall(place: NDArray[np.float64]) -> NDArray[np.float64]:
-    return 1 - _square(-place)
+    return 1 + _LEAST_ERROR - np.exp(-place)
 
 
 # For each scale, there and back.
@@ -216,7 +230,7 @@ def _mark(ax: Axes, place: float, text: str, *, text_left: bool, named: bool) ->
 
 #: the width of a page, in inches
 WIDTH = 7.0
-_LEFT, _RIGHT, _GAP = 0.63, 0.1, 0.16
+_LEFT, _RIGHT, _GAP = 0.68, 0.1, 0.16
 
 
 def lines_for(count: int) -> int:
