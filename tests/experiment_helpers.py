@@ -51,9 +51,13 @@ def make_results(
     quick: bool = False,
     trace: Callable[[Point], dict[str, Any]] | None = None,
     answers: Callable[[Point], dict[str, Any]] | None = None,
+    extended: bool = True,
 ) -> Results:
     """Return results of registered panels, or of others, as claimed but for the changes."""
-    chosen = [panel if isinstance(panel, Panel) else select([panel])[0] for panel in panels]
+    chosen = [
+        panel if isinstance(panel, Panel) else select([panel])[0].including(extended)
+        for panel in panels
+    ]
     records: dict[str, dict[str, Any]] = {}
     for panel in chosen:
         for point in panel.points(seeds, quick):
@@ -103,6 +107,7 @@ def make_trace(
     """Return the record of a followed run with these values of the objective."""
     return {
         "accuracy": accuracy,
+        "objective": value[-1],
         "status": status,
         "trace": {"value": value, "accuracy": [accuracy] * len(value)},
         "times": [0.001 * k for k in range(len(value))],

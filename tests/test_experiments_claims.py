@@ -7,8 +7,17 @@ import pytest
 from experiment_helpers import Change, make_results, make_trace
 from nodeproof.errors import InputError
 from nodeproof.paper.experiments import PANELS, SOURCES
-from nodeproof.paper.experiments.claims import CLAIMS, Finding, Look, Verdict, check, claim
+from nodeproof.paper.experiments.claims import (
+    CLAIMS,
+    Finding,
+    Look,
+    Verdict,
+    as_published,
+    check,
+    claim,
+)
 from nodeproof.paper.experiments.claims.theorem_and_targets import THEOREM
+from nodeproof.paper.experiments.methods import READINGS
 from nodeproof.paper.experiments.panels import Point
 
 FIG1 = ("p", "omega", "labels")
@@ -142,15 +151,44 @@ def test_solvers_are_judged_apart() -> None:
     assert found == {
         "block CADO, calibrated": True,
         "block CADO, the paper's weights and losses": True,
-        "CADO as published": False,
+        "CADO, gradient in ē": False,
+        "CADO, gradient in ē, spectral start": True,
+        "CADO, gradient in ē, labels start": True,
+        "CADO, gradient in W": True,
+        "CADO, gradient in W, spectral start": True,
+        "CADO, gradient in W, labels start": True,
     }
+
+
+def test_a_claim_holds_as_published_if_it_does_in_one_reading() -> None:
+    def only(reading: str) -> Change:
+        def change(name: str, x: float, method: str, sources: str, seed: int) -> float | None:
+            failing = method in READINGS and method != reading
+            return 0.33 if failing and sources == "GFL" else None
+
+        return change
+
+    for reading in READINGS:
+        holds, holding = as_published(verdicts("robust-in-p", only(reading)))
+        assert holds
+        assert [v.method for v in holding] == [reading]
+    assert as_published(verdicts("robust-in-p", only("")))[0] is False
+    assert as_published(verdicts("close-to-the-bound"))[0] is None
+
+
+def test_starts_that_were_not_run_are_left_open() -> None:
+    for v in verdicts("robust-in-p", extended=False):
+        assert v.holds is (None if "/" in v.method else True)
+        assert v.holds or v.by == f"Not run: {v.solver}: Graph + Feature + Label, in 'p'."
 
 
 @pytest.mark.parametrize("sources", [s for s in SOURCES if s != "GFL"])
 def test_every_other_configuration_counts(sources: str) -> None:
     ahead = both(changed("m", sources, 1.0, 9), changed("m", "GFL", 0.98, 9))
     for v in verdicts("best-at-every-m", ahead):
-        assert v.exceptions == (f"m = 9, 2.0 points below {SOURCES[sources]}",)
+        # The paper clusters the graph alone by spectral clustering.
+        by_spectral = " (spectral clustering)" * (sources == "G" and v.method in READINGS)
+        assert v.exceptions == (f"m = 9, 2.0 points below {SOURCES[sources]}{by_spectral}",)
 
 
 def test_few_labels_are_held_to_many_labels_where_the_bound_is_low() -> None:
@@ -236,47 +274,48 @@ def judged(name: str, trace: Callable[[Point], dict]) -> list[bool | None]:
     return [v.holds for v in found if v.name == name]
 
 
-def test_quick_convergence_is_of_the_objective_and_of_the_accuracy() -> None:
-    settled = [200.0 - k for k in range(49)] + [100.0] * 60
-    assert judged("converges-quickly", lambda _: make_trace(settled)) == [True] * 3
-    late = [200.0 - k for k in range(60)] + [100.0] * 60
-    assert judged("converges-quickly", lambda _: make_trace(late)) == [False] * 3
-    # Cut off before it had settled, and before anybody could see whether it would.
-    cut = make_trace([120.0, 110.0], status="reached max_iter")
-    assert judged("converges-quickly", lambda _: cut) == [False] * 3
-    wanders = make_trace(settled)
-    wanders["trace"]["accuracy"] = [0.9] * 100 + [0.95] * 9
-    assert judged("converges-quickly", lambda _: wanders) == [False] * 3
+def following(accuracy: list[float]) -> dict:
+    trace = make_trace([100.0] * len(accuracy), accuracy[-1])
+    trace["trace"]["accuracy"] = accuracy
+    return trace
+
+
+def test_quick_convergence_is_of_the_accuracy_after_three_hundred_iterations() -> None:
+    late, soon = [0.4] * 310 + [0.95] * 90, [0.4] * 290 + [0.95] * 110
+    for accuracy, holds in ((soon, True), (late, False), ([0.95] * 5, True)):
+        found = judged("converges-quickly", lambda _, a=accuracy: following(a))
+        assert found == [holds] * 8
+
+
+def test_quick_convergence_needs_an_accuracy_above_chance() -> None:
+    assert judged("converges-quickly", lambda _: make_trace([9.0, 9.0], 0.35)) == [False] * 8
 
 
 def test_one_seed_that_does_not_settle_is_enough() -> None:
-    late = [200.0 - k for k in range(60)] + [100.0] * 60
-
     def trace(point: Point) -> dict:
-        return make_trace(late if point.cell.seed == 1 else [100.0, 100.0])
+        late = point.cell.seed == 1
+        return following([0.4] * 310 + [0.95] if late else [0.95])
 
-    assert judged("converges-quickly", trace) == [False] * 3
-
-
-def test_a_solver_that_does_not_leave_its_start_is_told() -> None:
-    found = check(make_results(["convergence"], trace=lambda _: make_trace([9.0, 9.0], 0.35)))
-    (published,) = [
-        v for v in found if v.name == "converges-quickly" and v.solver == "CADO as published"
-    ]
-    assert published.by.startswith(
-        "It stops after at most 2 iterations, and its objective never changes; accuracy 35.0 %."
-    )
+    assert judged("converges-quickly", trace) == [False] * 8
 
 
 def test_the_optimum_is_the_lowest_that_any_solver_of_the_same_problem_reached() -> None:
     def trace(point: Point) -> dict:
-        if point.cell.options.get("weights") == "calibrated":
+        options = point.cell.options
+        if options.get("weights") == "calibrated":
             return make_trace([1.0])  # another objective
-        if point.cell.options["solver"] == "cado":
-            return make_trace([110.0, 102.0])
-        return make_trace([110.0, 100.0 if "temperature" in point.cell.options else 100.9])
+        if options["solver"] == "cado":
+            return make_trace([110.0, 102.0 if options["gradient"] == "e" else 100.5])
+        return make_trace([110.0, 100.0 if "temperature" in options else 100.9])
 
-    assert judged("reaches-the-optimum", trace) == [True, False]
+    assert judged("reaches-the-optimum", trace) == [True, *[False] * 3, *[True] * 3]
+
+
+def test_more_nodes_need_not_help_where_there_is_no_room() -> None:
+    high = both(*(changed("n", sources, 0.995) for sources in ("GF", "GFL", "FL")))
+    assert all(v.holds for v in verdicts("more-nodes-help", high))
+    falling = changed("n", "GFL", 0.95, 1500)
+    assert not any(v.holds for v in verdicts("more-nodes-help", both(falling, high)))
 
 
 def test_adding_a_claim_is_one_function() -> None:

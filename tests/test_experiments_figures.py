@@ -159,7 +159,7 @@ def test_single_curves_of_a_solver_join_the_baselines() -> None:
 def test_the_only_curve_of_its_kind_is_drawn_in_every_row() -> None:
     figure = compose(made_up(curves("a", [Curve("cado", "GFL")])), "fig")
     assert len(figure.axes) == 1
-    assert "CADO as published (G+F+L)" in legends(figure)
+    assert "CADO, gradient in ē (G+F+L)" in legends(figure)
 
 
 CROWDED = [

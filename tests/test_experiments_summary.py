@@ -129,14 +129,17 @@ def test_the_same_results_give_the_same_bytes(written: Path, tmp_path: Path) -> 
 
 
 def test_what_was_run_is_told_as_a_command(tmp_path: Path) -> None:
-    def command(*panels: str, quick: bool = False) -> str:
-        results = make_results(panels, quick=quick)
+    def command(*panels: str, quick: bool = False, extended: bool = False) -> str:
+        # Some panels have extended curves only, and are not run without these.
+        run = [name for name in panels if PANELS[name].including(extended).curves]
+        results = make_results(run, quick=quick, extended=extended)
         write_summary(results, [], [], tmp_path)
         found = re.search(r"Command \| (.+?) \|", (tmp_path / "summary.md").read_text())
         assert found
         return found[1]
 
     assert command(*PANELS) == "nodeproof reproduce all --seeds 2"
+    assert command(*PANELS, extended=True) == "nodeproof reproduce all --seeds 2 --extended"
     assert command("p", "omega", "labels", "q") == "nodeproof reproduce fig1 q --seeds 2"
     assert command("p", quick=True) == "nodeproof reproduce p --seeds 2 --quick"
 
@@ -159,33 +162,37 @@ def test_a_page_without_results_is_a_page(tmp_path: Path) -> None:
     assert "could not be checked" in page.text
 
 
-def verdict(name: str, solver: str, holds: bool | None) -> Verdict:
-    return Verdict(name, f"Claim {name}.", "Section 5", "criterion", solver, holds, "By much.")
+def verdict(name: str, method: str, holds: bool | None) -> Verdict:
+    about = (name, f"Claim {name}.", "Section 5", "criterion")
+    return Verdict(*about, METHODS[method].title, method, holds, "By much.")
 
 
 def test_where_the_published_algorithm_falls_short_is_said_plainly(tmp_path: Path) -> None:
-    published, fixed = "CADO as published", "block CADO, the paper's weights and losses"
+    # For gradients in ē and in W, and for block CADO.
     cases = {
-        "a": (False, True), "b": (False, False), "c": (True, True), "d": (True, False),
-        "e": (None, None), "f": (None, True),
+        "a": (False, False, True), "b": (False, None, False), "c": (False, True, True),
+        "d": (True, False, False), "e": (None, None, None), "f": (None, None, True),
     }  # fmt: skip
     found = [
-        verdict(name, solver, holds)
-        for name, (one, other) in cases.items()
-        for solver, holds in ((fixed, other), (published, one))
+        verdict(name, method, holds)
+        for name, verdicts in cases.items()
+        for method, holds in zip(("cado", "cado-W", "fixed"), verdicts, strict=True)
     ]
     write_summary(make_results([]), found, [], tmp_path)
     text = (tmp_path / "summary.md").read_text()
-    assert f"{published}: 2 of 4; {fixed}: 3 of 5" in text
+    assert "| CADO as published, in one of its readings and starts at least | 2 | 4 |" in text
+    assert "| CADO, gradient in ē | 1 | 4 |" in text
+    assert "| CADO, gradient in W | 1 | 3 |" in text
+    assert "| block CADO, the paper's weights and losses | 3 | 5 |" in text
     parts = re.split(r"\n\n(?=[^\n|]+:\n\n\| Check)", text)
     leads = {part.split(":\n")[0]: re.findall(r"\| \[(\w)\]", part) for part in parts[1:]}
+    here = "These hold for CADO as published, in one reading and start at least"
     assert leads == {
-        "The published algorithm does not deliver what the text says; block CADO does (why: see "
-        "nodeproof.solvers.CADO in the documentation)": ["a"],
-        "Neither delivers what the text says": ["b"],
-        "The published algorithm delivers what the text says; block CADO does not": ["d"],
-        "Both deliver what the text says": ["c"],
-        "These could not be checked on the published algorithm": ["e", "f"],
+        f"{here}, and for block CADO": ["c"],
+        f"{here}, but not for block CADO": ["d"],
+        "These hold for CADO as published in no reading that was run, but for block CADO": ["a"],
+        "These hold for neither": ["b"],
+        "These could not be checked on CADO as published": ["e", "f"],
     }
 
 
@@ -312,5 +319,5 @@ def test_equal_configurations_are_equally_bold_and_missing_ones_are_dashes() -> 
 
 def test_how_followed_runs_ended_is_a_table() -> None:
     text = tables(make_results(["convergence"]), PANELS["convergence"])
-    assert r"CADO as published & 5.0 & $100.0 \pm 0.0$ & $99.5 \pm 0.0$ \\" in text
-    assert r"averages of \={e}" in text
+    assert r"CADO, gradient in \={e} & 5.0 & $100.0 \pm 0.0$ & $99.5 \pm 0.0$ \\" in text
+    assert "averages of W" in text
