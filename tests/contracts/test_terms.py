@@ -13,11 +13,26 @@ from nodeproof import terms
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.runtime import threads
-from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax, Term
+from nodeproof.terms import (
+    Categorical,
+    Counts,
+    Covariance,
+    Gaussian,
+    Labels,
+    Multinomial,
+    NodeData,
+    Regression,
+    Softmax,
+    Term,
+)
 from nodeproof.terms.class_loss import ClassLoss, NodewiseLoss
-from own_terms import Regression, Visits, given_terms
+from own_terms import Visits, Waits, given_terms
 
 TERMS = [
+    Categorical(),
+    Categorical(columns=[2, 0], shrinkage=4.0),
+    Counts(),
+    Counts(columns=[1], shrinkage=0.2),
     Covariance(),
     Covariance(intercept=True),
     Covariance(lo=0.4, hi=1.1, shrinkage=7.0),
@@ -31,12 +46,14 @@ TERMS = [
     Softmax(),
     Softmax(rounds=1, confidence=0.0, sharpness=1.0, folds=0),
     Softmax(hops=2, of="links"),
-    Visits(),
     Regression(),
+    Regression(target=0, features=[2], shrinkage=3.0),
+    Visits(),
+    Waits(),
 ]
 
 #: terms whose features are counts
-COUNTING: set[type[Term]] = {Multinomial, Visits}
+COUNTING: set[type[Term]] = {Categorical, Counts, Multinomial, Visits, Waits}
 
 K = 3
 N_MEMBERS = 300
@@ -58,6 +75,10 @@ def nodes_for(term: Term, n: int) -> NodeData:
     """Return nodes with features of the kind that the term takes."""
     nodes = draw_nodes(n)
     X = np.floor(2.0 * np.abs(nodes.X)) if type(term) in COUNTING else nodes.X
+    if isinstance(term, Categorical):
+        X = np.minimum(X, 2.0)
+    if term.as_given:
+        X = np.where(np.random.default_rng(9).random(X.shape) < 0.2, np.nan, X)
     return dataclasses.replace(nodes, X=X, graph=draw_graph(n))
 
 
@@ -106,7 +127,7 @@ def test_every_public_term_is_listed():
     public = [getattr(terms, name) for name in terms.__all__]
     classes = [c for c in public if inspect.isclass(c) and issubclass(c, Term)]
     concrete = {c for c in classes if not inspect.isabstract(c)}
-    assert concrete == {type(unbound) for unbound in TERMS} - {Visits, Regression}
+    assert concrete == {type(unbound) for unbound in TERMS} - {Visits, Waits}
 
 
 # Binding. -------------------------------------------------------------------------------
