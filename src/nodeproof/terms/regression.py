@@ -88,7 +88,7 @@ class Regression(SummableTerm):
     models_shape: ClassVar[str] = "K *"
 
     def __init__(
-        self, target: Column = -1, features: Columns = None, shrinkage: float = 1.0
+        self, target: Column = -1, features: Columns = None, shrinkage: float = 0.1
     ) -> None:
         self.target, self.features, self.shrinkage = target, features, shrinkage
 
