@@ -29,9 +29,11 @@ class Labels(SummableTerm):
     The paper's loss is ``f(y = j; π) = −π_j`` at labelled nodes and 0 elsewhere, over the
     simplex. Its logistic alternative is ``f(y = j; ω) = log Σ_k exp(ω_k) − ω_j``, the −log of a
     softmax; the scores ω of a class lie between ±½ log(a (K − 1)/(1 − a)), so that its surest
-    distribution gives one label the `accuracy` a, and all others equal shares. Calibrated, a label costs ``−log π_i[y]``, where π_i counts the labels that class
-    i holds by now, on top of a belief that labels are mostly right. Without that belief, labels
-    that nothing else confirms would lose all their say.
+    distribution gives one label the `accuracy` a, and all others equal shares.
+
+    Calibrated, a label costs ``−log π_i[y]``, where π_i counts the labels that class i holds by
+    now, on top of a belief that labels are mostly right. Without that belief, labels that nothing
+    else confirms would lose all their say.
 
     Parameters
     ----------

@@ -144,7 +144,7 @@ def check_terms(terms: Any) -> None:
 
 
 def allow_missing(terms: Any) -> bool:
-    """Tell whether features may be missing: there are terms that use them, all as they are given."""
+    """Tell whether features may be missing: all terms that use them take them as given."""
     listed = terms if isinstance(terms, list | tuple) else ()
     using = [term for term in listed if isinstance(term, Term) and term.needs_features]
     return bool(using) and all(term.as_given for term in using)

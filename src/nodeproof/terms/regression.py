@@ -33,7 +33,7 @@ _FLOOR = 1e-9
 
 # In the paper's loss, no covariate moves the target by more than this many of its standard
 # deviations per standard deviation of the covariate.
-_STEEPEST = 10.0
+_STEEPEST = 3.0
 
 # Directions in which covariates vary by less than this share of their variance are not fitted.
 _RANK = 1e-10
