@@ -29,7 +29,8 @@ from own_terms import FOLDER, Visits, Waits, given_terms
 SOURCE = Path(terms.__file__).parents[1]
 COUNTING: set[type[Term]] = {Visits, Waits}
 CONCRETE = {
-    "Categorical", "Counts", "Covariance", "Gaussian", "Labels", "Multinomial", "Regression", "Softmax",
+    "Categorical", "Counts", "Covariance", "Gaussian", "Labels", "Multinomial", "Regression",
+    "Softmax",
 }  # fmt: skip
 
 
