@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 
 from cli_helpers import run, write
 from nodeproof import NodeClassifier
+from nodeproof.arrangement import canonical_order
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.solvers import CANO
@@ -189,6 +190,13 @@ def test_the_order_of_the_nodes_does_not_matter(drawn, data):
     second.fit(X[order], data.y[order], graph=data.graph[order][:, order])
     np.testing.assert_array_equal(second.labels_, first.labels_[order])
     np.testing.assert_allclose(second.proba_, first.proba_[order], atol=1e-5)
+
+
+def test_missing_values_leave_the_order_of_nearly_equal_nodes_to_their_data():
+    X = np.array([[np.nan, 1.0], [np.nan, 1.0001], [np.nan, 1.0002], [3.0, np.nan]])
+    back = X[::-1]
+    ahead, again = (each[canonical_order(NodeData(2, each))] for each in (X, back))
+    np.testing.assert_array_equal(ahead, again)
 
 
 def test_counts_far_from_zero_are_not_shifted(data):
