@@ -110,7 +110,8 @@ def make_problem(name: str, data, words) -> Problem:
 
 PROBLEMS = [
     "graph", "graph, labels", "covariance", "intercept", "diagonal", "full", "shared", "sparse",
-    "missing", "words", "softmax", "several", "weighted", "degree", "isolated", "no graph", "fixed weights",
+    "missing", "words", "softmax", "several", "weighted", "degree", "isolated", "no graph",
+    "fixed weights",
 ]  # fmt: skip
 
 
