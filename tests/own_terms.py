@@ -15,10 +15,10 @@ FOLDER = Path(__file__).parents[1] / "examples/terms"
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent / "solvers")]
 
 from mean_field import MeanField  # noqa: E402
-from regression import Regression  # noqa: E402
 from visits import Visits  # noqa: E402
+from waits import Waits  # noqa: E402
 
-__all__ = ["FOLDER", "MeanField", "Regression", "Visits", "given_terms"]
+__all__ = ["FOLDER", "MeanField", "Visits", "Waits", "given_terms"]
 
 
 def given_terms(config: pytest.Config) -> list[Term]:

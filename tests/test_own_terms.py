@@ -24,11 +24,14 @@ from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.storage.schema import Expected, number
 from nodeproof.terms import Labels, NewNodeCosts, Softmax, Term, register, registry
-from own_terms import FOLDER, Regression, Visits, given_terms
+from own_terms import FOLDER, Visits, Waits, given_terms
 
 SOURCE = Path(terms.__file__).parents[1]
-COUNTING: set[type[Term]] = {Visits}
-CONCRETE = {"Covariance", "Gaussian", "Labels", "Multinomial", "Softmax"}
+COUNTING: set[type[Term]] = {Visits, Waits}
+CONCRETE = {
+    "Categorical", "Counts", "Covariance", "Gaussian", "Labels", "Multinomial", "Regression",
+    "Softmax",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +44,7 @@ def pytest_generate_tests(metafunc):
         own = [type(term) for term in given_terms(metafunc.config)]
         if metafunc.config.getoption("--counts"):
             COUNTING.update(own)
-        kinds = own or [Visits, Regression]
+        kinds = own or [Visits, Waits]
         metafunc.parametrize("kind", kinds, ids=lambda kind: kind.__name__, scope="module")
 
 

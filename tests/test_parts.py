@@ -23,7 +23,17 @@ from nodeproof.solvers import BlockCADO, sweep
 from nodeproof.solvers.memberships import LocalWorkspace
 from nodeproof.storage.graph_files import read_header
 from nodeproof.storage.graph_folder import write_graph_folder
-from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Softmax
+from nodeproof.terms import (
+    Categorical,
+    Counts,
+    Covariance,
+    Gaussian,
+    Labels,
+    Multinomial,
+    NodeData,
+    Regression,
+    Softmax,
+)
 
 K = 3
 PARTS = [1, 2, 3, 5]
@@ -70,6 +80,9 @@ def make_problem(name: str, data, words) -> Problem:
     labels = Labels().bind(nodes)
     graph = Graph(data.graph, "uniform")
     counts = Multinomial(trust=0.3).bind(NodeData(K, words, data.y))
+    missing = np.random.default_rng(4).random((len(data.y), 6)) < 0.2
+    holes = NodeData(K, np.where(missing, np.nan, np.round(np.abs(3.0 * data.X))))
+    columns = [Counts([0, 1]), Categorical([2, 3]), Regression(4, [5, 0])]
     return {
         "graph": lambda: Problem(graph, [], K),
         "graph, labels": lambda: Problem(graph, [labels], K),
@@ -79,6 +92,7 @@ def make_problem(name: str, data, words) -> Problem:
         "full": lambda: Problem(graph, [Gaussian("full").bind(nodes), labels], K),
         "shared": lambda: Problem(graph, [Gaussian("shared").bind(nodes), labels], K),
         "sparse": lambda: Problem(graph, [Gaussian().bind(NodeData(K, words)), labels], K),
+        "missing": lambda: Problem(graph, [*(term.bind(holes) for term in columns), labels], K),
         "words": lambda: Problem(graph, [counts, labels], K),
         "softmax": lambda: Problem(graph, [Softmax(hops=2).bind(nodes), labels], K),
         "several": lambda: Problem(
@@ -96,7 +110,8 @@ def make_problem(name: str, data, words) -> Problem:
 
 PROBLEMS = [
     "graph", "graph, labels", "covariance", "intercept", "diagonal", "full", "shared", "sparse",
-    "words", "softmax", "several", "weighted", "degree", "isolated", "no graph", "fixed weights",
+    "missing", "words", "softmax", "several", "weighted", "degree", "isolated", "no graph",
+    "fixed weights",
 ]  # fmt: skip
 
 
@@ -193,7 +208,13 @@ def test_cells_may_be_as_large_as_ranges(data, words, monkeypatch):
 
 @pytest.mark.parametrize(
     "term",
-    [Covariance(), Covariance(intercept=True), Gaussian("diagonal"), Gaussian("full")],
+    [
+        Covariance(),
+        Covariance(intercept=True),
+        Gaussian("diagonal"),
+        Gaussian("full"),
+        Regression(),
+    ],
     ids=str,
 )
 def test_costs_are_the_same_to_the_last_bit(term, random_graph, monkeypatch):

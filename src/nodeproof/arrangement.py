@@ -75,6 +75,7 @@ class Arrangement:
             None if nodes.X is None else nodes.X[self.order],
             None if nodes.y is None else nodes.y[self.order],
             None if nodes.graph is None else nodes.graph.reordered(self.order),
+            feature_names=nodes.feature_names,
         )
 
     def restore_nodes(self, nodes: NodeData, arranged: NodeData) -> NodeData:
@@ -238,6 +239,10 @@ def _summaries(X: Any) -> tuple[Hashes, NDArray[np.float64]]:
     directions = rng.standard_normal(X.shape[1])
     largest = abs(X).max(axis=0)
     largest = (largest.toarray() if sp.issparse(X) else largest).ravel().astype(np.float64)
+    if not sp.issparse(X) and np.isnan(largest).any():
+        # A missing value is one like others, that no feature has.
+        largest = np.fmax(np.fmax.reduce(np.abs(X), axis=0), 0.0).astype(np.float64)
+        X = np.where(np.isnan(X), -2.0 * np.where(largest > 0, largest, 1.0), X)
     unit = np.where(largest > 0, largest, 1.0)
     if sp.issparse(X):
         shares = X.data / unit[X.indices]

@@ -29,6 +29,7 @@ from nodeproof.runtime.logs import shown
 from nodeproof.settings import Settings
 from nodeproof.solvers import Status
 from nodeproof.solvers.checkpoint import Checkpoint
+from nodeproof.terms.registry import allow_missing
 
 __all__ = ["NodeClassifier"]
 
@@ -220,10 +221,10 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         with explaining_split_graphs(graph):
             X, y, graph, names = unpack(X, y, graph)
             new = NodeClassifier()  # a refused fit leaves this one as it was
-            if X is not None:
-                X = read_features(X, partial(validate_data, new, reset=True))
+            X = None if X is None else read_features(X, partial(validate_data, new, reset=True))
             labels, columns = encode_labels(y, self.n_classes), vars(new).get("feature_names_in_")
-            return FitData.build(X, labels, graph, self.null_model, names, columns)
+            parts = X, labels, graph, self.null_model, names, columns, allow_missing(self.terms)
+            return FitData.build(*parts)
 
     def _show(self, fitted: Fitted) -> None:
         """Set the attributes of a fit, and remove those of an earlier one."""
@@ -321,7 +322,7 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         names = names_of_rows(X, "X") if is_table(graph) else None
         if X is not None:
             X = read_features(X, partial(validate_data, self, reset=False))
-            check_features(X, getattr(self, "feature_names_in_", None))
+            check_features(X, self.fitted_.feature_names, allow_missing(self.fitted_.terms))
         return judge_new_nodes(self.fitted_, X, graph, names)
 
     def query(

@@ -71,7 +71,7 @@ class FitData:
     Attributes
     ----------
     X : ndarray or csr_array of shape (n, m), or None
-        Features, finite.
+        Features, finite or, where the terms allow it, NaN.
     labels : EncodedLabels
         Labels as class numbers.
     graph : Graph or None
@@ -97,6 +97,7 @@ class FitData:
         null_model: str,
         node_ids: NDArray[Any] | None = None,
         feature_names: NDArray[Any] | None = None,
+        missing: bool = False,
     ) -> FitData:
         """Read the links, and check that all parts have the same number of nodes.
 
@@ -106,9 +107,11 @@ class FitData:
             Anything that :class:`nodeproof.graph.Graph` takes.
         null_model : {"auto", "uniform", "degree"}
             Of the graph.
+        missing : bool
+            Whether features may be missing, as NaN.
         """
         if X is not None:
-            check_features(X, feature_names)
+            check_features(X, feature_names, missing)
         n = X.shape[0] if X is not None else labels.n_nodes
         network = None if graph is None else Graph(graph, null_model, n)
         _check_sizes(X, labels, network)
@@ -165,7 +168,10 @@ class _Fit:
         X = data.X
         # The paper's loss depends on the unit of the features. Likelihoods do not, nor do they on
         # the origin if classes have means; without means, features this far off say nothing anyway.
-        dense = X is not None and not sp.issparse(X)
+        # Some terms, such as those of counts, need them as they are.
+        terms = settings.terms if isinstance(settings.terms, list | tuple) else ()
+        as_given = any(getattr(term, "as_given", False) for term in terms)
+        dense = X is not None and not sp.issparse(X) and not as_given
         self.unit = Unit.needed(X) if dense and self.weights == "calibrated" else None
         if self.unit is not None:
             X = self.unit.apply(X)
@@ -193,7 +199,9 @@ class _Fit:
             self.checkpoint = self.checkpoint or self.solver.checkpoint
             self.solver = replace(self.solver, checkpoint=None)
         self.K = len(self.labels.classes)
-        self.given = NodeData(self.K or FEWEST, X, self.labels.codes, data.graph)
+        self.given = NodeData(
+            self.K or FEWEST, X, self.labels.codes, data.graph, feature_names=data.feature_names
+        )
         self.arrangement = Arrangement.of(self.given) if self._is_built_in() else None
 
     def run(self) -> Fitted:

@@ -151,7 +151,7 @@ def _term_costs(fitted: Fitted, X: Any, links: NewLinks, unit: float) -> Array:
         X = fitted.unit.apply(dense_rows(X))
     if X is not None:
         check_reach(X)
-    new = NewNodes(X, links.to_fitted / unit, links.among / unit)
+    new = NewNodes(X, links.to_fitted / unit, links.among / unit, fitted.feature_names)
     betas = _term_weights(fitted.settings)
     for term, charge in charging:
         beta = 1.0 if betas is None else betas[term.source]

@@ -72,7 +72,9 @@ class Family:
         """Return the terms of a sample of the features, with an independent model per class."""
         if self.nodes.X is None:
             return ()
-        sample = NodeData(n_classes, self.nodes.X[:: self.step])
+        sample = NodeData(
+            n_classes, self.nodes.X[:: self.step], feature_names=self.nodes.feature_names
+        )
         return tuple(
             term.separate().bind(sample) for term in self.terms if term.source == "features"
         )

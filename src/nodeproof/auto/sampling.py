@@ -156,4 +156,5 @@ def _part(
         None if nodes.X is None else nodes.X[kept],
         nodes.y[kept],
         Graph(sp.csr_array(adjacency), nodes.graph.null_model, len(kept)),
+        feature_names=nodes.feature_names,
     )

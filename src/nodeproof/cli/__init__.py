@@ -26,6 +26,7 @@ from nodeproof.cli.terminal import (
     lacks_memory,
     prepare_output,
 )
+from nodeproof.cli.terms import term_options
 from nodeproof.errors import InputError, MissingExtraError
 
 __all__ = ["cli", "main"]
@@ -108,6 +109,7 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
     "--unknown", multiple=True, metavar="TOKEN", help="Label that means unknown; may be repeated."
 )
 @click.option("--strict", is_flag=True, help="Refuse nodes without links.")
+@term_options
 @_TERM
 @click.option("--experts", metavar="NAMES",
               help="What to pool, such as propagation,links; or what to leave out: -trees.",

@@ -27,6 +27,7 @@ from nodeproof.cli.results import (
     write_query,
 )
 from nodeproof.cli.terminal import as_text, check_folder, print_document
+from nodeproof.cli.terms import terms_of_columns
 from nodeproof.errors import InputError, MissingExtraError, count_of
 from nodeproof.fitted import Fitted
 from nodeproof.fitting import fit_nodes
@@ -79,6 +80,9 @@ def _fit_and_write(
     label: str | None,
     unknown: tuple[str, ...],
     strict: bool,
+    counts: str | None,
+    regress: str | None,
+    categories: str | None,
     terms: tuple[str, ...],
     experts: str | None,
     own_experts: tuple[str, ...],
@@ -112,11 +116,14 @@ def _fit_and_write(
         check_jinja()
     own_terms = [make_term(place) for place in terms]
     pooled = _parse_experts(experts, own_experts)
+    using = [term.as_given for term in own_terms if term.needs_features]
+    missing = all(using) and (bool(using) or not counts is regress is categories is None)
     files = read_files(
         edges, features, labels, classes, out, header=header, source=source, target=target,
         weight=weight, node=node, label=label, strict=strict, unknown=unknown, jobs=jobs,
-        show=not as_json,
+        show=not as_json, missing=missing,
     )  # fmt: skip
+    own_terms += terms_of_columns(counts, regress, categories, files.feature_names)
     notes = files.notes
     if not as_json and not is_compiled():
         note("the first fit compiles its loops once, which takes about ten seconds")

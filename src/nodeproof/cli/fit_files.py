@@ -20,6 +20,7 @@ from nodeproof.storage.graph_folder import GraphFolder, is_graph_folder
 from nodeproof.tables.convert import convert
 from nodeproof.tables.folder_tables import read_folder_features, read_folder_labels
 from nodeproof.tables.reading import refuse_idle
+from nodeproof.terms.registry import allow_missing
 
 __all__ = ["FitFiles", "read_files"]
 
@@ -50,6 +51,7 @@ class FitFiles:
                 settings.null_model,
                 self.ids,
                 None if names is None else np.array(names, dtype=object),
+                allow_missing(settings.terms),
             )
 
     def names(self, lo: int, hi: int) -> NDArray[Any]:
@@ -71,6 +73,7 @@ def read_files(
     unknown: tuple[str, ...],
     jobs: int | None,
     show: bool,
+    missing: bool,
     **options: Any,
 ) -> FitFiles:
     """Read a graph with its features and labels; links in a folder of files are converted first."""
@@ -82,7 +85,7 @@ def read_files(
     if not is_graph_folder(edges):
         tables = read_with_tables(
             edges, features, labels, source=source, target=target, weight=weight, strict=strict,
-            **options, **unknown_option,
+            missing=missing, **options, **unknown_option,
         )  # fmt: skip
         encoded = None
         if tables.y is not None:
@@ -111,8 +114,9 @@ def read_files(
     X, feature_names = None, None
     if features is not None:
         found = read_folder_features(
-            folder, features, header=options["header"], node=options["node"], labels=folder_labels
-        )
+            folder, features, header=options["header"], node=options["node"], labels=folder_labels,
+            missing=missing,
+        )  # fmt: skip
         X, feature_names = found.X, found.names
         notes += found.notes
     if folder_labels is not None:

@@ -22,6 +22,7 @@ from nodeproof.saving.model import load_model
 from nodeproof.storage.atomic import atomic_path
 from nodeproof.tables.files import unnamed
 from nodeproof.tables.new_nodes import read_new_nodes
+from nodeproof.terms.registry import allow_missing
 
 __all__ = ["run_predict"]
 
@@ -56,7 +57,7 @@ def run_predict(
     new = read_new_nodes(
         fitted.names, features, edges, names=feature_names,
         unit=1.0 if known is None else known.unit, header=header, source=source,
-        target=target, weight=weight, node=node,
+        target=target, weight=weight, node=node, missing=allow_missing(fitted.terms),
     )  # fmt: skip
     notes = list(new.notes)
     with notes_from_warnings(notes):

@@ -84,7 +84,9 @@ def check_reach(X: Any) -> None:
     entries = X.data if sp.issparse(X) else X
     if entries.dtype == np.float32 or not entries.size:
         return
-    if max(entries.max(), -entries.min()) <= _REACH:
+    flat = entries.ravel()
+    # Of these, NaN is neither: missing values have no reach.
+    if not max(np.fmax.reduce(flat), -np.fmin.reduce(flat)) > _REACH:
         return
     beyond = np.abs(entries) > _REACH
     if sp.issparse(X):
@@ -98,9 +100,20 @@ def check_reach(X: Any) -> None:
     )
 
 
-def check_features(X: Any, names: NDArray[Any] | None = None) -> None:
-    """Raise an error that names the first entry that is not finite."""
-    finite = np.isfinite(X.data if sp.issparse(X) else X)
+def check_features(X: Any, names: NDArray[Any] | None = None, missing: bool = False) -> None:
+    """Raise an error that names the first entry that is not finite.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n, m)
+        Features.
+    names : ndarray of shape (m,), optional
+        Their names.
+    missing : bool
+        Whether NaN is allowed.
+    """
+    entries = X.data if sp.issparse(X) else X
+    finite = ~np.isinf(entries) if missing else np.isfinite(entries)
     if finite.all():
         return
     if sp.issparse(X):

@@ -65,6 +65,8 @@ class FeatureRows:
         What the user should know.
     aside : pair of str and pyarrow large_string array of length rows, or None
         The column that has the name of the labels, which is not a feature.
+    missing : bool
+        Whether nodes may lack a row: their features are NaN.
     """
 
     keys: Keys
@@ -72,6 +74,7 @@ class FeatureRows:
     names: list[str]
     notes: list[str]
     aside: tuple[str, Any] | None = None
+    missing: bool = False
 
     @classmethod
     def of_array(cls, keys: Keys, X: NDArray[Any] | sp.csr_array) -> FeatureRows:
@@ -89,7 +92,7 @@ class FeatureRows:
         ids: NDArray[Any],
         why_missing: WhyMissing | None = None,
     ) -> NDArray[Any] | sp.csr_array:
-        """Return the features in the order of the ids; each must have one row.
+        """Return the features in the order of the ids; each needs a row, unless it may be missing.
 
         Parameters
         ----------
@@ -109,7 +112,7 @@ class FeatureRows:
         self.refuse_missing(missing, ids, why_missing)
         if sp.issparse(self.X):
             return self.X[np.argsort(nodes)]
-        X = np.empty_like(self.X)
+        X = np.full((len(ids), self.X.shape[1]), np.nan, dtype=self.X.dtype)
         X[nodes] = self.X
         return X
 
@@ -122,7 +125,7 @@ class FeatureRows:
         others: str = "the other files",
     ) -> None:
         """Raise an error if any node has no row; the message names some and where else they are."""
-        if missing.any():
+        if missing.any() and not self.missing:
             why = "" if why_missing is None else why_missing(missing)
             raise InputError(
                 f"{count_of(int(missing.sum()), node)} without a row in {self.keys.path}: "
@@ -138,6 +141,7 @@ def read_features(
     node: Column,
     fitted: Collection[str] = (),
     label: str | None = None,
+    missing: bool = False,
 ) -> FeatureRows:
     """Read a features file: an id column, and numbers in all the others.
 
@@ -157,6 +161,8 @@ def read_features(
         column is read.
     label : str, optional
         The name of the label column, which is not a feature.
+    missing : bool
+        Whether fields may be empty, and nodes without a row.
     """
     if file.head is not None:
         if header is None:
@@ -177,7 +183,7 @@ def read_features(
     if not others:
         raise InputError(f"{file.path} has no feature: its columns are {list_names(file.names)}")
     try:
-        (ids, *labels), X = file.read([id_column, *aside[:1]], others)
+        (ids, *labels), X = file.read([id_column, *aside[:1]], others, missing=missing)
     except BadNumberError as error:
         if not error.unexplained:
             raise
@@ -194,7 +200,7 @@ def read_features(
                 "if it holds them, remove it, or give the file to --labels as well"
             )
     labelled = (file.names[aside[0]], labels[0]) if aside else None
-    return FeatureRows(keys, X, names, notes + notes_on_skipped(file), labelled)
+    return FeatureRows(keys, X, names, notes + notes_on_skipped(file), labelled, missing)
 
 
 def some(ids: NDArray[Any]) -> str:

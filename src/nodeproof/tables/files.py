@@ -66,8 +66,13 @@ class Table(Protocol):
 class TableFile(Table, Protocol):
     """A table in one file that is read into memory, as `TextFile` and `ParquetFile` offer it."""
 
-    def read(self, texts: Sequence[int], numbers: Sequence[int]) -> tuple[list[Any], Any]:
-        """Return the columns asked for: text as Arrow arrays, numbers as a float64 matrix."""
+    def read(
+        self, texts: Sequence[int], numbers: Sequence[int], missing: bool = False
+    ) -> tuple[list[Any], Any]:
+        """Return the columns asked for: text as Arrow arrays, numbers as a float64 matrix.
+
+        Numbers that are missing are an error, or NaN where they may be.
+        """
 
     def place(self, row: int) -> str:
         """Return where a row stands in the file, for messages: "data.csv, line 7"."""
@@ -97,7 +102,7 @@ def file_kind(path: Path) -> str:
 
 
 def finite_matrix(
-    file: TableFile, columns: Sequence[Any], positions: Sequence[int]
+    file: TableFile, columns: Sequence[Any], positions: Sequence[int], missing: bool = False
 ) -> NDArray[np.float64]:
     """Return float64 Arrow columns as a matrix; a missing or infinite value is an error.
 
@@ -109,6 +114,8 @@ def finite_matrix(
         Nulls count as missing.
     positions : sequence of m ints
         Their positions in the file.
+    missing : bool
+        Whether values may be missing: they are NaN.
 
     Returns
     -------
@@ -118,7 +125,7 @@ def finite_matrix(
     matrix = np.empty((rows, len(columns)))
     for j, column in enumerate(columns):
         matrix[:, j] = column.to_numpy(zero_copy_only=False)
-    finite = np.isfinite(matrix)
+    finite = ~np.isinf(matrix) if missing else np.isfinite(matrix)
     if not finite.all():
         row, j = map(int, np.argwhere(~finite)[0])
         raise bad_cell(file, row, positions[j])
@@ -259,7 +266,7 @@ class ParquetFile:
                 raise InputError(f"{path} is empty: it has no rows")
 
     def read(
-        self, texts: Sequence[int], numbers: Sequence[int]
+        self, texts: Sequence[int], numbers: Sequence[int], missing: bool = False
     ) -> tuple[list[Any], NDArray[np.float64]]:
         """Return some columns as text and others as numbers.
 
@@ -267,6 +274,8 @@ class ParquetFile:
         ----------
         texts, numbers : sequences of int
             Positions of the columns.
+        missing : bool
+            Whether numbers may be missing: they are NaN.
 
         Returns
         -------
@@ -280,7 +289,7 @@ class ParquetFile:
             columns = dict(zip(wanted, table.columns, strict=True))
             text_columns = [_as_text(columns[i]) for i in texts]
         number_columns = [self._as_numbers(columns[i], i) for i in numbers]
-        return text_columns, finite_matrix(self, number_columns, numbers)
+        return text_columns, finite_matrix(self, number_columns, numbers, missing)
 
     def use_header(self) -> None:
         """Do nothing: the columns have names."""

@@ -103,6 +103,7 @@ def read_folder_features(
     header: bool | None = None,
     node: Column = None,
     labels: FolderLabels | None = None,
+    missing: bool = False,
 ) -> FolderFeatures:
     """Read features in the order of the graph's nodes, without columns that are the labels.
 
@@ -116,18 +117,20 @@ def read_folder_features(
             )
         return FolderFeatures(np.load(path, mmap_mode="r", allow_pickle=False), None, [])
     label = None if labels is None else labels.rows.column
-    rows = read_features(open_table(path), _known_to(folder), header, node, label=label)
+    rows = read_features(
+        open_table(path), _known_to(folder), header, node, label=label, missing=missing
+    )
     nodes = _nodes(folder, rows.keys)
-    missing = np.ones(folder.n_nodes, dtype=bool)
-    missing[nodes] = False
-    if missing.any():
-        without = np.flatnonzero(missing)
+    bare = np.ones(folder.n_nodes, dtype=bool)
+    bare[nodes] = False
+    if bare.any() and not missing:
+        without = np.flatnonzero(bare)
         ids = without if folder.ids is None else folder.ids[without]
         raise InputError(
             f"{count_of(len(without), 'node')} without a row in {path}: {some(ids)}; features "
             "cannot be guessed: add the rows"
         )
-    X, names, notes = np.empty_like(rows.X), rows.names, rows.notes
+    X, names, notes = np.full((folder.n_nodes, rows.X.shape[1]), np.nan), rows.names, rows.notes
     X[nodes] = rows.X
     if labels is not None:
         codes = labels.rows.placed(_nodes(folder, labels.rows.keys), folder.n_nodes)

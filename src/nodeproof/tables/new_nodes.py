@@ -68,6 +68,7 @@ def read_new_nodes(
     target: Column = None,
     weight: Column = None,
     node: Column = None,
+    missing: bool = False,
 ) -> NewNodes:
     """Read the features of new nodes, their links, or both.
 
@@ -86,7 +87,7 @@ def read_new_nodes(
     unit : float
         Weight of links that come without one: 1, or the mean of the links fitted to where those
         have weights.
-    header, source, target, weight, node
+    header, source, target, weight, node, missing
         As in `nodeproof.tables.reading.read_tables`.
     """
     links = None
@@ -95,7 +96,7 @@ def read_new_nodes(
     rows = None
     if features is not None:
         known = _no_node_is_known if links is None else links.keys.has
-        rows = read_features(_open(features), known, header, node, names or ())
+        rows = read_features(_open(features), known, header, node, names or (), missing=missing)
     parts: list[Links | FeatureRows] = [part for part in (links, rows) if part is not None]
     if not parts:
         raise InputError("there are no new nodes: give --features FILE, --edges FILE, or both")
@@ -227,7 +228,7 @@ def _place_features(
     missing = fresh.copy()
     missing[nodes] = False
     rows.refuse_missing(missing, ids, why_missing, "new node", "the links")
-    X = np.empty((int(fresh.sum()), len(columns)))
+    X = np.full((int(fresh.sum()), len(columns)), np.nan)
     X[place[nodes[about_new]]] = rows.X[about_new][:, columns]
     return X
 

@@ -104,6 +104,7 @@ def read_tables(
     label: Column = None,
     unknown: Collection[str] | None = None,
     strict: bool = False,
+    missing: bool = False,
 ) -> Tables:
     r"""Read edges, and perhaps features and labels, for the union of their nodes.
 
@@ -140,6 +141,8 @@ def read_tables(
         may be classes.
     strict : bool
         Whether a node that no link mentions is an error rather than a note.
+    missing : bool
+        Whether features may be missing, and become NaN: fields that are empty, and rows.
 
     Returns
     -------
@@ -175,7 +178,7 @@ def read_tables(
     )
     label_rows = _label_rows(labels, links, header, node, label, Unknown.of(unknown))
     column = None if label_rows is None else label_rows.column
-    feature_rows = _feature_rows(features, links, header, node, column)
+    feature_rows = _feature_rows(features, links, header, node, column, missing)
     rows = [part for part in (feature_rows, label_rows) if part is not None]
     notes = [note for part in (links, *rows) for note in part.notes]
 
@@ -242,6 +245,7 @@ def _feature_rows(
     header: bool | None,
     node: Column,
     label: str | None,
+    missing: bool,
 ) -> FeatureRows | None:
     embedded = links.X if isinstance(links, WholeGraph) else None
     if features is None:
@@ -252,7 +256,9 @@ def _feature_rows(
     if file_kind(path) == "npz":
         X = read_feature_archive(path)
         return FeatureRows.of_array(Keys.of_positions(path, X.shape[0]), X)
-    return read_features(open_table(path), links.keys.has, header, node, label=label)
+    return read_features(
+        open_table(path), links.keys.has, header, node, label=label, missing=missing
+    )
 
 
 def _label_rows(

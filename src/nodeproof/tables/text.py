@@ -107,7 +107,7 @@ class TextFile:
         return kind_of_cells(self.head or [], column, self._header is not None)
 
     def read(
-        self, texts: Sequence[int], numbers: Sequence[int]
+        self, texts: Sequence[int], numbers: Sequence[int], missing: bool = False
     ) -> tuple[list[Any], NDArray[np.float64]]:
         """Return some columns as text and others as numbers.
 
@@ -115,6 +115,8 @@ class TextFile:
         ----------
         texts, numbers : sequences of int
             Positions of the columns.
+        missing : bool
+            Whether numbers may be missing: they are NaN.
 
         Returns
         -------
@@ -131,11 +133,11 @@ class TextFile:
             table, problem = None, str(error)
         # Arrow would read on over a line end inside quotes, and lines could not be counted.
         if table is None or (b'"' in self._data and table.num_rows != self._count_rows()):
-            self._raise_for_bad_line(numbers)
+            self._raise_for_bad_line(numbers, missing)
             raise InputError(f"cannot read {self.path}: {problem}")
         columns = dict(zip(types, table.columns, strict=True))
         trimmed = [pc.utf8_trim(columns[i].combine_chunks(), characters=" \t") for i in texts]
-        return trimmed, finite_matrix(self, [columns[i] for i in numbers], numbers)
+        return trimmed, finite_matrix(self, [columns[i] for i in numbers], numbers, missing)
 
     def place(self, row: int) -> str:
         """Return where a row stands, for messages."""
@@ -221,13 +223,13 @@ class TextFile:
                 f"found {len(fields)}: {shown!r}"
             )
 
-    def _raise_for_bad_line(self, numbers: Sequence[int]) -> None:
+    def _raise_for_bad_line(self, numbers: Sequence[int], missing: bool) -> None:
         """Raise the error for the first bad line, if there is one."""
         for row, (number, line) in enumerate(self._rows()):
             fields = self._fields(number, line)
             self._check_width(number, line, fields)
             for column in numbers:
-                if not is_number(fields[column]):
+                if not is_number(fields[column]) and (fields[column] or not missing):
                     raise bad_cell(self, row, column)
 
 

@@ -7,16 +7,21 @@ methods must not return. All that is listed here is public. Imports nothing abov
 """
 
 from nodeproof.terms.base import NodeData, Term
+from nodeproof.terms.categorical import Categorical
+from nodeproof.terms.counts import Counts
 from nodeproof.terms.covariance import Covariance
 from nodeproof.terms.gaussian import Gaussian
 from nodeproof.terms.labels import Labels
 from nodeproof.terms.multinomial import Multinomial
 from nodeproof.terms.new_nodes import NewNodeCosts, NewNodes
 from nodeproof.terms.registry import register
+from nodeproof.terms.regression import Regression
 from nodeproof.terms.softmax import Softmax
 from nodeproof.terms.summable import SummableTerm
 
 __all__ = [
+    "Categorical",
+    "Counts",
     "Covariance",
     "Gaussian",
     "Labels",
@@ -24,6 +29,7 @@ __all__ = [
     "NewNodeCosts",
     "NewNodes",
     "NodeData",
+    "Regression",
     "Softmax",
     "SummableTerm",
     "Term",

@@ -18,53 +18,17 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nodeproof.errors import InputError
-from nodeproof.graph import Graph
 from nodeproof.runtime import threads
 from nodeproof.sets import ConvexSet
-from nodeproof.smoothing import Smoothing
 from nodeproof.storage.schema import Check, Expected, plain
 from nodeproof.terms.checks import checked_costs
 from nodeproof.terms.class_loss import ClassLoss, NodewiseLoss
 from nodeproof.terms.new_nodes import NewNodeCosts, NewNodes
+from nodeproof.terms.node_data import NodeData
 
 __all__ = ["NodeData", "Term"]
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class NodeData:
-    """What is known of the nodes beside their links.
-
-    Attributes
-    ----------
-    n_classes : int
-        Number of classes K.
-    X : ndarray or csr_array of shape (n, m), or None
-        Features, finite.
-    y : ndarray of shape (n,), or None
-        Labels 0…K−1, −1 where there is none.
-    graph : Graph, or None
-        The links, for terms that average over them.
-    smoothing, links : Smoothing, or None
-        Features, or links taken for features, that were averaged already.
-    """
-
-    n_classes: int
-    X: NDArray[Any] | csr_array | None = None
-    y: NDArray[np.int64] | None = None
-    graph: Graph | None = None
-    smoothing: Smoothing | None = None
-    links: Smoothing | None = None
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes."""
-        if self.X is not None:
-            return int(self.X.shape[0])
-        if self.y is not None:
-            return len(self.y)
-        return 0 if self.graph is None else self.graph.n_nodes
 
 
 class Term(ABC):
@@ -88,13 +52,16 @@ class Term(ABC):
     discriminative: ClassVar[bool] = False
 
     #: whether the paper's loss is linear in θ
-    linear: ClassVar[bool] = False
+    linear: bool = False
 
     #: whether costs are no work to speak of: not worth a second thread
     light: ClassVar[bool] = False
 
     #: whether features may be sparse
     takes_sparse: ClassVar[bool] = False
+
+    #: whether features come as they were given: NaN where they are missing, never shifted or scaled
+    as_given: ClassVar[bool] = False
 
     #: whether sums over the nodes are how much of each label each class holds
     counts_labels: ClassVar[bool] = False
@@ -389,7 +356,8 @@ class BoundCosts(NewNodeCosts):
 
     def costs(self, new: NewNodes) -> Array:
         """Return what new nodes cost in each class, shape (n_new, K)."""
-        bound = self.term.bind(NodeData(len(self.models), new.X))
+        nodes = NodeData(len(self.models), new.X, feature_names=new.feature_names)
+        bound = self.term.bind(nodes)
         charge = bound.cost if self.calibrated else bound.vertex_costs
         return charge(self.models, 0, bound.n_nodes)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
 
 from nodeproof.first_order import inner, projected_gradient
 from nodeproof.runtime import threads
@@ -15,11 +16,14 @@ from nodeproof.sets import Box, ConvexSet
 if TYPE_CHECKING:
     from nodeproof.terms.base import Term
 
-__all__ = ["ClassLoss", "DistanceLoss", "LinearLoss", "NodewiseLoss"]
+__all__ = ["ClassLoss", "DistanceLoss", "LinearLoss", "NodewiseLoss", "ScoreLoss", "fit_scores"]
 
 Array = NDArray[np.float64]
 
 _LEAST_CURVATURE = 1e-12
+
+# Sums of scores are sought this far from zero, and taken for equal if they are this close.
+_WIDEST, _SETTLED = 1e3, 1e-13
 
 
 class ClassLoss(ABC):
@@ -144,6 +148,62 @@ class LinearLoss(ClassLoss):
         if rho == 0.0:
             return self.models_set.lmo(self.slopes)
         return self.models_set.project(points - self.slopes / rho)
+
+
+class ScoreLoss(ClassLoss):
+    """Losses ``Σ_j c_ij (log Σ_k exp(ω_ik) − ω_ij)``: cross-entropies of scores.
+
+    Parameters
+    ----------
+    models_set : Box
+        Where the scores live.
+    counts : ndarray of shape (K, labels)
+        c_ij ≥ 0.
+    """
+
+    def __init__(self, models_set: ConvexSet, counts: Array) -> None:
+        super().__init__(models_set)
+        self.counts = counts
+
+    def value(self, models: Array) -> Array:
+        """Return the losses of the classes."""
+        total = self.counts.sum(axis=1)
+        return np.asarray(total * logsumexp(models, axis=1) - inner(self.counts, models))
+
+    def gradient(self, models: Array) -> Array:
+        """Return ``Σ_k c_ik softmax(ω_i) − c_i``."""
+        total = self.counts.sum(axis=1, keepdims=True)
+        return np.asarray(total * softmax(models, axis=1) - self.counts)
+
+
+def fit_scores(counts: Array, box: Box) -> Array:
+    """Return the scores of least cross-entropy in a box that is the same in all directions.
+
+    With ``s = log Σ_k exp(ω_k)``, the scores are ``clip(log(c_j/Σc) + s)``: s is found by
+    bisection. If no score is at its bound, any s does, and the middle one is taken; zeros where
+    nothing is counted.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (K, labels)
+        Not negative.
+    box : Box
+        From −b to b in every entry.
+    """
+    total = counts.sum(axis=1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        log = np.log(np.divide(counts, total, out=np.ones_like(counts), where=total > 0))
+
+    def bisect(slack: float) -> Array:
+        low, high = np.full_like(total, -_WIDEST), np.full_like(total, _WIDEST)
+        for _ in range(100):
+            middle = 0.5 * (low + high)
+            over = logsumexp(box.project(log + middle), axis=1, keepdims=True) - middle > slack
+            low, high = np.where(over, middle, low), np.where(over, high, middle)
+        return high
+
+    settled = 0.5 * (bisect(_SETTLED) + bisect(-_SETTLED))
+    return np.where(total > 0, box.project(log + settled), 0.0)
 
 
 class DistanceLoss(ClassLoss):

@@ -7,14 +7,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
 
 from nodeproof import kernels
 from nodeproof.errors import InputError
 from nodeproof.runtime import threads
-from nodeproof.sets import Simplex
-from nodeproof.storage.schema import Check, number
+from nodeproof.sets import Box, Simplex
+from nodeproof.storage.schema import Check, flag, number
 from nodeproof.terms.base import Array, NodeData
-from nodeproof.terms.class_loss import LinearLoss
+from nodeproof.terms.class_loss import ClassLoss, LinearLoss, ScoreLoss, fit_scores
 from nodeproof.terms.registry import register
 from nodeproof.terms.summable import SummableTerm, cut_rows
 
@@ -26,9 +27,13 @@ class Labels(SummableTerm):
     """Given labels; the model of class i is ``π_i``, how often each label is given there.
 
     The paper's loss is ``f(y = j; π) = −π_j`` at labelled nodes and 0 elsewhere, over the
-    simplex. Calibrated, a label costs ``−log π_i[y]``, where π_i counts the labels that class
-    i holds by now, on top of a belief that labels are mostly right. Without that belief, labels
-    that nothing else confirms would lose all their say.
+    simplex. Its logistic alternative is ``f(y = j; ω) = log Σ_k exp(ω_k) − ω_j``, the −log of a
+    softmax; the scores ω of a class lie between ±½ log(a (K − 1)/(1 − a)), so that its surest
+    distribution gives one label the `accuracy` a, and all others equal shares.
+
+    Calibrated, a label costs ``−log π_i[y]``, where π_i counts the labels that class i holds by
+    now, on top of a belief that labels are mostly right. Without that belief, labels that nothing
+    else confirms would lose all their say.
 
     Parameters
     ----------
@@ -36,6 +41,8 @@ class Labels(SummableTerm):
         How often labels are believed to be right before anything is seen, below 1.
     strength : float
         How many labels per class that belief is worth.
+    logistic : bool
+        Which of the two losses fixed weights (β_g, β_f, β_l) use; calibrated ones use neither.
 
     Examples
     --------
@@ -49,15 +56,17 @@ class Labels(SummableTerm):
 
     source: ClassVar[str] = "labels"
     models_shape: ClassVar[str] = "K K"
-    linear: ClassVar[bool] = True
     counts_labels: ClassVar[bool] = True
     light: ClassVar[bool] = True
 
-    def __init__(self, accuracy: float = 0.9, strength: float = 3.0) -> None:
-        self.accuracy, self.strength = accuracy, strength
+    def __init__(
+        self, accuracy: float = 0.9, strength: float = 3.0, logistic: bool = False
+    ) -> None:
+        self.accuracy, self.strength, self.logistic = accuracy, strength, logistic
 
     def __repr__(self) -> str:
-        return f"Labels(accuracy={self.accuracy:g}, strength={self.strength:g})"
+        logistic = ", logistic=True" if self.logistic else ""
+        return f"Labels(accuracy={self.accuracy:g}, strength={self.strength:g}{logistic})"
 
     def bind(self, nodes: NodeData) -> Self:
         """Return a copy that holds the labels."""
@@ -75,14 +84,18 @@ class Labels(SummableTerm):
             raise InputError(f"the label of node {v} is {y[v]}; expected −1 (unknown) or 0…{K - 1}")
         bound.n_nodes, bound.y = len(y), y
         bound.labelled = np.flatnonzero(y >= 0)
-        bound.models_set = Simplex(K)
+        bound.linear = not self.logistic
+        odds = self.accuracy * max(K - 1, 1) / (1.0 - self.accuracy)
+        farthest = np.full(K, 0.5 * max(np.log(odds), 0.0))
+        bound.models_set = Box(-farthest, farthest) if self.logistic else Simplex(K)
         return bound
 
     @classmethod
     def settings(cls) -> Mapping[str, Check]:
         """Return what makes it up, with what a saved file may say of it."""
-        return {"accuracy": number, "strength": number}
+        return {"accuracy": number, "strength": number, "logistic": flag}
 
+    models_set: Simplex | Box
     y: NDArray[np.int64]
     labelled: NDArray[np.int64]
 
@@ -96,31 +109,45 @@ class Labels(SummableTerm):
         return models.argmax(axis=1).astype(np.int64)
 
     def loss(self, theta: Array, lo: int, hi: int) -> Array:
-        """Return −π[y_v] at labelled nodes, else 0."""
+        """Return −π[y_v], or log Σ_k exp(ω_k) − ω[y_v], at labelled nodes, else 0."""
         rows, labels = self._labelled_rows(lo, hi)
         losses = np.zeros(hi - lo)
-        losses[rows] = -np.broadcast_to(theta, (hi - lo, self.n_classes))[rows, labels]
+        models = np.broadcast_to(theta, (hi - lo, self.n_classes))[rows]
+        losses[rows] = -models[np.arange(len(rows)), labels]
+        if self.logistic:
+            losses[rows] += logsumexp(models, axis=1)
         return losses
 
     def loss_gradient(self, theta: Array, lo: int, hi: int) -> Array:
-        """Return −e_{y_v} at labelled nodes, else 0."""
+        """Return −e_{y_v}, plus softmax(ω) if logistic, at labelled nodes, else 0."""
         rows, labels = self._labelled_rows(lo, hi)
         gradient = np.zeros((hi - lo, self.n_classes))
         gradient[rows, labels] = -1.0
+        if self.logistic:
+            models = np.broadcast_to(theta, (hi - lo, self.n_classes))
+            gradient[rows] += softmax(models[rows], axis=1)
         return gradient
 
     def refit(self, W: NDArray[Any]) -> Array:
-        """Put each class on the label it holds most of; uniform where it holds none."""
+        """Put each class on the label it holds most of; uniform where it holds none.
+
+        The logistic loss is least at the frequencies of the labels, as far as scores go.
+        """
         counts = self._counts(W)
+        if isinstance(self.models_set, Box):
+            return fit_scores(counts, self.models_set)
         return np.where(
             counts.sum(axis=1, keepdims=True) > 0,
             self.models_set.lmo(-counts),
             self.models_set.center(self.n_classes),
         )
 
-    def class_loss(self, W: NDArray[Any]) -> LinearLoss:
-        """Return ``−Σ_j c_ij π_ij``, c_ij how much of label j the class holds."""
-        return LinearLoss(self.models_set, -self._counts(W))
+    def class_loss(self, W: NDArray[Any]) -> ClassLoss:
+        """Return ``−Σ_j c_ij π_ij``, c_ij how much of label j the class holds, or the logistic."""
+        counts = self._counts(W)
+        if self.logistic:
+            return ScoreLoss(self.models_set, counts)
+        return LinearLoss(self.models_set, -counts)
 
     def sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
         """Return ``Σ_{v: y_v = j} W_vi``, shape (classes, K labels)."""

@@ -18,7 +18,7 @@ from nodeproof.terms.base import Array, NodeData, Term
 from nodeproof.terms.class_loss import ClassLoss
 from nodeproof.terms.registry import register
 
-__all__ = ["Multinomial"]
+__all__ = ["EVEN_SHARE", "Multinomial", "WordLoss", "fit_above"]
 
 #: share of the words that the paper's loss spreads evenly over all of them, in every class
 EVEN_SHARE = 0.01
@@ -126,7 +126,7 @@ class Multinomial(Term):
         empty = shares.sum(axis=1) == 0
         if empty.any():
             shares[empty] = self._frequencies
-        return _fit_above(shares, self.models_set.floor)
+        return fit_above(shares, self.models_set.floor)
 
     def class_loss(self, W: NDArray[Any]) -> WordLoss:
         """Return ``−Σ_j c_ij log θ_ij``, c_ij the shares of word j in the class, summed."""
@@ -255,7 +255,7 @@ def _first_below_zero(X: csr_array) -> tuple[int, int]:
     return int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
 
 
-def _fit_above(counts: Array, floor: float) -> Array:
+def fit_above(counts: Array, floor: float) -> Array:
     """Minimise ``−Σ_j c_j log θ_j`` over θ ≥ floor, Σθ = 1, for each row of counts.
 
     The optimum is ``θ_j = max(floor, c_j / τ)``. With the k largest above the floor, τ is their

@@ -43,11 +43,14 @@ class NewNodes:
         Their links to fitted nodes, in the unit of a mean link.
     among : csr_array of shape (n_new, n_new)
         Their links among each other, symmetric, without self loops, in the same unit.
+    feature_names : ndarray of shape (m,), or None
+        Names of the features.
     """
 
     X: Any
     links: sp.csr_array
     among: sp.csr_array
+    feature_names: NDArray[Any] | None = None
 
     @cached_property
     def degrees(self) -> Array:

@@ -11,6 +11,7 @@ from nodeproof.storage.schema import as_plain
 from nodeproof.terms.base import NodeData, Term
 
 __all__ = [
+    "allow_missing",
     "arguments_of",
     "bind_term",
     "check_terms",
@@ -140,6 +141,13 @@ def check_terms(terms: Any) -> None:
             )
         if getattr(term, "source", None) not in ("graph", "features", "labels"):
             raise InputError(f"{term!r} must name its source: source = 'features' or 'labels'")
+
+
+def allow_missing(terms: Any) -> bool:
+    """Tell whether features may be missing: all terms that use them take them as given."""
+    listed = terms if isinstance(terms, list | tuple) else ()
+    using = [term for term in listed if isinstance(term, Term) and term.needs_features]
+    return bool(using) and all(term.as_given for term in using)
 
 
 def bind_term(term: Term, nodes: NodeData) -> Term:
