@@ -28,7 +28,7 @@ from nodeproof.paper.experiments.figures.page import (
     style_in_turn,
     style_of,
 )
-from nodeproof.paper.experiments.methods import METHODS, SOURCES
+from nodeproof.paper.experiments.methods import METHODS, READINGS, SOURCES
 from nodeproof.paper.experiments.panels import Curve, Panel
 from nodeproof.paper.experiments.results import Results
 
@@ -117,6 +117,16 @@ def _configurations(curves: list[Curve]) -> tuple[Line, ...]:
     )
 
 
+def _drawn(curves: Iterable[Curve]) -> list[Curve]:
+    """Return the curves that are drawn: CADO from other starts than random is in the tables."""
+    return [
+        curve
+        for curve in curves
+        if (curve.method not in READINGS or READINGS[curve.method].start == "random")
+        and curve.options.get("start", "random") == "random"
+    ]
+
+
 def _name(curve: Curve) -> str:
     return curve.title or f"{METHODS[curve.method].title} ({'+'.join(curve.sources)})"
 
@@ -130,7 +140,7 @@ class _Drawing:
         self.rows: dict[str, list[Row]] = {}
         self.bounds: dict[str, list[Line]] = {}
         for panel in panels:
-            curves = [c for c in panel.curves if (panel.name, c.name) in measured]
+            curves = [c for c in _drawn(panel.curves) if (panel.name, c.name) in measured]
             self.rows[panel.name] = rows_of([c for c in curves if c.method != "genie"])
             genies = sorted(
                 (c for c in curves if c.method == "genie"), key=lambda c: -len(c.sources)
@@ -258,7 +268,8 @@ Courses = list[NDArray[np.floating]]
 
 def draw_traces(page: Page, results: Results, panel: Panel) -> None:
     """Draw the runs against iteration and time: φ, free energy and accuracy, one column each."""
-    runs = [results.traces(panel.name, curve) for curve in panel.curves]
+    curves = _drawn(panel.curves)
+    runs = [results.traces(panel.name, curve) for curve in curves]
     styles = [replace(style_in_turn(k), open=True) for k in range(len(runs))]
     longest = max(len(run["times"]) for seeds in runs for run in seeds)
     places: dict[str, list[Courses]] = {
@@ -267,14 +278,14 @@ def draw_traces(page: Page, results: Results, panel: Panel) -> None:
     }
     columns: dict[str, dict[int, Courses]] = {}
     for objective in (_PHI, _FREE_ENERGY):
-        same = [k for k, curve in enumerate(panel.curves) if _objective(curve) == objective]
+        same = [k for k, curve in enumerate(curves) if _objective(curve) == objective]
         if same:
             columns[objective] = dict(zip(same, _excess([runs[k] for k in same]), strict=True))
     columns[_ACCURACY] = {
         k: [np.array(run["trace"]["accuracy"]) for run in seeds] for k, seeds in enumerate(runs)
     }
     page.text(panel.title, size=8)
-    page.legend({curve.name: style for curve, style in zip(panel.curves, styles, strict=True)})
+    page.legend({curve.name: style for curve, style in zip(curves, styles, strict=True)})
     for against, x in places.items():
         axes = page.row(len(columns), _HEIGHT, gap=0.5)
         for ax, courses in zip(axes, columns.values(), strict=True):
