@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from nodeproof.errors import InputError
 from nodeproof.paper.experiments.cells import Cell
-from nodeproof.paper.experiments.methods import METHODS, SOURCES
+from nodeproof.paper.experiments.methods import METHODS, READINGS, SOURCES
 
-__all__ = ["PANELS", "Axis", "Curve", "Panel", "Point", "register", "select"]
+__all__ = ["PANELS", "Axis", "Curve", "Panel", "Point", "register", "select", "with_start"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,28 @@ class Curve:
     def name(self) -> str:
         """Name in legends and tables."""
         return self.title or f"{METHODS[self.method].title}: {SOURCES[self.sources]}"
+
+
+_NEEDED = {"spectral": "G", "labels": "L"}
+
+
+def with_start(method: str, sources: str) -> str:
+    """Return a reading of CADO, or the one with a random start where sources lack its start.
+
+    Examples
+    --------
+    >>> from nodeproof.paper.experiments.panels import with_start
+    >>> with_start("cado/labels", "GFL"), with_start("cado/labels", "GF")
+    ('cado/labels', 'cado')
+    """
+    reading = READINGS.get(method)
+    if reading is None or _NEEDED.get(reading.start, "") in sources:
+        return method
+    return next(
+        name
+        for name, other in READINGS.items()
+        if (other.gradient, other.start) == (reading.gradient, "random")
+    )
 
 
 @dataclass(frozen=True)

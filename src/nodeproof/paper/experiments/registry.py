@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nodeproof.paper.experiments.methods import METHODS, READINGS, SOURCES
-from nodeproof.paper.experiments.panels import Axis, Curve, Panel, register
+from nodeproof.paper.experiments.panels import Axis, Curve, Panel, register, with_start
 from nodeproof.problem import PAPER_WEIGHTS
 
 __all__: list[str] = []
@@ -33,7 +33,7 @@ def _cado(*configurations: str) -> tuple[tuple[Curve, ...], tuple[Curve, ...]]:
             Curve(name, sources)
             for name, reading in READINGS.items()
             for sources in configurations
-            if (reading.start == "random") == random
+            if (reading.start == "random") == random and with_start(name, sources) == name
         )
         for random in (True, False)
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nodeproof.errors import InputError
 from nodeproof.paper.experiments.methods import METHODS, READINGS, SOURCES
-from nodeproof.paper.experiments.panels import Curve, Panel
+from nodeproof.paper.experiments.panels import Curve, Panel, with_start
 from nodeproof.paper.experiments.results import Results, Series
 
 __all__ = [
@@ -178,7 +178,7 @@ class Look:
 
     def curve(self, panel: str, sources: str, method: str = "") -> Series:
         """Return the accuracy of the solver, or of another method, from some sources."""
-        return self._series(panel, Curve(method or self.solver, sources))
+        return self._series(panel, Curve(with_start(method or self.solver, sources), sources))
 
     def at(self, panel: str, x: float, sources: str, method: str = "") -> float:
         """Return the mean accuracy at one grid point."""
