@@ -1,12 +1,13 @@
 """The checks of the claims, on results that were never run."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from experiment_helpers import Change, make_results, make_trace
 from nodeproof.errors import InputError
-from nodeproof.paper.experiments import PANELS, SOURCES
+from nodeproof.paper.experiments import PANELS, SOURCES, select
 from nodeproof.paper.experiments.claims import (
     CLAIMS,
     Finding,
@@ -16,7 +17,7 @@ from nodeproof.paper.experiments.claims import (
     check,
     claim,
 )
-from nodeproof.paper.experiments.claims.theorem_and_targets import THEOREM
+from nodeproof.paper.experiments.claims.theorem_and_targets import OWN, THEOREM
 from nodeproof.paper.experiments.methods import READINGS
 from nodeproof.paper.experiments.panels import Point
 
@@ -334,3 +335,14 @@ def test_adding_a_claim_is_one_function() -> None:
 def test_two_claims_of_one_name_are_refused() -> None:
     with pytest.raises(InputError, match="already"):
         claim("full-model-best", "", "", "", ("p",))
+
+
+def test_the_docs_have_every_claim_of_the_paper_with_its_command() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "paper_in_an_hour.md").read_text()
+    for known in CLAIMS.values():
+        if known.where == OWN:
+            continue
+        (row,) = [line for line in page.splitlines() if f"| `{known.name}` |" in line]
+        assert known.text in row
+        names = row.rsplit("nodeproof reproduce ", 1)[1].strip("` |").split()
+        assert {panel.name for panel in select(names)} >= set(known.panels)
