@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from nodeproof.paper.theory import verdicts
 from nodeproof.paper.theory.link_advice import LinkAdvice
 from nodeproof.paper.theory.model_advice import ModelAdvice
-from nodeproof.paper.theory.verdicts import FACTOR, Verdict
-from nodeproof.paper.theory.wording import number
+from nodeproof.paper.theory.verdicts import FACTOR, Verdict, number
 
 __all__ = ["Advice"]
 

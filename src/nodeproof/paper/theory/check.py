@@ -26,8 +26,7 @@ from nodeproof.paper.theory.link_advice import LinkAdvice
 from nodeproof.paper.theory.model_advice import ModelAdvice
 from nodeproof.paper.theory.models import ModelAssumptions, measure_models
 from nodeproof.paper.theory.pictures import draw_margins
-from nodeproof.paper.theory.verdicts import NAMES, Theorem, Verdict, Version, theorem
-from nodeproof.paper.theory.wording import number
+from nodeproof.paper.theory.verdicts import NAMES, Theorem, Verdict, Version, number, theorem
 from nodeproof.problem import PAPER_WEIGHTS, Problem
 from nodeproof.runtime import threads
 from nodeproof.runtime.axes import axes_or_new, shorten

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.paper.theory.assumptions import LinkAssumptions
-from nodeproof.paper.theory.verdicts import NORMS
-from nodeproof.paper.theory.wording import number
+from nodeproof.paper.theory.verdicts import NORMS, number
 
 __all__ = ["LinkAdvice"]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nodeproof.paper.theory import verdicts
 from nodeproof.paper.theory.models import ModelAssumptions
-from nodeproof.paper.theory.wording import number
+from nodeproof.paper.theory.verdicts import number
 
 __all__ = ["ModelAdvice"]
 

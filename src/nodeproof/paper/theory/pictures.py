@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nodeproof.paper.theory.verdicts import NAMES, Verdict
-from nodeproof.paper.theory.wording import number
+from nodeproof.paper.theory.verdicts import NAMES, Verdict, number
 
 __all__ = ["draw_margins"]
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from nodeproof.paper.theory.assumptions import Assumptions, LinkAssumptions
 from nodeproof.paper.theory.models import ModelAssumptions
 
-__all__ = ["FACTOR", "NORMS", "Theorem", "Verdict", "theorem"]
+__all__ = ["FACTOR", "NORMS", "Theorem", "Verdict", "number", "theorem"]
 
 #: largest factor between two quantities of the same order, for μ ~ … and n_i ~ n_j
 FACTOR = 10.0
@@ -281,3 +281,19 @@ def _against_noise(links: LinkAssumptions, models: ModelAssumptions) -> float:
     if min(float(alpha.min()), beta) < 0:
         return float(max(alone, min(alpha.min(), beta)))
     return max(alone, float((np.sqrt(alpha * beta) - sigma).min()))
+
+
+def number(value: float) -> str:
+    """Return a number as people write it: three digits, and never −0.
+
+    Examples
+    --------
+    >>> from nodeproof.paper.theory.verdicts import number
+    >>> number(0.12345), number(12345.6), number(-0.0), number(-0.5)
+    ('0.123', '12,346', '0', '−0.5')
+    """
+    if not np.isfinite(value):
+        return "−∞" if value < 0 else "∞"
+    size = abs(float(value))
+    text = f"{size:,.0f}" if size >= 1000 else f"{size:.3g}"
+    return f"−{text}" if value < 0 and float(text.replace(",", "")) else text
