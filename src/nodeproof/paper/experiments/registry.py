@@ -54,7 +54,8 @@ _SLOW = {curve.method for curve in (*SDP, *NETWORKS)}
 
 
 def _fewer_if_slow(x: float, curve: Curve, seeds: int) -> int:
-    return min(seeds, 3) if curve.method in _SLOW else seeds
+    few = 1 if curve in SDP else 3
+    return min(seeds, few) if curve.method in _SLOW else seeds
 
 
 # ω = 0 would make the covariances singular.
@@ -173,8 +174,12 @@ def _many_clusters(c: float, curve: Curve, seeds: int) -> int:
     if c < 20 or (c == 20 and curve.method in ("calibrated", "genie", "spectral")):
         return seeds
     if c == 20:
-        return min(seeds, 5)
-    return min(seeds, 3) if curve.method in ("calibrated", "genie") else 0
+        return min(seeds, 3)
+    if curve.method not in ("calibrated", "genie"):
+        return 0
+    # Without labels, a fit with 60 classes takes a minute.
+    alone = curve.method == "calibrated" and curve.sources in ("G", "GF")
+    return min(seeds, 1 if c == 60 and alone else 3)
 
 
 def _many_clusters_extended(c: float, curve: Curve, seeds: int) -> int:
