@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 from numpy.typing import NDArray
 
 from nodeproof.paper.experiments.figures.page import (
@@ -289,8 +289,7 @@ def draw_traces(page: Page, results: Results, panel: Panel) -> None:
     for against, x in places.items():
         axes = page.row(len(columns), _HEIGHT, gap=0.5)
         for ax, courses in zip(axes, columns.values(), strict=True):
-            if against == "seconds":
-                ax.set_xscale("log")
+            ax.set_xscale("log")
             for k, values in courses.items():
                 # Later markers are smaller, so that equal values are all visible.
                 size = 8 - 5 * k / max(len(runs) - 1, 1)
@@ -321,13 +320,19 @@ def _excess(runs: list[list[dict[str, Any]]]) -> list[Courses]:
     ]
 
 
+# Markers on the course of one run.
+_MARKERS = 12
+
+
 def _draw(ax: Axes, x: Courses, values: Courses, style: Style, size: float) -> None:
     """Draw each run thin and their median thick, up to the median length of the runs."""
     for one, course in zip(x, values, strict=True):
         ax.plot(one[: len(course)], course, color=style.colour, lw=0.4, alpha=0.6)
     length = int(np.median([len(course) for course in values]))
     how = {**style.keywords, "markersize": size, "markerfacecolor": "none", "markeredgewidth": 1}
-    ax.plot(_median(x, length), _median(values, length), **how)
+    # As far apart as the logarithmic axes need, however long the run is.
+    marked = np.unique(np.geomspace(1, length, _MARKERS).astype(int)) - 1
+    ax.plot(_median(x, length), _median(values, length), markevery=list(marked), **how)
 
 
 def _median(courses: Courses, length: int) -> NDArray[np.floating]:
@@ -344,12 +349,9 @@ def _scale(axes: list[Axes], titles: Iterable[str], against: str) -> None:
         ax.set_xlabel(against)
         ax.set_ylabel(title)
         ax.set_xlim(low, high)
-        if against == "seconds":
-            ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
-            ax.xaxis.set_minor_locator(NullLocator())
-            ax.xaxis.set_major_formatter(PLAIN)
-        else:
-            ax.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.xaxis.set_major_formatter(PLAIN)
         if title == _ACCURACY:
             ax.set_ylim(top=1.02)
             continue
