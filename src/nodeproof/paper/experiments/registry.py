@@ -28,16 +28,11 @@ BASELINES = (
 
 def _cado(*configurations: str) -> tuple[tuple[Curve, ...], tuple[Curve, ...]]:
     """Return CADO as published from a random start, in both readings, and from other starts."""
-    from_random, other = (
-        tuple(
-            Curve(name, sources)
-            for name, reading in READINGS.items()
-            for sources in configurations
-            if (reading.start == "random") == random and with_start(name, sources) == name
-        )
-        for random in (True, False)
-    )
-    return from_random, other
+    curves = [Curve(name, s) for name in READINGS for s in configurations]
+    there = [curve for curve in curves if with_start(curve.method, curve.sources) == curve.method]
+    starts = [READINGS[curve.method].start for curve in there]
+    from_random = tuple(c for c, start in zip(there, starts, strict=True) if start == "random")
+    return from_random, tuple(curve for curve in there if curve not in from_random)
 
 
 # The paper clusters the graph alone by spectral clustering, not by CADO.
