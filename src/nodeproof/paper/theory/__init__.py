@@ -18,8 +18,8 @@ True
 """
 
 from nodeproof.paper.theory.assumptions import Assumptions, LinkAssumptions, measure
-from nodeproof.paper.theory.data_check import Check, check
 from nodeproof.paper.theory.counterexamples import Counterexample, counterexample
+from nodeproof.paper.theory.data_check import Check, check
 from nodeproof.paper.theory.lemmas import AtomsLemma, BlocksLemma, lemma_atoms, lemma_blocks
 from nodeproof.paper.theory.limits import Recovery, chernoff_hellinger, exact_recovery, genie_errors
 from nodeproof.paper.theory.models import ModelAssumptions
