@@ -282,7 +282,7 @@ def convert(edges: Path, out: Path | None, **options: Any) -> None:
 @click.option("--out", type=click.Path(path_type=Path), default=Path("reproduction"),
               show_default=True, help="Results folder; finished cells are reused.")  # fmt: skip
 @click.option(
-    "--quick", is_flag=True, help="A few points per panel: a minute and a half, not 40 minutes."
+    "--quick", is_flag=True, help="A few points per panel: a few minutes, not 40 minutes."
 )
 @click.option("--extended", is_flag=True, help="Also run what takes long.")
 @click.option("--peers", is_flag=True, help="Also run graph neural networks; needs torch.")
