@@ -259,6 +259,22 @@ def test_classifiers_run_it_by_name_and_as_an_object(solver, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("start", "needs"), [("spectral", "links"), ("labels", "labels"), ("features", "features")]
+)
+def test_a_start_without_its_data_is_refused(start, needs):
+    data = datasets.make_planted(cluster_size=10, random_state=0)
+    if start == "spectral":
+        bound = Labels().bind(NodeData(3, y=data.y))
+        problem = Problem(None, [bound], 3, weights=PAPER_WEIGHTS)
+    else:
+        problem = Problem(Graph(data.graph), [], 3, weights=PAPER_WEIGHTS)
+    with pytest.raises(InputError, match=f"needs {needs}"):
+        CADO(start=start).solve(problem)
+    with pytest.raises(InputError, match="shape"):
+        CADO().solve(problem, np.ones((3, 2)))
+
+
+@pytest.mark.parametrize(
     "wrong", [{"gradient": "E"}, {"start": "here"}, {"diagonal": 2}, {"average": "L"}, {"tol": -1}]
 )
 def test_settings_it_does_not_know_are_refused(wrong):

@@ -361,7 +361,7 @@ def test_classes_that_are_unknown_are_asked_for(usual):
         theory.check(usual.graph, usual.X)
     with pytest.raises(InputError, match="give graph, X or labels"):
         theory.check(y=usual.y_true)
-    with pytest.raises(InputError, match="none of the classes in y"):
+    with pytest.raises(InputError, match="not among the classes in y"):
         theory.check(usual.graph, y=usual.y_true, labels=np.where(usual.y == 0, 7, usual.y))
     with pytest.raises(InputError, match="one entry per node: got 5 for 900"):
         theory.check(usual.graph, y=usual.y_true, labels=usual.y_true[:5])

@@ -18,7 +18,7 @@ from nodeproof.runtime import threads
 from nodeproof.runtime.memory import check_free
 from nodeproof.sets import Simplex
 from nodeproof.solvers.base import Callback, Progress, Result, Status, check_at_least, check_count
-from nodeproof.solvers.starts import STARTS
+from nodeproof.solvers.starts import STARTS, as_memberships, named_start
 
 __all__ = ["CADO"]
 
@@ -152,8 +152,8 @@ class CADO:
         """
         rng = np.random.default_rng(self.random_state)
         if start is None or isinstance(start, str):
-            start = STARTS[start or self.start](problem, rng)
-        W = np.array(start, dtype=np.float64)
+            start = named_start(start or self.start, problem, rng)
+        W = as_memberships(start, problem).astype(np.float64)
         W /= W.sum(axis=1, keepdims=True)
         with threads.using(self.n_jobs):
             return self._run(problem, W, callback)

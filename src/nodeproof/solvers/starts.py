@@ -1,4 +1,4 @@
-"""Where block CADO starts from."""
+"""Where CADO and block CADO start from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,14 @@ from nodeproof.problem import Problem
 from nodeproof.runtime import threads
 from nodeproof.solvers.base import match_labels
 
-__all__ = ["STARTS", "as_memberships", "choose_starts", "points_of", "promising_starts"]
+__all__ = [
+    "STARTS",
+    "as_memberships",
+    "choose_starts",
+    "named_start",
+    "points_of",
+    "promising_starts",
+]
 
 Rows = NDArray[np.float32]
 
@@ -162,6 +169,18 @@ STARTS: dict[str, Callable[[Problem, np.random.Generator], Rows]] = {
     "spectral": spectral,
     "opposed": opposed,
 }
+
+
+def named_start(name: str, problem: Problem, rng: np.random.Generator) -> Rows:
+    """Return the memberships of a start, shape (n, K), or raise an error if it lacks its data."""
+    needed = {"labels": "labels", "features": "features", "spectral": "links", "opposed": "links"}
+    if name not in STARTS:
+        raise InputError(f"there is no start {name!r}; starts: {', '.join(STARTS)}")
+    if name != "random" and ("spectral" if name == "opposed" else name) not in promising_starts(
+        problem
+    ):
+        raise InputError(f"the start {name!r} needs {needed[name]}, which the problem lacks")
+    return STARTS[name](problem, rng)
 
 
 def choose_starts(problem: Problem, n_init: int | str) -> list[str]:

@@ -16,7 +16,8 @@ from nodeproof.sets import Product, Simplex
 from nodeproof.storage.schema import Check, number
 from nodeproof.terms.base import Array, NodeData
 from nodeproof.terms.class_loss import ClassLoss
-from nodeproof.terms.columns import (
+from nodeproof.terms.multinomial import EVEN_SHARE, WordLoss, fit_above
+from nodeproof.terms.node_data import (
     COLUMNS,
     Columns,
     check_some_known,
@@ -24,7 +25,6 @@ from nodeproof.terms.columns import (
     find_columns,
     read_columns,
 )
-from nodeproof.terms.multinomial import EVEN_SHARE, WordLoss, fit_above
 from nodeproof.terms.registry import register
 from nodeproof.terms.summable import SummableTerm
 

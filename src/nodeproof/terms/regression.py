@@ -14,7 +14,7 @@ from nodeproof.sets import Box
 from nodeproof.storage.schema import Check, number
 from nodeproof.terms.base import Array, NodeData
 from nodeproof.terms.class_loss import ClassLoss
-from nodeproof.terms.columns import (
+from nodeproof.terms.node_data import (
     COLUMN,
     COLUMNS,
     Column,

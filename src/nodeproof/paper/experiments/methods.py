@@ -19,6 +19,7 @@ from nodeproof.paper.experiments import recovery
 from nodeproof.paper.experiments.recovery import Outcome
 from nodeproof.problem import PAPER_WEIGHTS, Problem
 from nodeproof.solvers import CADO, BlockCADO, Progress, Status
+from nodeproof.solvers.starts import promising_starts
 from nodeproof.terms import Covariance, Labels, NodeData, Term
 
 __all__ = ["METHODS", "READINGS", "SOURCES", "Method", "Outcome", "Reading"]
@@ -132,8 +133,7 @@ def _problem(data: Planted, sources: str, weights: Any) -> Problem:
 
 def _available(start: str, problem: Problem) -> str:
     """Return the start, or "random" if the configuration does not have what it starts from."""
-    needed = {"spectral": problem.graph, "labels": problem.labels}
-    return "random" if needed.get(start, problem) is None else start
+    return start if start in promising_starts(problem) else "random"
 
 
 def _most_iterations(problem: Problem) -> int:

@@ -266,7 +266,7 @@ def _read_labels(
     other = np.flatnonzero(codes >= len(classes))
     if len(other):
         raise InputError(
-            f"the label of node {other[0]} is none of the classes in y: y and labels must call "
+            f"the label of node {other[0]} is not among the classes in y: y and labels must call "
             "classes alike"
         )
     return codes

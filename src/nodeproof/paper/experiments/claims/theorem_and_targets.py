@@ -195,7 +195,10 @@ claim(
     "The ideal solution is optimal … provided Assumption 5 holds and ρ ≤ n_i²/n if n_i ≤ √n, "
     "ρ ≤ cγ·n_i/n if n_i ≥ √n.",
     f"{THEOREM}(1) and (3), as printed",
-    _KEPT.format("the printed conditions, open constants being 1,", "it is proven, or found"),
+    _KEPT.format(
+        "the printed conditions, with the open constants of theory.theorem,",
+        "it is proven, or found",
+    ),
     _PANELS,
     ("program", "proof", "recovery"),
 )(partial(_kept, answer="claimed"))
