@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.atoms import Decomposition
-from nodeproof.certificate.labelling.bound import judge
 from nodeproof.certificate.labelling.dual import Dual
 from nodeproof.certificate.labelling.families import FAMILIES
 from nodeproof.certificate.labelling.improve import LiftedBlocks
@@ -342,7 +341,7 @@ class Labelling(LiftedBlocks):
         super().__init__(instance, self.labelling, self.proof)
 
     def _consider(self, instance: Instance, dual: Dual) -> None:
-        bound = judge(instance, dual, self.labelling).lower_bound
+        bound = dual.bound(instance)
         if bound > self.bound:
             self.bound, self.proof = bound, dual
 

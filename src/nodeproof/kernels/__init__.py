@@ -5,6 +5,7 @@ ranges on several threads: the result of a range does not depend on the thread. 
 of the library.
 """
 
+from nodeproof.kernels.annealing import anneal_clusters, anneal_nodes
 from nodeproof.kernels.gathering import (
     charge_rows,
     link_mass,
@@ -36,13 +37,25 @@ from nodeproof.kernels.nodes import (
     solve_each,
     sweep_labels,
 )
+from nodeproof.kernels.potts import (
+    decode_flows,
+    number_links,
+    push_slack,
+    reduce_costs,
+    relaxed_value,
+    step_links,
+    step_nodes,
+)
 from nodeproof.kernels.trees import tree_scores
 
 __all__ = [
+    "anneal_clusters",
+    "anneal_nodes",
     "belief_rows",
     "charge_labels",
     "charge_rows",
     "count_labels",
+    "decode_flows",
     "first_bad_weight",
     "inspect_links",
     "is_symmetric",
@@ -51,13 +64,19 @@ __all__ = [
     "link_mass",
     "link_mass_exactly",
     "message_rows",
+    "number_links",
     "product_rows",
     "products",
+    "push_slack",
+    "reduce_costs",
+    "relaxed_value",
     "reverse_links",
     "row_sums",
     "settle",
     "smooth_rows",
     "solve_each",
+    "step_links",
+    "step_nodes",
     "sweep_batches",
     "sweep_labels",
     "sweep_rows",

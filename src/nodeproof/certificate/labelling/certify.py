@@ -5,20 +5,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.certificate.labelling.bound import FAILURE
-from nodeproof.certificate.labelling.dual import Dual
 from nodeproof.certificate.labelling.instance import Instance, not_applicable
-from nodeproof.certificate.labelling.nodes import NodeCertificates, Step, reduce
 from nodeproof.certificate.labelling.result import Certificate
-from nodeproof.certificate.labelling.search import Search, Stage
-from nodeproof.certificate.labelling.ties import resolve_ties
-from nodeproof.certificate.labelling.verify import gap_of, special_tolerance, status_of, sure_nodes
+from nodeproof.certificate.labelling.search import Search, Stage, Stop
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
@@ -27,6 +22,8 @@ from nodeproof.solvers.base import check_at_least
 __all__ = ["Stage", "certify", "certify_instance"]
 
 Labels = NDArray[np.int64]
+
+_NAMES_COUNT = 2
 
 
 def certify(
@@ -44,9 +41,11 @@ def certify(
     """Prove that a labelling is optimal, or bound its gap.
 
     Models stay fixed, so what is left is a labelling problem: links and the costs of classes.
-    Single nodes are first moved, and classes renamed, where that lowers the objective; the
-    labelling that comes of it is certified. Dual variables in closed form are tried first, then
-    better ones are searched for.
+    Better labellings are searched for, and the best one found is certified. Bounds of two kinds
+    are tried: flows along links, for any number of nodes, and matrices whose eigenvalues are
+    bounded, up to 4,000. Nodes that are proven to keep their class are fixed, and the rest is
+    bounded again. All that is stated has been accepted by :mod:`nodeproof.certificate.audit` and
+    holds for certain, rounding included.
 
     Parameters
     ----------
@@ -62,18 +61,21 @@ def certify(
         of all that it could be made of. The certificate states it if it is another, and is
         confirmed only by those who accept that (see `Certificate.verify`).
     time_budget : float
-        Seconds that the search for better dual variables may take; 0 for closed forms alone.
-        Where it is up before some thousand nodes in many classes are judged rigorously, the
-        rest is judged but for a stated probability, and single nodes are not asked about.
+        Seconds that the search may take, give or take its last step; 0 for some steps of flows
+        and for dual variables in closed form alone.
     max_iter : int, optional
-        Most iterations of that search.
+        Most iterations of each method that improves dual variables.
     callback : callable, optional
-        Called with every :class:`Stage`; a true answer ends the search at once, and single nodes
-        are not asked about.
+        Called with every :class:`Stage`; a true answer ends the search at once.
     random_state : int
-        Seed; above some thousand nodes the proof holds up to a probability over it.
+        Seed of the search for better labellings; what is proven holds whatever it is.
     n_jobs : int, optional
         Threads; by default every core, or as many as OMP_NUM_THREADS says.
+
+    Returns
+    -------
+    Certificate
+        With the best labelling found in `labels`.
 
     Examples
     --------
@@ -113,7 +115,7 @@ def certify_instance(
     if tolerance is not None:
         check_at_least("tolerance", tolerance, 0.0)
     if isinstance(instance, str):
-        return _nothing(labels, instance)
+        return _nothing(labels, int(labels.max(initial=0)) + 1, instance)
     with threads.using(n_jobs):
         return _certify(instance, labels, tolerance, time_budget, max_iter, callback, random_state)
 
@@ -128,169 +130,51 @@ def _certify(
     random_state: int,
 ) -> Certificate:
     began = time.perf_counter()
-    deadline = began + time_budget
-    search = Search(instance, instance.settle(labels), tolerance, callback, random_state)
+    search = Search(
+        instance, instance.settle(labels), tolerance, began + time_budget, max_iter, callback,
+        random_state,
+    )  # fmt: skip
     interrupted = False
     try:
-        search.run(deadline, max_iter)
-    except KeyboardInterrupt:
-        if search.dual is None:
-            raise
-        interrupted = True
-    proof = _Proof.of(search)
-    try:
-        if not (search.stopped or search.judgement.late):  # it takes longer than the bound
-            proof.ask_nodes()
-        while not (interrupted or search.stopped) and proof.go_on(deadline, max_iter):
-            pass
-        proof.settle_ties()
+        search.run()
+    except Stop:
+        pass
     except KeyboardInterrupt:
         interrupted = True
-    return _report(proof, labels, interrupted, time.perf_counter() - began)
+    return _report(search, labels, interrupted, time.perf_counter() - began)
 
 
-@dataclass
-class _Proof:
-    """What is proven so far: a bound for all nodes, certain nodes, and bounds for the rest."""
-
-    search: Search
-    z: Labels
-    nodes: NodeCertificates
-    lower_bound: float
-    failure: float
-    node_dual: Dual | None = None
-    exact: bool = False
-    steps: list[Step] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, search: Search) -> _Proof:
-        """Return what a search has proven; nothing is known about single nodes yet."""
-        none = NodeCertificates(np.zeros(len(search.z), dtype=bool), renaming=False)
-        return cls(search, search.z, none, search.judgement.lower_bound, search.failure)
-
-    def ask_nodes(self) -> None:
-        """Find which nodes keep their class in every optimal labelling."""
-        self.nodes, self.node_dual = self.search.certify_nodes()
-
-    @property
-    def certified(self) -> bool:
-        """Whether the bound is within the tolerance."""
-        objective = self.search.instance.value_between(self.z)[1]
-        return bool(objective - self.lower_bound <= self.tolerance)
-
-    @property
-    def tolerance(self) -> float:
-        """The largest gap that counts as certified."""
-        return self.search.tolerance_at(self.z)
-
-    @property
-    def fixed(self) -> bool:
-        """Whether certain nodes may be fixed: class names are known, or free to choose."""
-        return not self.nodes.renaming or self.search.instance.symmetric
-
-    def go_on(self, deadline: float, max_iter: int | None) -> bool:
-        """Fix the certain nodes and bound the rest; return whether that may lead further."""
-        instance, sure = self.search.instance, self.nodes.certified
-        if self.certified or not self.fixed or not sure.any() or sure.all():
-            return False
-        if resolve_ties(instance, self.z, sure, renaming=False) is not None:
-            return False  # few enough to compare them all
-        left = reduce(instance, self.z, sure)
-        inner = Search(
-            left.instance, self.z[left.loose], self.tolerance, self.search.callback,
-            self.search.seed, offset=self.search.objective - left.objective(self.z),
-        )  # fmt: skip
-        try:
-            inner.run(deadline, max_iter)
-        finally:
-            if inner.dual is not None:  # what is known when interrupted counts, with its proof
-                self.steps.append(Step(sure, inner.dual, inner.judgement.lower_bound))
-                self.z = self.z.copy()
-                self.z[left.loose] = inner.z
-                self.failure += inner.failure
-                bound = left.lift(instance, self.z, inner.judgement.lower_bound)
-                self.lower_bound = max(self.lower_bound, bound)
-        assert inner.dual is not None
-        found, _ = inner.certify_nodes(left.objective(self.z), alternatives=False)
-        more = np.zeros_like(sure)
-        more[left.loose] = found.certified & (not found.renaming)
-        self.nodes = NodeCertificates(sure | more, self.nodes.renaming)
-        return bool(more.any()) and not inner.stopped and time.perf_counter() < deadline
-
-    def settle_ties(self) -> None:
-        """Compare the remaining labellings in exact arithmetic, where that is possible."""
-        instance, nodes = self.search.instance, self.nodes
-        if not (self.certified or nodes.certified.any()) or self.failure:
-            return
-        names = nodes.renaming and not (self.fixed and self.steps)
-        best = resolve_ties(instance, self.z, nodes.certified, names)
-        if best is None:
-            return
-        if not np.array_equal(best, self.search.z) and not nodes.certified.all():
-            # Nodes were certified by another labelling: verifiers must be able to do it by this.
-            dual = self.node_dual or self.search.dual
-            assert dual is not None
-            objective = instance.value_between(best)[1]
-            seed = np.random.SeedSequence(self.search.seed)
-            found, _ = sure_nodes(instance, best, dual, objective, self.steps, FAILURE, seed)
-            if isinstance(found, str):
-                return
-            nodes = NodeCertificates(nodes.certified & found.certified, found.renaming)
-            if resolve_ties(instance, best, nodes.certified, names) is None:
-                return
-        self.z, self.nodes, self.exact = best, nodes, True
-        self.lower_bound = max(self.lower_bound, instance.value_between(best)[0])
-
-
-def _report(proof: _Proof, given: Labels, interrupted: bool, seconds: float) -> Certificate:
-    search, nodes, z = proof.search, proof.nodes, proof.z
-    instance = search.instance
-    objective = instance.value_between(z)[1]
-    tolerance, certified = proof.tolerance, proof.certified
-    gap = gap_of(objective, proof.lower_bound, tolerance)
-    special = special_tolerance(tolerance, instance, z)
-    spectra = search.judgement.spectra
-    worst = min(spectra, key=lambda spectrum: spectrum.beyond) if spectra else None
+def _report(search: Search, given: Labels, interrupted: bool, seconds: float) -> Certificate:
+    found = search.finish()
+    instance, z = search.instance, search.proof.z
+    named, free = (found.possible.sum(axis=1) == 1), (found.unnamed.sum(axis=1) == 1)
+    # Nodes that are certain up to class names count less than those that are certain.
+    renaming = bool(free.sum() - len(search.anchors) > _NAMES_COUNT * named.sum())
     return Certificate(
-        status=status_of(certified, proof.failure, gap, special),
-        objective=objective,
-        lower_bound=proof.lower_bound,
-        gap=gap,
-        tolerance=tolerance,
-        exact=proof.exact and certified,
-        unique=bool(certified and nodes.certified.all()),
-        nullity=max((_nullity(spectrum) for spectrum in spectra), default=0),
-        method=search.method,
-        seconds=seconds,
-        failure=proof.failure,
+        objective=found.objective,
+        lower_bound=found.lower_bound,
+        tolerance=search.tolerance,
+        exact=found.exact,
+        unique=bool((free if renaming else named).all()),
         labels=z,
-        moved=np.flatnonzero(z != given),
-        certified_nodes=nodes.certified,
-        renaming=nodes.renaming,
-        eigenvalues=np.empty(0) if worst is None else worst.lowest,
-        interrupted=interrupted,
-        history=search.history,
+        possible=found.unnamed if renaming else found.possible,
+        renaming=renaming,
+        anchors=search.anchors,
         # The links may belong to the caller, who is free to change them later.
         instance=replace(instance, adjacency=instance.adjacency.copy()),
-        dual=search.dual,
-        node_dual=proof.node_dual,
-        dual_bound=search.judgement.lower_bound,
-        steps=tuple(proof.steps),
+        steps=tuple(search.steps),
+        method=search.method,
+        seconds=seconds,
+        moved=np.flatnonzero(z != given),
+        interrupted=interrupted,
+        history=search.history,
     )
 
 
-def _nullity(spectrum: Any) -> int:
-    size = float(np.abs(spectrum.lowest).max(initial=0.0))
-    return spectrum.n_deflated + int((np.abs(spectrum.lowest) <= 1e-9 * size).sum())
-
-
-def _nothing(z: Labels, reason: str) -> Certificate:
-    none = np.zeros(len(z), dtype=bool)
+def _nothing(z: Labels, n_classes: int, reason: str) -> Certificate:
     return Certificate(
-        status="not applicable", objective=math.nan, lower_bound=-math.inf, gap=math.inf,
-        tolerance=0.0, exact=False, unique=False, nullity=0, method="", seconds=0.0, failure=0.0,
-        labels=z, moved=np.empty(0, dtype=np.int64), certified_nodes=none, renaming=False,
-        eigenvalues=np.empty(0), reason=reason,
+        objective=math.nan, lower_bound=-math.inf, tolerance=0.0, exact=False, unique=False,
+        labels=z, possible=np.ones((len(z), n_classes), dtype=bool), reason=reason, seconds=0.0,
     )  # fmt: skip
 
 

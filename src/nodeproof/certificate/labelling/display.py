@@ -1,4 +1,4 @@
-"""What notebooks and plots show of a certificate: a small HTML card, and its spectrum."""
+"""What notebooks and plots show of a certificate: a small HTML card, and its way there."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nodeproof.certificate.status import NO_PROOF, nats, percent
 from nodeproof.runtime import html
 
 if TYPE_CHECKING:
     from nodeproof.certificate.labelling.result import Certificate
 
-__all__ = ["certificate_card", "draw_spectrum"]
+__all__ = ["certificate_card", "draw_progress"]
+
+# Least height of the picture, relative to the objective; the share of the time that is early.
+_SPAN, _EARLY = 1e-4, 0.05
 
 
 def certificate_card(proof: Certificate) -> str:
@@ -25,7 +29,8 @@ def certificate_card(proof: Certificate) -> str:
         f'<div style="margin:.4em 0 .7em">{escape(proof.explain())}</div>',
     ]
     if applies:
-        gap = f"{100 * proof.gap:.3g} %" if proof.gap < 1 else "more than all of it"
+        close = proof.gap <= NO_PROOF
+        gap = f"{nats(proof.gap_nats)} ({percent(proof.gap)})" if close else "no proof"
         n, sure = len(proof.labels), int(proof.certified_nodes.sum())
         parts += [
             html.bar("certain nodes", sure / max(n, 1), f"{sure:,} of {n:,}", html.GREEN),
@@ -33,25 +38,44 @@ def certificate_card(proof: Certificate) -> str:
             html.line("objective", _number(proof.objective)),
             html.line("no labelling is below", _number(proof.lower_bound)),
             html.line("gap", gap),
-            html.line("found by", f"{proof.method}, in {proof.seconds:.2g} s"),
+            html.line("found by", _found_by(proof)),
             "</table>",
         ]
     return html.card("certificate", parts)
 
 
-def draw_spectrum(certificate: Certificate, axes: Any) -> None:
-    """Draw the eigenvalues as a row of marks on both sides of zero."""
-    values = certificate.eigenvalues
-    below = values < -1e-9 * float(np.abs(values).max(initial=0.0))
-    axes.axvline(0.0, color="black", lw=1.2)
-    for chosen, colour in ((~below, "#2f6f9f"), (below, "#b04a3a")):
-        heights = np.zeros(int(chosen.sum()))
-        axes.plot(values[chosen], heights, "|", ms=28, mew=2, color=colour)
-    axes.plot([0.0], [0.0], "o", color="black", ms=6)
-    axes.set(yticks=[], xlabel="lowest eigenvalues beyond the classes themselves", ylim=(-1, 1))
+def draw_progress(certificate: Certificate, axes: Any) -> None:
+    """Draw objective and bound over time, and the gap that is left between them."""
+    history = np.array(certificate.history, dtype=np.float64).reshape(-1, 3)
+    if not len(history):
+        history = np.array([[0.0, certificate.objective, certificate.lower_bound]])
+    end = max(float(history[-1, 0]), certificate.seconds if certificate.seconds > 0 else 0.0, 1e-3)
+    last = [end, certificate.objective, certificate.lower_bound]
+    seconds, objective, bound = np.vstack([history, last]).T
+    # A bound holds for ever; none is shown that the certificate does not claim.
+    bound = np.minimum(np.maximum.accumulate(bound), certificate.lower_bound)
+    bound = np.where(np.isfinite(bound), bound, np.nan)
+    axes.step(seconds, objective, where="post", color="#b04a3a", label="labelling found")
+    axes.step(seconds, bound, where="post", color="#2f6f9f", label="no labelling is below")
+    axes.fill_between(seconds, bound, objective, step="post", color="#8794a3", alpha=0.25, lw=0)
+    if np.isfinite(bound).any():
+        # The first bounds may be far off: shown are those that stand after some of the time.
+        first = int((seconds[1:] <= _EARLY * end).sum())
+        low, high = float(np.nanmin(bound[first:])), float(objective.max())
+        span = max(high - low, _SPAN * abs(certificate.objective), 1e-12)
+        axes.set_ylim(low - 0.15 * span, high + 0.5 * span)  # with room for the legend
+    axes.set(xlabel="seconds", ylabel="nats", xlim=(0.0, end))
+    axes.ticklabel_format(useOffset=False)
     axes.set_title(certificate.status)
-    axes.spines[["left", "top", "right"]].set_visible(False)
+    axes.legend(loc="upper right", frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _number(value: float) -> str:
     return f"{value:,.6g}" if math.isfinite(value) else "unknown"
+
+
+def _found_by(proof: Certificate) -> str:
+    if math.isnan(proof.seconds):
+        return proof.method
+    return f"{proof.method}, in {proof.seconds:.2g} s"

@@ -13,22 +13,23 @@ so what the N_i have at least bounds the objective from below.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from nodeproof.certificate.labelling.instance import Instance, dot_exact, relative_error
+from nodeproof.certificate.audit import Refused, Spectral
+from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.runtime.caching import cached_property
 
 __all__ = ["Dual", "Factors", "Matrix"]
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
-
-# Up to this many classes, sums are exact.
-_FEW_CLASSES = 8
 
 
 def _in_double(holder: object, *names: str) -> None:
@@ -58,21 +59,6 @@ class Factors:
     def __post_init__(self) -> None:
         _in_double(self, "a", "g")
 
-    def valid(self) -> bool:
-        """Whether Γ is symmetric and non-negative."""
-        n, K = self.a.shape
-        return bool(
-            self.labels.shape == (n,)
-            and self.g.shape == (K, K)
-            and (self.a >= 0).all()
-            and (self.g >= 0).all()
-            and np.isfinite(self.a).all()
-            and np.isfinite(self.g).all()
-            and (self.g == self.g.T).all()
-            and (np.diag(self.g) == 0).all()
-            and ((self.labels >= 0) & (self.labels < K)).all()
-        )
-
     @cached_property
     def _own(self) -> Array:
         """``a[u, j]·g[z_u, j]``, shape (n, K)."""
@@ -84,22 +70,12 @@ class Factors:
         n, K = self.a.shape
         return sp.csr_array((np.ones(n), (self.labels, np.arange(n))), shape=(K, n))
 
-    @property
-    def exact(self) -> bool:
-        """Whether sums over classes can be rounded once only: K² of them are not too many."""
-        return len(self.g) <= _FEW_CLASSES
-
-    def times(self, X: Array, exactly: bool = False) -> Array:
-        """Return Γ X, for X of shape (n, m); `exactly` as in `Instance.times`, if they are few."""
+    def times(self, X: Array) -> Array:
+        """Return Γ X, for X of shape (n, m)."""
         out = np.empty_like(X)
         for k in range(X.shape[1]):
             # sums[j, i] = Σ_{v ∈ C_j} a[v, i] x_v
-            scaled = self.a * X[:, k : k + 1]
-            if exactly and self.exact:
-                classes = [scaled[self.labels == j] for j in range(len(self.g))]
-                sums = np.array([dot_exact(np.ones(len(part)), part) for part in classes])
-            else:
-                sums = self._members @ scaled
+            sums = self._members @ (self.a * X[:, k : k + 1])
             out[:, k] = np.einsum("uj,uj->u", self._own, sums.T[self.labels])
         return out
 
@@ -137,25 +113,72 @@ class Dual:
         if isinstance(self.gamma, np.ndarray):
             _in_double(self, "gamma")
 
-    def valid(self, instance: Instance) -> bool:
-        """Whether shapes fit, numbers are finite, and Γ is symmetric, ≥ 0, zero on the diagonal."""
-        n, K = instance.n_nodes, instance.n_classes
-        if self.nu.shape != (n,) or self.r.shape != (K, n) or self.sigma.shape != (K,):
-            return False
-        if not all(np.isfinite(part).all() for part in (self.nu, self.r, self.sigma)):
-            return False
-        if self.gamma is None:
-            return True
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return them as the arrays that the auditor reads."""
+        arrays: dict[str, NDArray[Any]] = {"nu": self.nu, "r": self.r, "sigma": self.sigma}
         if isinstance(self.gamma, Factors):
-            return self.gamma.a.shape == (n, K) and self.gamma.valid()
+            arrays |= {"groups": self.gamma.labels, "a": self.gamma.a, "g": self.gamma.g}
+        elif self.gamma is not None:
+            arrays["gamma"] = self.gamma
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Dual:
+        """Return the dual variables of named arrays."""
+        gamma: Factors | Array | None = arrays.get("gamma")
+        if "groups" in arrays:
+            gamma = Factors(arrays["groups"], arrays["a"], arrays["g"])
+        return cls(arrays["nu"], arrays["r"], arrays["sigma"], gamma)
+
+    def bound(self, instance: Instance) -> float:
+        """Return the lower bound that they prove; −inf for invalid ones."""
+        try:
+            return Spectral(instance.audited, self.to_arrays()).bound
+        except Refused:
+            return -math.inf
+
+    def restricted(self, instance: Instance, z: Labels, fixed: NDArray[np.bool_]) -> Dual:
+        """Return dual variables for the problem of the other nodes, no worse than these.
+
+        With y known at fixed nodes, yᵀ N_i y is a quadratic form of the other entries; its
+        matrix is N_i without the rows of fixed nodes, those of class i being added to the first.
+
+        Parameters
+        ----------
+        instance : Instance
+            The labelling problem.
+        z : ndarray of shape (n,)
+            The labels of fixed nodes.
+        fixed : ndarray of bool, shape (n,)
+            Which nodes these are.
+        """
+        K, loose = instance.n_classes, ~fixed
+        members = np.eye(K)[z] * fixed[:, None]
+        linked = instance.times(members)
+        r, sigma = np.empty((K, int(loose.sum()))), np.empty(K)
+        for i in range(K):
+            own, gamma = members[:, i], self.gamma_of(i)
+            across = linked[:, i].copy()
+            if isinstance(gamma, Factors):
+                across += gamma.times(own[:, None])[:, 0]
+            elif gamma is not None:
+                across += gamma @ own
+            diagonal = instance.costs[:, i] - self.nu - 2.0 * self.r[i]
+            sigma[i] = self.sigma[i] + own @ (2.0 * self.r[i] + diagonal - across)
+            r[i] = (self.r[i] - across)[loose]
+        least = (instance.costs - 2.0 * linked)[loose].min(axis=1)
         gamma = self.gamma
-        return bool(
-            gamma.shape in ((n, n), (K, n, n))
-            and np.isfinite(gamma).all()
-            and (gamma >= 0).all()
-            and (gamma == np.swapaxes(gamma, -1, -2)).all()
-            and not np.diagonal(gamma, axis1=-2, axis2=-1).any()
-        )
+        if isinstance(gamma, Factors):
+            gamma = Factors(gamma.labels[loose], gamma.a[loose], gamma.g)
+        elif gamma is not None:
+            gamma = gamma[..., loose, :][..., loose]
+        return Dual(self.nu[loose] - least, r, sigma, gamma)
+
+    def raised(self, nodes: NDArray[np.int64], kappa: float) -> Dual:
+        """Return dual variables for costs of some nodes raised by κ in the class they have."""
+        nu = self.nu.copy()
+        nu[nodes] += kappa
+        return replace(self, nu=nu)
 
     def gamma_of(self, i: int) -> Factors | Array | None:
         """Return Γ of class i."""
@@ -180,89 +203,28 @@ class Matrix:
         self.corner = float(dual.sigma[i]) * self.corner_scale**2
         self.border = dual.r[i] * self.corner_scale
         self.diagonal = instance.costs[:, i] - dual.nu - 2.0 * dual.r[i]
-        #: absolute values of what the diagonal sums up
-        self.diagonal_size = np.abs(instance.costs[:, i]) + np.abs(dual.nu) + 2 * np.abs(dual.r[i])
-
-    @property
-    def is_diagonal(self) -> bool:
-        """Whether it is diagonal."""
-        return not (self.instance.linked or self.gamma is not None or self.border.any())
 
     def times(self, X: Array) -> Array:
         """Return its product with X, shape (n + 1, m)."""
-        return self.around(X, self.between(X[1:]))
-
-    def between(self, rest: Array, exactly: bool = False) -> Array:
-        """Return ``(B + Γ)`` times what belongs to the nodes: the same for all classes."""
-        out = self.instance.times(rest, exactly)
-        if isinstance(self.gamma, Factors):
-            out += self.gamma.times(rest, exactly)
-        elif self.gamma is not None:
-            out += self.gamma @ rest
-        return out
-
-    def around(self, X: Array, between: Array, exactly: bool = False) -> Array:
-        """Return its product with X, given that of `between`."""
         top, rest = X[:1], X[1:]
         out = np.empty_like(X)
-        crossed = dot_exact(self.border, rest) if exactly else self.border @ rest
-        out[0] = self.corner * top[0] + crossed
-        out[1:] = self.border[:, None] * top + self.diagonal[:, None] * rest - between
-        return out
-
-    def image_size(self, V: Array) -> Array:
-        """Return bounds of the absolute entries of its product with V."""
-        image = self.around(V, self.between(V[1:], exactly=True), exactly=True)
-        return np.abs(image) + 2.0 * relative_error(self.roundings) * self.absolute_times(np.abs(V))
-
-    def absolute_times(self, X: Array) -> Array:
-        """Return the sums of absolute values behind `times`, for X ≥ 0."""
-        top, rest = X[:1], X[1:]
-        out = np.empty_like(X)
-        border = np.abs(self.border)
-        out[0] = abs(self.corner) * top[0] + border @ rest
-        out[1:] = border[:, None] * top + self.diagonal_size[:, None] * rest
-        out[1:] += self.instance.absolute_times(rest)
+        out[0] = self.corner * top[0] + self.border @ rest
+        out[1:] = self.border[:, None] * top + self.diagonal[:, None] * rest
+        out[1:] -= self.instance.times(rest)
         if isinstance(self.gamma, Factors):
-            out[1:] += self.gamma.times(rest)
+            out[1:] -= self.gamma.times(rest)
         elif self.gamma is not None:
-            out[1:] += self.gamma @ rest
+            out[1:] -= self.gamma @ rest
         return out
 
-    def dense(self, off_diagonal: Array | None = None) -> Array:
-        """Return it, shape (n + 1, n + 1).
-
-        Parameters
-        ----------
-        off_diagonal : ndarray of shape (n, n), optional
-            ``−B − Γ``, where it is there already.
-        """
+    def dense(self) -> Array:
+        """Return it, shape (n + 1, n + 1)."""
         N = np.empty((self.size, self.size))
         N[0, 0], N[0, 1:], N[1:, 0] = self.corner, self.border, self.border
-        N[1:, 1:] = self.off_diagonal() if off_diagonal is None else off_diagonal
+        N[1:, 1:] = -self.instance.dense()
+        if isinstance(self.gamma, Factors):
+            N[1:, 1:] -= self.gamma.dense()
+        elif self.gamma is not None:
+            N[1:, 1:] -= self.gamma
         np.einsum("vv->v", N)[1:] += self.diagonal
         return N
-
-    def off_diagonal(self) -> Array:
-        """Return ``−B − Γ``, shape (n, n): the same for all classes."""
-        out = -self.instance.dense()
-        if isinstance(self.gamma, Factors):
-            out -= self.gamma.dense()
-        elif self.gamma is not None:
-            out -= self.gamma
-        return out
-
-    @property
-    def roundings(self) -> int:
-        """How many roundings an entry of an exactly computed product has at most."""
-        summed = 0
-        if isinstance(self.gamma, np.ndarray):
-            summed = self.instance.n_nodes
-        elif self.gamma is not None and not self.gamma.exact:
-            summed = int(np.bincount(self.gamma.labels).max())
-        return self.instance.roundings + self.instance.n_classes + summed + 16
-
-    def indicator(self, members: NDArray[np.bool_]) -> Array:
-        """Return ``D⁻¹ [1; 1_C]``, of length one, shape (n + 1,)."""
-        y = np.concatenate([[1.0 / self.corner_scale], members.astype(np.float64)])
-        return np.asarray(y / np.linalg.norm(y))

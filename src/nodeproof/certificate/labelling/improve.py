@@ -16,7 +16,7 @@ from nodeproof.certificate.labelling.families import closed
 from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.solvers.semidefinite import SemidefiniteADMM
 
-__all__ = ["Ascent", "LiftedBlocks"]
+__all__ = ["Ascent", "LiftedBlocks", "margins"]
 
 Array = NDArray[np.float64]
 _VECTORS = 8
@@ -300,3 +300,32 @@ class LiftedBlocks(SemidefiniteADMM):
             Dual(nu, r, sigma, gamma),
             closed(self.instance, z, r[z, np.arange(n)], gamma),
         ]
+
+
+def margins(instance: Instance, dual: Dual, z: Labels) -> Array:
+    """Return about how much more labellings cost that put a node elsewhere, shape (n,).
+
+    Such a labelling has yᵢ = [1; 1_{C_i}] with a given entry at v, so it costs at least
+    ``Σν − Σσ + Σ_i min yᵢᵀ N_i yᵢ`` over the yᵢ with that entry. With ``G = (N_i + s)⁻¹`` each
+    minimum is that of a matrix of two rows. An estimate: which nodes are worth a proof.
+    """
+    n, K = instance.n_nodes, instance.n_classes
+    outside, inside = np.empty((n, K)), np.empty((n, K))
+    for i in range(K):
+        matrix = Matrix(instance, dual, i)
+        N = matrix.dense()
+        values, vectors = np.linalg.eigh(N)
+        size = max(1e-9 * float(np.abs(values).max()), 1e-100)
+        inverse = 1.0 / np.maximum(values, size)
+        corner = float((vectors[0] ** 2 * inverse).sum())
+        border = vectors[1:] @ (inverse * vectors[0])
+        diagonal = (vectors[1:] ** 2) @ inverse
+        first = 1.0 / matrix.corner_scale
+        determinant = np.maximum(corner * diagonal - border**2, 1e-300)
+        outside[:, i] = first**2 * diagonal / determinant
+        inside[:, i] = outside[:, i] + (corner - 2.0 * first * border) / determinant
+    forced = outside.sum(axis=1, keepdims=True) - outside + inside
+    every = np.arange(n)
+    own = forced[every, z]
+    forced[every, z] = np.inf
+    return np.asarray(forced.min(axis=1) - own)

@@ -1,71 +1,27 @@
-"""The labelling problem for fixed models, and sums with bounds of their rounding errors.
-
-Bounds follow the standard model: a sum of m products, in any order, is off by at most
-``m·u/(1 − m·u)`` times the sum of the absolute values, u = 2⁻⁵³. A few operations around it are
-allowed for by a larger m.
-"""
+"""The labelling problem for fixed models."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from nodeproof import kernels
+from nodeproof.certificate import audit
 from nodeproof.csr import check_csr
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
 from nodeproof.runtime.caching import cached_property
 
-__all__ = [
-    "UNIT",
-    "Instance",
-    "dot_exact",
-    "not_applicable",
-    "relative_error",
-    "total_down",
-    "total_up",
-]
+__all__ = ["Instance", "not_applicable"]
 
 Array = NDArray[np.float64]
-
-#: relative error of one rounding
-UNIT = 2.0**-53
-
-
-def relative_error(m: float) -> float:
-    """Return the error of m successive roundings, relative to the sum of absolute values."""
-    product = m * UNIT
-    return product / (1.0 - product) if product < 0.5 else math.inf
-
-
-def dot_exact(x: Array, Y: Array) -> Array:
-    """Return ``x @ Y``, shape (m,): three roundings per entry, however many terms there are."""
-    return np.array([math.fsum((x * column).tolist()) for column in Y.T])
-
-
-def total_up(*parts: ArrayLike) -> float:
-    """Return the sum of all entries of some arrays, rounded up."""
-    return math.nextafter(_exact_sum(parts), math.inf)
-
-
-def total_down(*parts: ArrayLike) -> float:
-    """Return the sum of all entries of some arrays, rounded down."""
-    return math.nextafter(_exact_sum(parts), -math.inf)
-
-
-def _exact_sum(parts: tuple[ArrayLike, ...]) -> float:
-    """Return the sum, rounded once."""
-    return math.fsum(chain.from_iterable(np.ravel(part).tolist() for part in parts))
-
 
 Labels = NDArray[np.int64]
 
@@ -74,14 +30,7 @@ _GAIN = 1e-12
 _SWEEPS = 1000
 
 # Largest number in a file: sums of squares must stay finite.
-_LARGEST = 1e120
-
-#: default tolerance, relative to the size of the numbers that the objective sums up
-TOLERANCE = 1e-9
-# Relative to all numbers of the problem, where the objective sums up few of them.
-_OF_ALL = 1e-13
-# Where all numbers are zero; more than underflow can cause.
-_LEAST_TOLERANCE = 1e-290
+_LARGEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -181,6 +130,16 @@ class Instance:
         w, wt = (float(x) for x in arrays["scales"])
         return cls(A, arrays["eta"], w, wt, arrays["costs"])
 
+    @cached_property
+    def audited(self) -> audit.Problem:
+        """The same problem, as the auditor knows it."""
+        return audit.Problem(self.links, self.eta, self.w, self.wt, self.costs)
+
+    @classmethod
+    def of_audited(cls, problem: audit.Problem) -> Instance:
+        """Return the same problem for the search."""
+        return cls(problem.A, problem.eta, problem.w, problem.wt, problem.costs)
+
     @property
     def n_nodes(self) -> int:
         """Number of nodes."""
@@ -212,17 +171,11 @@ class Instance:
         """A with weights in float64: scipy would convert them for every product."""
         return self.adjacency.astype(np.float64, copy=False)
 
-    def times(self, X: Array, exactly: bool = False) -> Array:
-        """Return ``B X``, for X of shape (n, m).
-
-        Parameters
-        ----------
-        exactly : bool
-            Whether sums over all nodes are rounded once only.
-        """
+    def times(self, X: Array) -> Array:
+        """Return ``B X``, for X of shape (n, m)."""
         eta = self.eta[:, None]
-        whole = dot_exact(self.eta, X) if exactly else self.eta @ X
-        return np.asarray(self.w * (self.links @ X) - self.wt * (eta * whole - eta**2 * X))
+        null = eta * (self.eta @ X) - eta**2 * X
+        return np.asarray(self.w * (self.links @ X) - self.wt * null)
 
     def absolute_times(self, X: Array) -> Array:
         """Return ``(|w|A + |wt|ηηᵀ + |wt|diag η²) X`` for X ≥ 0: the absolute sums of `times`."""
@@ -237,51 +190,14 @@ class Instance:
         np.fill_diagonal(B, 0.0)
         return np.asarray(B)
 
-    @cached_property
-    def roundings(self) -> int:
-        """How many roundings an entry of `times`, computed exactly, has at most."""
-        return int(np.diff(self.adjacency.indptr).max(initial=0)) + 12
-
     def gains(self, z: Labels) -> Array:
         """Return ``H[v, i] = Σ_{u ∈ C_i, u ≠ v} B_uv``, shape (n, K)."""
         return self.times(np.eye(self.n_classes)[z])
 
     def value(self, z: Labels) -> float:
         """Return P(z)."""
-        low, high = self.value_between(z)
+        low, high = self.audited.value(z)
         return 0.5 * (low + high)
-
-    def value_between(self, z: Labels) -> tuple[float, float]:
-        """Return a lower and an upper bound of P(z)."""
-        linked, pairs, size = self._together(z)
-        chosen = self.costs[np.arange(self.n_nodes), z]
-        error = 2.0 * relative_error(2 * self.n_nodes + 16) * size
-        parts = (chosen, [-self.w * linked, self.wt * pairs])
-        return total_down(*parts, [-error]), total_up(*parts, [error])
-
-    def _together(self, z: Labels) -> tuple[float, float, float]:
-        """Return link mass and pair mass inside classes, and how large the numbers were."""
-        A = self.adjacency
-        rows = np.repeat(z, np.diff(A.indptr))
-        inside = rows == z[A.indices]
-        # A count is exact, and this sum has one rounding.
-        linked = math.fsum(self.weights[inside].tolist()) if len(self.weights) else inside.sum()
-        sums = np.bincount(z, weights=self.eta, minlength=self.n_classes)
-        squares = float(self.eta @ self.eta)
-        pairs = float(sums @ sums) - squares
-        size = abs(self.w) * linked + abs(self.wt) * (float(sums @ sums) + squares)
-        return float(linked), pairs, size
-
-    def scale(self, z: Labels) -> float:
-        """Return the size of the numbers that P(z) sums up: tolerances are relative to it."""
-        chosen = float(np.abs(self.costs[np.arange(self.n_nodes), z]).sum())
-        return self._together(z)[2] + chosen
-
-    def tolerance(self, z: Labels) -> float:
-        """Return the default tolerance of a certificate for z."""
-        # An objective may be a sum of zeros, but its proof is not.
-        size = TOLERANCE * self.scale(z)
-        return float(max(size, _OF_ALL * self.span, _LEAST_TOLERANCE))
 
     def same_as(self, other: Instance) -> bool:
         """Return whether links and costs are the same, to the last bit."""

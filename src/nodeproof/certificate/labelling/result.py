@@ -13,19 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import __version__
-from nodeproof.certificate.labelling.audit import Check
-from nodeproof.certificate.labelling.bound import FAILURE
-from nodeproof.certificate.labelling.display import certificate_card, draw_spectrum
-from nodeproof.certificate.labelling.dual import Dual, Factors
+from nodeproof.certificate.audit import Check
+from nodeproof.certificate.labelling.display import certificate_card, draw_progress
 from nodeproof.certificate.labelling.instance import Instance
-from nodeproof.certificate.labelling.nodes import Step
-from nodeproof.certificate.labelling.verify import (
-    check_certificate,
-    percent,
-    special_tolerance,
-    verify_certificate,
-)
+from nodeproof.certificate.labelling.proof import Step, proof_arrays
+from nodeproof.certificate.labelling.verify import check_certificate, verify_certificate
+from nodeproof.certificate.status import NO_PROOF, gap_of, nats, percent, status_of
 from nodeproof.errors import InputError
+from nodeproof.runtime.caching import cached_property
 from nodeproof.storage.atomic import atomic_path
 from nodeproof.storage.npz import Archive, open_npz, write_npz
 from nodeproof.storage.schema import parse_object
@@ -36,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Certificate"]
 
-FORMAT, FORMAT_VERSION = "nodeproof-certificate", 1
+FORMAT, FORMAT_VERSION = "nodeproof-certificate", 2
 
 
 @dataclass(frozen=True)
@@ -45,95 +40,106 @@ class Certificate:
 
     Attributes
     ----------
-    status : str
-        "certified", "certified (probability ≥ 1 − δ)", "gap ≤ x %", "not certified" or
-        "not applicable". A tolerance that is not the default is named: "certified (tolerance t)".
     objective : float
         Of `labels`, rounded up; costs count from each node's cheapest class.
     lower_bound : float
         No labelling has a lower objective.
-    gap : float
-        Their difference, relative to the size of the objective.
     tolerance : float
         Largest difference that counts as certified.
     exact : bool
         Whether `labels` are known to be optimal without any tolerance.
     unique : bool
         Whether they are known to be the only optimum, up to names where `renaming` is true.
-    nullity : int
-        How many directions the dual variables leave free, at most in one class: 1 where the
-        labelling is unique, as many as classes where their names mean nothing; more may mean ties.
-    method : str
-        What found the dual variables: "F", "G", "blocks" or "ascent".
-    seconds : float
-        Time taken.
-    failure : float
-        Probability that the bound is wrong, over seeds: 0 for up to some thousand nodes.
     labels : ndarray of shape (n,)
         The labelling of least objective that was found, as class numbers.
-    moved : ndarray of int
-        Nodes where it differs from the labelling that was given.
-    certified_nodes : ndarray of bool, shape (n,)
-        Nodes that keep their class in every optimal labelling.
+    possible : ndarray of bool, shape (n, K)
+        False where no optimal labelling gives the node that class.
     renaming : bool
-        Whether that holds up to the names of the classes only.
-    eigenvalues : ndarray
-        The low end of the worst class's spectrum, without its null vectors.
+        Whether what is said of single nodes holds up to the names of the classes only.
+    anchors : ndarray of int
+        The nodes that give classes their names, where a step of the proof leaves these free.
+    instance : Instance or None
+        The labelling problem; None where there is none to certify.
+    steps : tuple of Step
+        The proof, which `verify` checks.
     reason : str
         Why there is no certificate, where it is not applicable.
+    method : str
+        How the bound was found: "enumeration", or the kinds of its dual variables.
+    seconds : float
+        Time taken; not a number in certificates from files.
+    moved : ndarray of int
+        Nodes where `labels` differ from the labelling that was given; none in those from files.
     interrupted : bool
         Whether the search was cut short by Ctrl-C; the bound holds all the same.
     history : list of (float, float, float)
-        Seconds, objective and lower bound as they improved.
-    instance, dual, node_dual
-        The labelling problem, the dual variables that prove the bound, and those that prove
-        single nodes if they are others: what `verify` checks.
-    dual_bound : float
-        What `dual` proves alone; `lower_bound` may be better by further steps.
-    steps : tuple of Step
-        Further steps of the proof, each on what was left when the certain nodes were fixed.
+        Seconds, objective and lower bound as they improved; empty in those from files.
     loaded : bool
         Whether it was read from a file, of which `instance` is a part: nothing but a comparison
         with your own model tells that these are your links and costs.
     """
 
-    status: str
     objective: float
     lower_bound: float
-    gap: float
     tolerance: float
     exact: bool
     unique: bool
-    nullity: int
-    method: str
-    seconds: float
-    failure: float
     labels: NDArray[np.int64]
-    moved: NDArray[np.int64]
-    certified_nodes: NDArray[np.bool_]
-    renaming: bool
-    eigenvalues: NDArray[np.float64]
+    possible: NDArray[np.bool_]
+    renaming: bool = False
+    anchors: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    instance: Instance | None = field(default=None, repr=False)
+    steps: tuple[Step, ...] = field(default=(), repr=False)
     reason: str = ""
+    method: str = ""
+    seconds: float = math.nan
+    moved: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     interrupted: bool = False
     history: list[tuple[float, float, float]] = field(default_factory=list)
-    instance: Instance | None = field(default=None, repr=False)
-    dual: Dual | None = field(default=None, repr=False)
-    node_dual: Dual | None = field(default=None, repr=False)
-    dual_bound: float = -math.inf
-    steps: tuple[Step, ...] = field(default=(), repr=False)
     loaded: bool = False
+
+    @cached_property
+    def status(self) -> str:
+        """One of "certified", "gap ≤ x % (y nats)", "no proof" or "not applicable".
+
+        A tolerance that is not the default is named: "certified (tolerance t)"; a gap of more
+        than 10 % is no proof.
+        """
+        if self.instance is None:
+            return "not applicable"
+        return status_of(self.objective, self.lower_bound, self.tolerance, self.special_tolerance)
+
+    @property
+    def gap(self) -> float:
+        """The difference between objective and bound, relative to the size of the objective."""
+        if self.instance is None:
+            return math.inf
+        return gap_of(self.objective, self.lower_bound, self.tolerance)
+
+    @property
+    def gap_nats(self) -> float:
+        """The difference between objective and bound."""
+        return max(0.0, self.objective - self.lower_bound)
 
     @property
     def certified(self) -> bool:
         """Whether the labelling is optimal, up to the tolerance."""
         return self.status.startswith("certified")
 
-    @property
+    @cached_property
+    def certified_nodes(self) -> NDArray[np.bool_]:
+        """Nodes that keep their class in every optimal labelling, shape (n,)."""
+        if self.instance is None:
+            return np.zeros(len(self.labels), dtype=bool)
+        return np.asarray(self.possible.sum(axis=1) == 1)
+
+    @cached_property
     def special_tolerance(self) -> float | None:
         """The tolerance where it is not the default, else None."""
         if self.instance is None:
             return None
-        return special_tolerance(self.tolerance, self.instance, self.labels)
+        default = self.instance.audited.tolerance(self.labels)
+        return None if math.isclose(self.tolerance, default, rel_tol=1e-9) else self.tolerance
 
     def __repr__(self) -> str:
         shown = {
@@ -151,63 +157,57 @@ class Certificate:
 
     def explain(self) -> str:
         """Return a sentence or two that say what it means."""
-        if self.status == "not applicable":
+        if self.instance is None:
             return f"There is no certificate: {self.reason}."
         n = len(self.labels)
         sure = int(self.certified_nodes.sum())
         names = ", up to the names of the classes" if self.renaming else ""
         if self.certified:
             best = "optimal" if self.exact or self.unique else "as good as any"
-            limits = []
+            but = ""
             if (tolerance := self.special_tolerance) is not None:
                 needed = ", which was not needed" if self.exact else ""
-                limits.append(f"up to a tolerance of {tolerance:.3g}{needed}")
-            if self.failure:
-                limits.append(f"wrong with a probability of at most {self.failure:.0e}")
-            but = f" ({'; '.join(limits)})" if limits else ""
+                but = f" (up to a tolerance of {tolerance:.3g}{needed})"
             only = f" It is the only one{names}." if self.unique else ""
             return (
                 f"This labelling is proven to be {best}: for these models no labelling of the "
                 f"{n:,} nodes has a lower objective{but}.{only}"
             )
-        if self.gap < 1.0:
+        if self.gap <= NO_PROOF:
             start = (
                 "This labelling may not be optimal, but it cannot be improved by more than "
-                f"{percent(self.gap)} of its objective"
+                f"{nats(self.gap_nats)} ({percent(self.gap)} of its objective)"
             )
         else:
-            start = "Little is proven about this labelling as a whole"
+            start = "There is no proof of how good this labelling is as a whole"
         return (
-            f"{start}; {sure:,} of {n:,} nodes are proven to keep their class in every best "
+            f"{start}; {sure:,} of {n:,} nodes are proven to keep their class in every optimal "
             f"labelling{names}."
         )
 
     def summary(self) -> dict[str, Any]:
         """Return its main figures, ready for JSON."""
-        finite = {
-            name: value if math.isfinite(value) else None
-            for name, value in (
-                ("objective", self.objective),
-                ("lower_bound", self.lower_bound),
-                ("gap", self.gap),
-                ("tolerance", self.tolerance),
-            )
+        numbers = {
+            "objective": self.objective,
+            "lower_bound": self.lower_bound,
+            "gap": self.gap,
+            "gap_nats": self.gap_nats,
+            "tolerance": self.tolerance,
+            "seconds": round(self.seconds, 3),
         }
         return {
             "status": self.status,
             "explanation": self.explain(),
-            **finite,
+            **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
             "exact": self.exact,
             "unique": self.unique,
-            "nullity": self.nullity,
             "method": self.method,
-            "failure": self.failure,
             "nodes": len(self.labels),
             "certified_nodes": int(self.certified_nodes.sum()),
+            "excluded_classes": int((~self.possible).sum()),
             "up_to_names": self.renaming,
             "moved": len(self.moved),
             "interrupted": self.interrupted,
-            "seconds": round(self.seconds, 3),
         }
 
     def verify(
@@ -215,14 +215,13 @@ class Certificate:
         model: NodeClassifier | Fitted | Instance | None = None,
         *,
         tolerance: float | None = None,
-        failure: float = FAILURE,
-        random_state: int | None = None,
     ) -> Check:
         """Check it again from the stored numbers, against a model of yours.
 
-        Confirmed is what it says of its labelling: status, objective, bound, gap, single nodes,
-        `exact`, `unique`, `tolerance`, `failure` and `moved`. How it was found is not part of
-        that: `nullity`, `method`, `seconds`, `eigenvalues`, `history` and `interrupted`.
+        Done by :mod:`nodeproof.certificate.audit`, which uses nothing that searched for the proof.
+        Confirmed is what it says of its labelling: objective, bound, tolerance, possible classes,
+        `exact`, `unique` and `renaming`, and so all that follows from these. How it was found is
+        not part of that, and files do not hold it.
 
         Parameters
         ----------
@@ -233,42 +232,39 @@ class Certificate:
         tolerance : float, optional
             The largest difference between objective and bound that you accept as none; by
             default that of :func:`nodeproof.certify`. What is certified with more is refused.
-        failure : float
-            Probability of being wrong that the check is allowed, where it needs random numbers:
-            for more than some thousand nodes. A certificate that claims less is refused.
-        random_state : int, optional
-            Seed of these numbers; by default from the system's entropy, so that nobody can make
-            a certificate for them.
 
         Returns
         -------
         Check
             True if the claim is confirmed; it says why not, where it is refused.
         """
-        return verify_certificate(self, model, tolerance, failure, random_state)
+        return verify_certificate(self, model, tolerance)
+
+    def claim(self) -> dict[str, Any]:
+        """Return what it claims, beside `labels` and `possible`."""
+        return {
+            "objective": self.objective,
+            "lower_bound": self.lower_bound,
+            "tolerance": self.tolerance,
+            "exact": self.exact,
+            "unique": self.unique,
+            "renaming": self.renaming,
+        }
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the labelling problem and the proof as named arrays, as the auditor reads them."""
+        if self.instance is None:
+            return {"labels": self.labels, "possible": self.possible}
+        arrays = proof_arrays(self.instance, self.labels, self.anchors, self.steps)
+        return arrays | {"possible": self.possible}
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write it to one file, with all that `verify` needs; no pickle."""
-        meta = {
-            "format": FORMAT,
-            "version": FORMAT_VERSION,
-            "nodeproof": __version__,
-            **{name: getattr(self, name) for name in _PLAIN},
-        }
-        arrays: dict[str, NDArray[Any]] = {
-            "meta": np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8),
-            **{name: getattr(self, name) for name in _ARRAYS},
-            "history": np.array(self.history, dtype=np.float64).reshape(-1, 3),
-        }
-        if self.instance is not None and self.dual is not None:
-            arrays |= self.instance.to_arrays() | _dual_arrays(self.dual)
-            if self.node_dual is not None:
-                arrays |= _dual_arrays(self.node_dual, "node_")
-            for k, step in enumerate(self.steps):
-                arrays |= {f"step{k}_sure": step.sure, f"step{k}_bound": np.array(step.bound)}
-                arrays |= _dual_arrays(step.dual, f"step{k}_")
+        meta = {"format": FORMAT, "version": FORMAT_VERSION, "nodeproof": __version__}
+        meta |= {"reason": self.reason, **self.claim()}
+        header = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
         with atomic_path(path) as temporary, Path(temporary).open("wb") as file:
-            write_npz(file, arrays, packed=True)
+            write_npz(file, {"meta": header, **self.to_arrays()}, packed=True)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Certificate:
@@ -283,69 +279,43 @@ class Certificate:
 
     @classmethod
     def _rebuild(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Certificate:
-        instance = dual = None
-        if "costs" in arrays:
-            instance = Instance.from_arrays(arrays)
-            dual = _dual_of(arrays)
+        instance = Instance.from_arrays(arrays) if "costs" in arrays else None
         plain: dict[str, Any] = {name: meta.get(name) for name in _PLAIN}
-        for name, kinds in _PLAIN.items():
-            if type(plain[name]) not in kinds:
+        for name, types in _PLAIN.items():
+            if type(plain[name]) not in types:
                 raise ValueError(f"{name} is {plain[name]!r:.60}")
-            if float in kinds:
+            if float in types:
                 plain[name] = _as_float(plain[name])
-        plain |= {name: arrays[name] for name in _ARRAYS}
-        for name in ("labels", "moved"):
-            plain[name] = plain[name].astype(np.int64, copy=False)
-        z = plain["labels"]
-        if instance is not None and not ((z >= 0) & (z < instance.n_classes)).all():
+        z = arrays["labels"].astype(np.int64, copy=False)
+        K = arrays["possible"].shape[1]
+        if not ((z >= 0) & (z < K)).all():
             raise ValueError("a label names no class")
+        steps = tuple(_steps(arrays))
+        anchors = arrays.get("anchors", z[:0]).astype(np.int64, copy=False)
+        kinds = dict.fromkeys("potts" if "y" in step.to_arrays() else "spectral" for step in steps)
         return cls(
-            **plain,
-            history=[tuple(row) for row in arrays["history"].tolist()],
-            instance=instance,
-            dual=dual,
-            node_dual=_dual_of(arrays, "node_") if "node_nu" in arrays else None,
-            loaded=True,
-            steps=tuple(
-                Step(
-                    arrays[f"step{k}_sure"],
-                    _dual_of(arrays, f"step{k}_"),
-                    float(arrays[f"step{k}_bound"]),
-                )
-                for k in range(sum(name.endswith("_sure") for name in arrays))
-            ),
-        )
+            **plain, labels=z, possible=arrays["possible"], anchors=anchors, instance=instance,
+            steps=steps, method=", ".join(kinds), loaded=True,
+        )  # fmt: skip
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw the low end of the spectrum around zero, on matplotlib axes.
-
-        What is left of zero is missing from a proof.
-        """
+        """Draw how objective and bound came closer to each other, on matplotlib axes."""
         from nodeproof.runtime.axes import axes_or_new
 
         axes = axes_or_new(axes, (6, 2.6))
-        draw_spectrum(self, axes)
+        draw_progress(self, axes)
         return axes
 
 
-def _dual_arrays(dual: Dual, prefix: str = "") -> dict[str, NDArray[Any]]:
-    """Return dual variables as named arrays."""
-    arrays: dict[str, NDArray[Any]] = {"nu": dual.nu, "r": dual.r, "sigma": dual.sigma}
-    if isinstance(dual.gamma, Factors):
-        arrays |= {"factor_labels": dual.gamma.labels, "a": dual.gamma.a, "g": dual.gamma.g}
-    elif dual.gamma is not None:
-        arrays["gamma"] = dual.gamma
-    return {prefix + name: array for name, array in arrays.items()}
-
-
-def _dual_of(arrays: dict[str, NDArray[Any]], prefix: str = "") -> Dual:
-    """Return the dual variables that `_dual_arrays` has named."""
-    gamma: Factors | NDArray[np.float64] | None = arrays.get(f"{prefix}gamma")
-    if f"{prefix}a" in arrays:
-        named = (arrays[prefix + name] for name in ("factor_labels", "a", "g"))
-        gamma = Factors(*named)
-    nu, r, sigma = (arrays[prefix + name] for name in ("nu", "r", "sigma"))
-    return Dual(nu, r, sigma, gamma)
+def _steps(arrays: dict[str, NDArray[Any]]) -> list[Step]:
+    found: list[Step] = []
+    while f"step{len(found)}_open" in arrays:
+        prefix = f"step{len(found)}_"
+        own = {
+            name.removeprefix(prefix): x for name, x in arrays.items() if name.startswith(prefix)
+        }
+        found.append(Step.from_arrays(own))
+    return found
 
 
 def _read_meta(archive: Archive) -> dict[str, Any]:
@@ -376,11 +346,8 @@ def _as_float(number: float) -> float:
 
 _NUMBER = (float, int)
 _PLAIN = {
-    "status": (str,), "objective": _NUMBER, "lower_bound": _NUMBER, "gap": _NUMBER,
-    "tolerance": _NUMBER, "exact": (bool,), "unique": (bool,), "nullity": (int,),
-    "method": (str,), "seconds": _NUMBER, "failure": _NUMBER, "renaming": (bool,),
-    "reason": (str,), "interrupted": (bool,), "dual_bound": _NUMBER,
+    "objective": _NUMBER, "lower_bound": _NUMBER, "tolerance": _NUMBER, "exact": (bool,),
+    "unique": (bool,), "renaming": (bool,), "reason": (str,),
 }  # fmt: skip
-_ARRAYS = ("labels", "moved", "certified_nodes", "eigenvalues")
 # Some numbers and words.
 _LARGEST_HEADER = 1 << 16

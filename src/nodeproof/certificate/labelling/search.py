@@ -1,41 +1,33 @@
-"""The search for dual variables that prove a labelling optimal, or nearly so."""
+"""The search for a proof: better labellings, bounds of two kinds, and nodes that are certain."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.certificate.labelling.bound import FAILURE, Judgement, judge
+from nodeproof.certificate import audit
 from nodeproof.certificate.labelling.dual import Dual
-from nodeproof.certificate.labelling.families import FAMILIES
-from nodeproof.certificate.labelling.improve import Ascent, LiftedBlocks
+from nodeproof.certificate.labelling.flows import PottsDual, has_potts_bound
 from nodeproof.certificate.labelling.instance import Instance
-from nodeproof.certificate.labelling.nodes import NodeCertificates, certify_nodes
-from nodeproof.certificate.labelling.ties import countable
+from nodeproof.certificate.labelling.labellings import improve_labelling
+from nodeproof.certificate.labelling.potts_search import PottsSearch
+from nodeproof.certificate.labelling.proof import Proof, Step
+from nodeproof.certificate.labelling.spectral_search import SpectralSearch
 
 __all__ = ["Search", "Stage"]
 
 Labels = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
-# Up to this many nodes, dual variables are improved by blocks; an iteration takes n³ per class.
-_BLOCKS_MOST = 1600
-# One block stands for all classes while their costs differ by less than this share of the gap,
-# and is the end of it where they differ by less than that.
-_ALIKE = 0.05
-_ALIKE_ENOUGH = 1e-3
-# The search ends when this many checks in a row have closed less than this share of the gap.
-_STALLED = 6
-_STALLED_SHARE = 0.01
-# Seconds for which closed forms are judged rigorously, whatever the time budget.
-_PATIENCE = 10.0
-# This close to the optimum, it is worth asking which nodes are certain.
-_NEARLY = 0.01
+# Sweeps of messages before anything else is tried.
+_FIRST_SWEEPS = 60
+# Share of the time for better labellings.
+_LABELLING_SHARE = 0.15
 
 
 @dataclass(frozen=True)
@@ -49,7 +41,7 @@ class Stage:
     seconds : float
         Since the start.
     objective, lower_bound : float
-        The best so far.
+        The best so far; the bound may be an estimate that is not proven yet.
     """
 
     method: str
@@ -58,195 +50,221 @@ class Stage:
     lower_bound: float
 
 
-@dataclass
+class Stop(Exception):  # noqa: N818 - it ends a search, and is no error
+    """The caller has seen enough."""
+
+
 class Search:
-    """The best labelling, dual variables and bound so far."""
+    """The best labelling and the best proof so far.
 
-    instance: Instance
-    z: Labels
-    asked_tolerance: float | None
-    callback: Callable[[Stage], bool | None] | None
-    seed: int
-    offset: float = 0.0
-    dual: Dual | None = None
-    judgement: Judgement = field(default_factory=lambda: Judgement(-math.inf))
-    method: str = ""
-    history: list[tuple[float, float, float]] = field(default_factory=list)
-    milestones: list[tuple[Dual, Judgement]] = field(default_factory=list)
-    done: bool = False
-    stopped: bool = False
+    Parameters
+    ----------
+    instance : Instance
+        The labelling problem.
+    z : ndarray of shape (n,)
+        Where to begin.
+    tolerance : float or None
+        The gap that counts as none; None for the default.
+    deadline : float
+        By `time.perf_counter`.
+    max_iter : int or None
+        Most iterations of each method.
+    callback : callable or None
+        Called with every :class:`Stage`; a true answer ends the search.
+    seed : int
+        Of random numbers.
+    """
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        instance: Instance,
+        z: Labels,
+        tolerance: float | None,
+        deadline: float,
+        max_iter: int | None,
+        callback: Callable[[Stage], bool | None] | None,
+        seed: int,
+    ) -> None:
+        self.instance, self.asked_tolerance, self.callback = instance, tolerance, callback
+        self.deadline, self.max_iter, self.seed = deadline, max_iter, seed
         self.began = time.perf_counter()
-        self.n_looks = 0
-        self.judge_until = math.inf
-        self._asked_at = math.inf
-        self.judging = 0.0  # seconds
-        self.objective = self.instance.value_between(self.z)[1]
-        self.tolerance = self.tolerance_at(self.z)
-
-    def tolerance_at(self, z: Labels) -> float:
-        """Return the gap that counts as a proof of z: the requested tolerance, or the default."""
-        return self.instance.tolerance(z) if self.asked_tolerance is None else self.asked_tolerance
+        self.named = Proof(instance, z)
+        self._free: Proof | None = None
+        self.proof = self.free if instance.symmetric else self.named
+        self.history: list[tuple[float, float, float]] = []
+        self.methods: dict[int, str] = {}
+        self._n_searched = 0
+        self._spectral, self._potts = SpectralSearch(self), PottsSearch(self)
 
     @property
-    def missing(self) -> float:
-        """The gap between objective and bound."""
-        return self.objective - self.judgement.lower_bound
+    def free(self) -> Proof:
+        """The proof where names of classes are free."""
+        if self._free is None:
+            self._free = Proof(self.instance, self.named.z, free=True)
+        return self._free
+
+    # What is known. -----------------------------------------------------------------------
 
     @property
-    def failure(self) -> float:
-        """Probability that the bound is wrong: any of the checks may have been."""
-        return FAILURE * self.n_looks if self.judgement.failure else 0.0
+    def tolerance(self) -> float:
+        """The gap that counts as a proof."""
+        if self.asked_tolerance is not None:
+            return self.asked_tolerance
+        return self.instance.audited.tolerance(self.proof.z)
 
-    def run(self, deadline: float, max_iter: int | None) -> None:
-        """Try the closed forms, then search until the deadline."""
-        self.judge_until = max(deadline, self.began + _PATIENCE)
-        self.try_families()
-        if not self.judgement.late:  # what is found in time is judged as they were
-            self.judge_until = math.inf
-        if not self.done:
-            self.improve(deadline, max_iter)
+    @property
+    def certified(self) -> bool:
+        """Whether the bound is within the tolerance, but for what names cost."""
+        missing = self.proof.objective - self.proof.lower_bound
+        return missing - self.proof.offset <= self.tolerance
 
-    def consider(self, dual: Dual, method: str) -> None:
-        """Judge dual variables, and keep them if they are the best so far."""
-        # Another seed each time: what is judged must not depend on it.
-        self.n_looks += 1
-        began = time.perf_counter()
-        seed = self.seed + 1000 * self.n_looks
-        judgement = judge(self.instance, dual, self.z, seed, self.judge_until)
-        self.judging = time.perf_counter() - began
-        if judgement.lower_bound > self.judgement.lower_bound or self.dual is None:
-            self.dual, self.judgement, self.method = dual, judgement, method
-        self.done = self.done or self.missing <= self.tolerance
-        self._report(method)
+    @property
+    def lower_bound(self) -> float:
+        """The best bound so far, with names of classes free or not."""
+        slacks = [*self.named.slacks, *(self._free.slacks if self._free else [])]
+        return max(self.proof.lower_bound, self.proof.low - min(slacks, default=math.inf))
 
-    def relabel(self, z: Labels) -> bool:
-        """Take a labelling if it is better."""
-        objective = self.instance.value_between(z)[1]
-        if not objective < self.objective - 1e-12 * abs(self.objective):
-            return False
-        self.z, self.objective = z, objective
-        self.tolerance = self.tolerance_at(z)
-        self.done = self.missing <= self.tolerance
-        return True
+    @property
+    def late(self) -> bool:
+        """Whether the time is up."""
+        return time.perf_counter() >= self.deadline
 
     def _report(self, method: str) -> None:
+        """Note how far the proof is, and tell the caller."""
+        now = (self.proof.objective, self.lower_bound)
+        self.history.append((time.perf_counter() - self.began, *now))
+        self.show(method, now[1])
+
+    def show(self, method: str, bound: float) -> None:
+        """Tell the caller of a bound, which may not be proven yet."""
         seconds = time.perf_counter() - self.began
-        objective = self.offset + self.objective
-        bound = self.offset + self.judgement.lower_bound
-        self.history.append((seconds, objective, bound))
-        if self.callback is not None and self.callback(Stage(method, seconds, objective, bound)):
-            self.done = self.stopped = True
+        bound = max(bound, self.lower_bound)
+        stage = Stage(method, seconds, self.proof.objective, bound)
+        if self.callback is not None and self.callback(stage):
+            raise Stop
+
+    def consider(
+        self,
+        method: str,
+        dual: Dual | PottsDual,
+        raised: Flags | None = None,
+        kappa: float = 0.0,
+        plain: bool = False,
+    ) -> bool:
+        """Take a step if it proves more; return whether it does."""
+        taken = self.proof.consider(dual, raised, kappa, plain)
+        if taken:
+            self.methods[id(self.proof.steps[-1])] = method
+        self._report(method)
+        return taken
+
+    def relabel(self, z: Labels) -> bool:
+        """Take another labelling if it is better; return whether it is."""
+        if not self.proof.relabel(z):
+            return False
+        for other in (self.named, self._free):
+            if other is not None and other is not self.proof:
+                other.relabel(z)
+        self._spectral.best = None
+        self._report("labelling")
+        return True
 
     @property
-    def informed(self) -> bool:
-        """Whether most nodes have evidence of their own about their class."""
-        link = 0.5 * max(abs(self.instance.w), abs(self.instance.wt))
-        return bool((np.ptp(self.instance.costs, axis=1) > link).mean() > 0.5)
+    def method(self) -> str:
+        """How the proof was found, in the order of its steps."""
+        names = dict.fromkeys(self.methods[id(step)] for step in self.steps)
+        return ", ".join(names) or "enumeration"
 
-    def try_families(self) -> None:
-        """Judge the closed forms, the likelier one first."""
-        for name in ("F", "G") if self.informed else ("G", "F"):
-            self.consider(FAMILIES[name](self.instance, self.z), name)
-            if self.done:
-                return
+    @property
+    def steps(self) -> list[Step]:
+        """The steps of the proof."""
+        return [*self.named.steps, *(self._free.steps if self._free else [])]
 
-    def improve(self, deadline: float, max_iter: int | None) -> None:
-        """Search for better dual variables until the deadline, or until nothing is gained."""
-        if max_iter == 0:
+    @property
+    def anchors(self) -> NDArray[np.int64]:
+        """The nodes that give classes their names, where a step leaves these free."""
+        return self.free.anchors if self._free else self.named.anchors
+
+    def finish(self) -> audit.Found:
+        """Return all that is proven, after a comparison of the labellings that are left."""
+        self._enumerate()
+        problem, named = self.instance.audited, self.named
+        free = self._free or named
+        state = free.state if self._free else audit.State(problem, named.z, named.anchors)
+        slacks = [*named.slacks, *(free.slacks if self._free else [])]
+        return audit.conclude(problem, named.state, state, slacks)
+
+    # The search. --------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Try what is quick, then what takes time, until the deadline or until all is proven."""
+        if self.instance.n_classes == 1 or self._enumerate():
             return
-        if self.instance.n_nodes > _BLOCKS_MOST:
-            self._follow("ascent", self._ascent(max_iter, deadline), deadline)
-            return
-        spread = float(np.ptp(self.instance.costs, axis=1).sum())
-        if spread <= _ALIKE * self.missing:
-            self._follow("blocks", self._blocks(max_iter, deadline, alike=True), deadline)
-            assert self.dual is not None
-            self.milestones.append((self.dual, self.judgement))
-        if not self.done and spread > _ALIKE_ENOUGH * self.missing:
-            self._follow("blocks", self._blocks(max_iter, deadline, alike=False), deadline)
+        attracts = has_potts_bound(self.instance)
+        if attracts:
+            # Classes are closed by comparison with the best labelling that there is time to find.
+            self._potts.follow(_FIRST_SWEEPS, close=self.late)
+        self._spectral.closed_forms()
+        if not self.certified and self._spectral.alike(self.named.part()):
+            self._free_names()
+        while not (self.late or self.certified or self.enumerable()):
+            before = self.proof.slack, int(self.proof.possible.sum())
+            self._improve(attracts)
+            slack, classes = self.proof.slack, int(self.proof.possible.sum())
+            if slack > 0.99 * before[0] and classes == before[1]:
+                break
+        if self.certified and not self.enumerable():
+            self._prove_nodes(attracts)
 
-    def _follow(
-        self, method: str, looks: Iterator[tuple[list[Dual], Any]], deadline: float
-    ) -> None:
-        """Judge what a method finds for as long as it gains."""
-        gained: list[float] = []
-        while not self.done and time.perf_counter() < deadline:
-            found = next(looks, None)
-            if found is None:
-                return
-            before = self.judgement.lower_bound
-            for dual in found[0]:
-                self.consider(dual, method)
-                if self.done:
-                    return
-            if found[1] is not None and self.relabel(self.instance.settle(found[1].argmax(axis=1))):
-                self.try_families()
-            if self._few_left():
-                self.done = True
-            gained.append((self.judgement.lower_bound - before) / max(self.missing, 1e-300))
-            if len(gained) > 2 * _STALLED and sum(gained[-_STALLED:]) < _STALLED_SHARE:
-                return
+    def _improve(self, attracts: bool) -> None:
+        """Look for a better labelling and for better bounds, of both kinds."""
+        if self.instance.linked:
+            self._better_labelling(_LABELLING_SHARE)
+        if attracts:
+            self._potts.follow(self.max_iter)
+            self._potts.probe_classes()
+        if not self.certified:
+            self._spectral.closed_forms()
+            self._spectral.improve()
+            self._spectral.ask_nodes()
+            self._spectral.prove_groups()
 
-    def _few_left(self) -> bool:
-        """Return whether enough nodes are certain to compare the others one by one."""
-        assert self.dual is not None
-        near = self.missing <= _NEARLY * abs(self.objective)
-        if not near or self.missing > 0.5 * self._asked_at or self.judgement.failure:
+    def _prove_nodes(self, attracts: bool) -> None:
+        """Prove that nodes keep their class in every optimal labelling, where one is known."""
+        if attracts:
+            self._potts.probe_classes()
+        if not self.proof.sure.any() and self.instance.linked:
+            self._free_names()
+        self._spectral.prove_groups()
+
+    def _free_names(self) -> None:
+        """Go on where names of classes are free: links may decide all but the names."""
+        if self.proof is self.named and len(self.named.z) <= audit.DENSE:
+            self.proof, self._spectral.best = self.free, None
+            self._spectral.closed_forms()
+
+    def enumerable(self) -> bool:
+        """Return whether few enough labellings are left to compare them all."""
+        if self.proof.free and not self.instance.symmetric:
+            return False  # these are compared by name
+        left = self.proof.possible.sum(axis=1, dtype=np.int64)
+        return bool(np.log(left[left > 1]).sum() <= math.log(audit.ENUMERATED))
+
+    def _enumerate(self) -> bool:
+        """Take the best labelling where all can be compared; return whether they can."""
+        if not self.enumerable():
             return False
-        self._asked_at = self.missing
-        found = certify_nodes(self.instance, self.dual, self.z, self.judgement, self.objective)
-        return countable(self.instance, found.certified, found.renaming)
+        best = audit.optimal_labellings(self.instance.audited, self.proof.possible)
+        if best is not None and not (best == self.proof.z).all(axis=1).any():
+            self.relabel(best[0])
+        return best is not None
 
-    def _blocks(
-        self, max_iter: int | None, deadline: float, alike: bool
-    ) -> Iterator[tuple[list[Dual], Any]]:
-        assert self.dual is not None
-        # Even where its bound is worse, G is the better start if links must decide.
-        linked = not (self.informed or alike or self.method == "blocks")
-        start = FAMILIES["G"](self.instance, self.z) if linked else self.dual
-        state = LiftedBlocks(self.instance, self.z, start, alike)
-        look = 5
-        for iteration in range(1, (max_iter or 10**9) + 1):
-            state.step()
-            if iteration in (look, max_iter) or time.perf_counter() >= deadline:
-                look += min(iteration, 20)
-                yield state.duals(self.z), state.shares
-
-    def _ascent(self, max_iter: int | None, deadline: float) -> Iterator[tuple[list[Dual], Any]]:
-        assert self.dual is not None
-        # Judging is slow: it is done once, and single nodes are certified after it.
-        end = deadline - 3.0 * self.judging
-        best, found = -math.inf, self.dual
-        for iteration, (value, dual) in enumerate(Ascent(self.instance, self.dual, self.seed)):
-            if value > best:
-                best, found = value, dual
-            if iteration == max_iter or time.perf_counter() >= end:
-                break
-        yield [found], None
-
-    def certify_nodes(
-        self, objective: float | None = None, alternatives: bool = True
-    ) -> tuple[NodeCertificates, Dual | None]:
-        """Return what is known about single nodes, and by which dual variables if not the best.
-
-        Parameters
-        ----------
-        objective : float, optional
-            What labellings must exceed to be excluded; by default the objective.
-        alternatives : bool
-            Whether others than the best dual variables may be asked.
-        """
-        assert self.dual is not None
-        above = self.objective if objective is None else objective
-        best = certify_nodes(self.instance, self.dual, self.z, self.judgement, above)
-        chosen = None
-        # A better bound may leave less slack elsewhere: others may certify more single nodes.
-        for dual, judgement in self.milestones if alternatives else []:
-            if best.certified.all() or dual is self.dual or self.judgement.failure:
-                break
-            found = certify_nodes(self.instance, dual, self.z, judgement, above)
-            if found.certified.sum() > best.certified.sum():
-                best, chosen = found, dual
-        return best, chosen
+    def _better_labelling(self, share: float) -> None:
+        """Look for a better labelling, for a share of the time that is left."""
+        now = time.perf_counter()
+        z = improve_labelling(
+            self.instance, self.proof.z, seed=self.seed + self._n_searched,
+            deadline=now + share * max(0.0, self.deadline - now),
+        )  # fmt: skip
+        self._n_searched += 1
+        self.relabel(z)

@@ -16,7 +16,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nodeproof.certificate.labelling.verify import status_of
 from nodeproof.certificate.program.bound import Dual, Proof, improve, least_over_models, prove
 from nodeproof.certificate.program.ideal import Ideal
 from nodeproof.certificate.program.links import Conditions
@@ -29,6 +28,7 @@ from nodeproof.certificate.program.paper import (
     optimised,
     own_costs,
 )
+from nodeproof.certificate.status import status_of
 from nodeproof.convex.program import check_memory
 from nodeproof.convex.results import relative_gap
 from nodeproof.errors import InputError
@@ -129,7 +129,7 @@ class ProgramCertificate:
     Attributes
     ----------
     status : str
-        ``certified``, ``gap ≤ x %`` or ``not certified``.
+        ``certified``, ``gap ≤ x % (y nats)`` or ``no proof``.
     objective : float
         The program's objective at the ideal solution, rounded up.
     lower_bound : float
@@ -177,7 +177,7 @@ class ProgramCertificate:
         failing = [name for name, (holds, _) in self.conditions.items() if not holds]
         why = f"; what fails: {', '.join(failing)}" if failing else ""
         if self.status.startswith("gap"):
-            share = self.status.removeprefix("gap ≤ ")
+            share = self.status.removeprefix("gap ≤ ").partition(" (")[0]
             return (
                 f"Not proven to be optimal, but the best point of the convex program is at most "
                 f"{share} better than this labelling ({by}{why})."
@@ -236,7 +236,7 @@ def certify_program(
         conditions = check_conditions(ideal, tried.built, _FEW_STEPS)
     gap = relative_gap(ideal.value, tried.proof.bound)
     return ProgramCertificate(
-        status_of(tried.proven, 0.0, gap),
+        status_of(ideal.value, tried.proof.bound, enough) if not tried.proven else "certified",
         ideal.value,
         tried.proof.bound,
         gap,
