@@ -103,8 +103,8 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         is for unknown classes.
     classes_ : ndarray of shape (K,)
         Names of the classes, in the order of the columns of `proba_`.
-    suspects_ : record array with the fields node, given, suggested, p_wrong
-        Labelled nodes whose label is probably wrong, most suspect first.
+    suspects_ : record array with the fields node, given, suggested, p_wrong, excluded
+        Labelled nodes whose label is probably wrong, most suspect first; `excluded` by `certify`.
     sources_ : dict
         Shares of "graph", "features" and "labels" in the decisions.
     choices_ : dict
@@ -250,18 +250,18 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         """Prove that the labelling is optimal for the fitted models, or bound its gap.
 
         `labels_` maximise each node's own probability; the labelling of least objective can
-        differ at a few nodes, and is the one that is certified. Sets `map_labels_` to it, and
-        `certified_nodes_` to the nodes that keep their label in every optimal labelling. If the
-        data do not tell the names of the classes apart (`Certificate.renaming` is true), that holds
-        up to renaming. Parameters are those of :func:`nodeproof.certify`.
+        differ at a few nodes. Sets `map_labels_` to the best one found, which is certified,
+        `certified_nodes_` to the nodes that keep their label in every optimal labelling (up to
+        names of the classes if `Certificate.renaming`), and `excluded` in `suspects_` where no
+        optimal labelling keeps the given label; that does not prove it wrong. Parameters are those
+        of `nodeproof.certify`.
         """
         check_is_fitted(self)
         proof = self.fitted_.certify(
             tolerance=tolerance, time_budget=time_budget, callback=callback
         )
-        self.map_labels_ = self.classes_[proof.labels]
-        self.certified_nodes_ = proof.certified_nodes
-        self._certificate = proof
+        self.map_labels_, self.certified_nodes_ = self.classes_[proof.labels], proof.certified_nodes
+        self.suspects_, self._certificate = self.fitted_.suspects_by(proof), proof
         return proof
 
     def predict(self, X: Any = None, *, graph: Any = None) -> NDArray[Any]:

@@ -18,7 +18,7 @@ from nodeproof.certificate import Certificate, Stage
 from nodeproof.certificate.labelling.certify import certify_instance, labelling_problem
 from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.errors import InputError
-from nodeproof.evidence import find_suspects
+from nodeproof.evidence import excluded_labels, find_suspects, mark_excluded
 from nodeproof.findings import Findings, find
 from nodeproof.inputs import Unit
 from nodeproof.prediction import PredictionState
@@ -146,8 +146,19 @@ class Fitted:
 
     @cached_property
     def suspects(self) -> np.recarray[Any, Any]:
-        """Labelled nodes whose label is probably wrong, most suspect first."""
+        """Labelled nodes whose label is probably wrong, most suspect first; none `excluded` yet."""
         return find_suspects(self.proba, self.given, self.classes)
+
+    def suspects_by(self, proof: Certificate | None) -> np.recarray[Any, Any]:
+        """Return the suspects, `excluded` where the proof says that no optimal labelling keeps it.
+
+        That is for the fitted models, and does not prove a label wrong.
+        """
+        return mark_excluded(self.suspects, proof, self.given)
+
+    def excluded_by(self, proof: Certificate | None) -> NDArray[np.bool_]:
+        """Return the nodes whose given label no optimal labelling keeps, shape (n,)."""
+        return excluded_labels(proof, self.given, self.n_nodes)
 
     @property
     def labelled(self) -> NDArray[np.int64]:
@@ -196,7 +207,11 @@ class Fitted:
                 self.data.untouched.check()
 
     def labelling_problem(self) -> Instance | str:
-        """Return the labelling problem of the fitted models, or why there is none to certify."""
+        """Return the labelling problem of the fitted models, or why there is none to certify.
+
+        For a pool of experts that is what `auto.joint.Joint` says; of a pool in which links have
+        no weight of their own, there is none.
+        """
         if self.saved_problem is not None:
             return self.saved_problem
         if self.data is None:
@@ -205,7 +220,8 @@ class Fitted:
                 "and save it again"
             )
         self.check_untouched()
-        return labelling_problem(self.data.problem, self.models)
+        joint = _jointly(self.data.problem, self.models)
+        return joint if isinstance(joint, str) else labelling_problem(*joint)
 
     def certify(
         self,
@@ -225,3 +241,18 @@ class Fitted:
             random_state=0 if seed is None else seed,
             n_jobs=self.settings.n_jobs,
         )
+
+
+def _jointly(problem: Problem, models: Models) -> tuple[Problem, Models] | str:
+    """Return the problem with links that a term stands for apart from it, or why it has none."""
+    for k, term in enumerate(problem.terms):
+        found = term.jointly()
+        if isinstance(found, str):
+            return found
+        if found is not None:
+            beside, affinity = found
+            terms = (*problem.terms[:k], beside, *problem.terms[k + 1 :])
+            return Problem(problem.graph, terms, problem.n_classes), replace(
+                models, affinity=affinity
+            )
+    return problem, models

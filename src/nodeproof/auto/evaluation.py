@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
-from scipy.stats import entropy
 
-from nodeproof.auto.experts.base import Candidate, Expert
-from nodeproof.auto.experts.block import BlockModel
+from nodeproof.auto.block_alone import WORTH_TELLING, block_is_enough, with_wrong_labels
+from nodeproof.auto.experts.base import Candidate, Expert, Learnt
+from nodeproof.auto.experts.block import BlockModel, LearntBlocks
 from nodeproof.auto.held_out import CrossFitted, HeldOut, hold_out
+from nodeproof.auto.joint import Joint, Said
 from nodeproof.auto.pooled import Verdict
 from nodeproof.auto.pooling import SHARPER, Judge, Pool, fit_pool
 from nodeproof.terms import NodeData
@@ -28,20 +29,6 @@ _MOST_JUDGED = 3000
 
 # Unlabelled nodes whose mean probabilities tell the class proportions: an even sample of so many.
 _MOST_UNLABELLED = 20_000
-
-# The block model alone is preferred up to this many standard errors; and if links look as it says.
-_PREFERRED, _FITTING = 0.25, 1.0
-
-# How far a block model with wrong labels must be ahead of guessing: log-likelihood in nats, and
-# log-loss as a share of that of guessing.
-_EVIDENT, _BETTER_THAN_GUESSING = 3.0, 0.9
-
-# Standard deviation of the log of the scale of likelihoods, which should be 1.
-_LIKELIHOOD_SCALE = 0.05
-
-# By what factor wrong labels must be likelier than none; and if they are few: a few confident
-# contradictions are more often the model's fault.
-_WORTH_TELLING = (30.0, 3000.0)
 
 # Nats by which a block model must be ahead of other experts if there are no links.
 _CLEARLY_BEST = 4.0
@@ -125,6 +112,7 @@ class Evaluation:
             for member, weight in zip(self.members, self.pool.weights, strict=True)
         )
         logs = [None if own is None else own.log_proba for own in learnt]
+        said = Said(logs, y, *self._unseen(nodes))
         plain = self.pool.log_proba(logs)
         rest = np.flatnonzero(y < 0)
         pool = self.pool
@@ -134,36 +122,50 @@ class Evaluation:
             held = [member.best.logs for member in self.members]
             mean = np.exp(plain[rest]).mean(axis=0)
             pool = pool.with_proportions(held, self.nested, judge, mean)
-        costs = -pool.log_proba(logs)
-        costs[y >= 0] = -plain[y >= 0]
-        nodes_held, unseen = self._unseen(nodes)
-        costs[nodes_held] = -unseen
+        costs = said.costs(pool, at_labels=self.pool)
+        if self.held.own:
+            costs[said.held] = -self.nested
         verdict = Verdict(
             pool,
             tuple(member.expert.name for member in self.members),
             tuple(member.expert.source for member in self.members),
             learnt,
             costs.astype(np.float32),
+            self._joint(nodes, said, pool, learnt),
         )
         return replace(self, pool=pool, verdict=verdict)
+
+    def _joint(
+        self, nodes: NodeData, said: Said, pool: Pool, learnt: Sequence[Learnt | None]
+    ) -> Joint | None:
+        """Return the pool as a problem of all nodes together; None without a weight of links."""
+        for k, (member, own) in enumerate(zip(self.members, learnt, strict=True)):
+            if not isinstance(own, LearntBlocks) or own.models.affinity is None:
+                continue
+            expert, affinity = self._on(nodes, member.expert), own.models.affinity
+            if isinstance(expert, BlockModel) and expert.linked:
+                costs = expert.node_costs(own, member.best.setting)
+                return Joint.of_pool(said, pool, self.pool, k, costs, affinity)
+        return None
 
     def _on(self, nodes: NodeData, expert: Expert) -> Expert:
         """Return an expert that was judged on a sample bound to all nodes."""
         return expert.bind(nodes) if self.held.sampled else expert
 
-    def _unseen(self, nodes: NodeData) -> tuple[NDArray[np.int64], Array]:
-        """Return labelled nodes, and their log-probabilities by fits that did not see them."""
+    def _unseen(self, nodes: NodeData) -> tuple[NDArray[np.int64], list[Array | None]]:
+        """Return labelled nodes, and what experts say of them that have not seen their labels."""
         if self.held.own:
-            return self.held.among_all, self.nested
+            return self.held.among_all, [member.best.logs for member in self.members]
         assert nodes.y is not None
         held = None if self.held.sampled else hold_out(nodes.y)
         if held is None:
-            return np.empty(0, np.int64), np.empty((0, nodes.n_classes))
+            none = np.empty((0, nodes.n_classes))
+            return np.empty(0, np.int64), [none for _ in self.members]
         logs = [
             member.expert.held_out(held, member.best.setting) if weight else None
             for member, weight in zip(self.members, self.pool.weights, strict=True)
         ]
-        return held.nodes, self.pool.log_proba(logs)
+        return held.nodes, logs
 
     def cross_fitted(self) -> CrossFitted:
         """Return the held-out nodes with their cross-fitted probabilities."""
@@ -300,73 +302,20 @@ def _weigh(
     # Of one source alone, labels that contradict it may be right as well as wrong.
     sources = {m.expert.source for m, w in zip(members, pool.weights, strict=True) if w}
     if len(sources) > 1 and len(held.codes) >= _ENOUGH_TO_TELL:
-        noise = fit_noise(nested, targets, None, SHARPER, *_WORTH_TELLING)
+        noise = fit_noise(nested, targets, None, SHARPER, *WORTH_TELLING)
     block = next((m for m in members if isinstance(m.expert, BlockModel)), None)
     alone = False
     if block is not None:
-        alone = not noise and _block_is_enough(block, judge, nested, held)
+        assert isinstance(block.expert, BlockModel)
+        alone = not noise and block_is_enough(block.expert, block.best, judge, nested, held)
         if not alone:
-            alone, noise = _with_wrong_labels(block, judge, nested, noise, held)
+            alone, noise = with_wrong_labels(block.expert, block.best, judge, nested, noise, held)
     if noise and not alone:
         sharper = replace(judge, noise=noise).temperature(nested)
         nested = np.asarray(log_softmax(sharper * nested, axis=1))
         pool = replace(pool, scale=sharper * pool.scale)
     pool = replace(pool, noise=noise)
     return Evaluation(held, members, left_out, pool, nested, alone)
-
-
-def _block_is_enough(block: Member, judge: Judge, nested: Array, held: HeldOut) -> bool:
-    """Tell whether the block model, taken at its word, does as well as the pool."""
-    expert, logs = block.expert, block.best.logs
-    assert isinstance(expert, BlockModel)
-    # Without links, nothing but these labels says whether the model is right.
-    if not expert.linked:
-        return False
-    if _does_as_well(judge, judge, logs, nested):
-        return True
-    close = _does_as_well(judge, judge, logs, nested, _FITTING)
-    return close and expert.describes_links(held, block.best.setting)
-
-
-def _with_wrong_labels(
-    block: Member, judge: Judge, nested: Array, noise: float, held: HeldOut
-) -> tuple[bool, float]:
-    """Tell whether the block model alone does as well if some labels are wrong, and how many are.
-
-    It is asked only where it describes the links, and these determine the groups: elsewhere,
-    contradictions are the model's fault.
-
-    Parameters
-    ----------
-    nested : ndarray of shape (h, K)
-        Log-probabilities by pools chosen without their part.
-    noise : float
-        Share of wrong labels by the pool.
-    """
-    logs, expert = block.best.logs, block.expert
-    targets = np.eye(judge.n_classes)[judge.codes]
-    by_block = fit_noise(logs, targets, None, _LIKELIHOOD_SCALE, *_WORTH_TELLING)
-    own = replace(judge, noise=by_block)
-    guessing, loss = float(entropy(judge.shares)), own.loss(logs)
-    evident = len(judge.codes) * (guessing - loss) > _EVIDENT
-    if by_block == 0.0 or not evident or loss > _BETTER_THAN_GUESSING * guessing:
-        return False, noise
-    if not _does_as_well(own, judge, logs, nested, errors=1.0):
-        return False, noise
-    assert isinstance(expert, BlockModel)
-    setting = block.best.setting
-    if not (expert.is_stable(held, setting) and expert.describes_links(held, setting)):
-        return False, noise
-    # The pool may be better still if it is told how many labels are wrong.
-    told = own.temperature(nested) * nested
-    return _does_as_well(own, own, logs, told, errors=1.0), by_block
-
-
-def _does_as_well(
-    own: Judge, judge: Judge, logs: Array, nested: Array, errors: float = _PREFERRED
-) -> bool:
-    worse = own.losses(logs) - judge.losses(nested)
-    return bool(worse.mean() <= errors * worse.std() / np.sqrt(len(worse)))
 
 
 def _fit(members: list[Member], judge: Judge, kept: NDArray[np.int64]) -> Pool:

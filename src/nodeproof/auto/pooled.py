@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -9,9 +10,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from nodeproof.affinity import Affinity
 from nodeproof.auto.experts.base import Expert, Learnt, no_logs
 from nodeproof.auto.experts.guarded import restore
 from nodeproof.auto.experts.registry import check_known, check_registered
+from nodeproof.auto.joint import NOTHING_JOINT, Joint
 from nodeproof.auto.pooling import Pool
 from nodeproof.errors import InputError
 from nodeproof.sets import Simplex
@@ -59,6 +62,8 @@ class Verdict:
         What they have learnt; None for those without a weight.
     costs : ndarray of shape (n, K)
         −log p(class), labelled nodes by pools that have not seen their labels.
+    joint : Joint or None
+        What they say of all nodes together; None if links have no weight of their own.
     """
 
     pool: Pool
@@ -66,11 +71,13 @@ class Verdict:
     sources: tuple[str, ...]
     learnt: tuple[Learnt | None, ...]
     costs: NDArray[np.float32]
+    joint: Joint | None = None
 
     def reordered(self, position: NDArray[np.int64]) -> Verdict:
         """Return the same for reordered nodes; `position` is where each was before."""
         learnt = tuple(None if own is None else own.reordered(position) for own in self.learnt)
-        return replace(self, learnt=learnt, costs=self.costs[position])
+        joint = None if self.joint is None else self.joint.reordered(position)
+        return replace(self, learnt=learnt, costs=self.costs[position], joint=joint)
 
 
 @register
@@ -187,6 +194,16 @@ class Pooled(Term):
             ).items():
                 found[source] = found.get(source, 0.0) + share
         return found
+
+    def jointly(self) -> tuple[Self, Affinity] | str:
+        """Return what nodes cost beside their links, and the weight of these in the pool."""
+        assert self.verdict is not None
+        joint = self.verdict.joint
+        if joint is None:
+            return NOTHING_JOINT
+        beside = copy.copy(self)
+        beside.verdict = replace(self.verdict, costs=joint.costs)
+        return beside, joint.affinity
 
     def for_new_nodes(self, models: Array, calibrated: bool) -> PooledCosts:
         """Return what new nodes are judged by."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from nodeproof.affinity import Affinity
 from nodeproof.errors import InputError
 from nodeproof.runtime import threads
 from nodeproof.sets import ConvexSet
@@ -238,6 +239,15 @@ class Term(ABC):
     def attribute(self, models: Array, scores: Array, lo: int, hi: int) -> dict[str, Array]:
         """Return the scores of the nodes lo…hi by the source they come from."""
         return {self.source: scores}
+
+    def jointly(self) -> tuple[Self, Affinity] | str | None:
+        """Return what it says of all nodes together, where that is more than costs of each.
+
+        Certificates are about that: a copy that has the same class models and costs nodes what
+        they cost beside their links, and the affinity of these. Or the reason why a term that
+        stands for the links has nothing of the kind. None, the default: costs are all it says.
+        """
+        return None
 
     def penalty(self, models: Array) -> float:
         """Return the −log-prior under which `estimate` is most probable (0: flat)."""

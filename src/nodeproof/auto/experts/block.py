@@ -17,6 +17,7 @@ from nodeproof.auto.likelihoods import describes_links, has_no_triangles
 from nodeproof.auto.pooling import Judge
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
+from nodeproof.runtime import threads
 from nodeproof.solvers import BlockCADO, Status
 from nodeproof.solvers.beliefs import reported_probabilities
 from nodeproof.storage.schema import (
@@ -32,7 +33,7 @@ from nodeproof.terms import Labels, NewNodeCosts, NodeData, Term
 from nodeproof.terms.base import BoundCosts
 from nodeproof.terms.registry import describe_term, find_term, is_described, restore_term
 
-__all__ = ["BlockModel"]
+__all__ = ["BlockModel", "LearntBlocks"]
 
 # Memberships are clipped from below, to take their logarithm.
 _LEAST = 1e-6
@@ -217,6 +218,21 @@ class BlockModel(Expert):
         if self.whole is not None:
             self.start = np.asarray(result.W)
         return LearntBlocks(logs, result.models, graph, costs)
+
+    def node_costs(self, learnt: LearntBlocks, setting: Setting) -> Array:
+        """Return what nodes cost in each class beside their links and labels, shape (n, K).
+
+        These are the −log-likelihood of their features, if there is a term for them, and the −log
+        proportions of the classes.
+        """
+        assert self.nodes.y is not None
+        problem, models = self.problem(self.nodes.y, setting), learnt.models
+        labels = len(problem.terms) - 1
+
+        def part(lo: int, hi: int) -> Array:
+            return problem.costs(models, lo, hi, skip={labels}) - models.log_prior
+
+        return np.concatenate(threads.map_rows(part, problem.n_nodes))
 
     def candidates(self, held: HeldOut, than: Array | None = None) -> list[Candidate]:
         """Return what was tried, up to a setting that predicts all labels but a few."""
