@@ -13,10 +13,11 @@ from rich.table import Table
 from nodeproof import __version__
 from nodeproof.certificate import Certificate, Stage
 from nodeproof.cli.console import LiveLine, note, screen
-from nodeproof.cli.results import write_csv
+from nodeproof.cli.results import progress_of, write_csv
 from nodeproof.cli.terminal import as_text, check_places, find_model, import_parts, print_document
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.fitted import Fitted
+from nodeproof.report.wording import gap
 from nodeproof.saving.model import load_model
 from nodeproof.storage.atomic import atomic_folder, atomic_path, check_writable
 
@@ -53,20 +54,17 @@ def run_certify(
     with LiveLine(enabled=not as_json) as line:
 
         def tell(stage: Stage) -> None:
-            missing = stage.objective - stage.lower_bound
-            share = missing / abs(stage.objective) if stage.objective else float("inf")
-            line.show(
-                f"{stage.method}: within {share:.2%} of the optimum "
-                f"({stage.seconds:.0f} s; Ctrl-C stops and saves)"
-            )
+            spent = f"{stage.seconds:.0f} s; Ctrl-C stops and saves"
+            line.show(f"{stage.method}: {progress_of(stage)} ({spent})")
 
         proof = fitted.certify(time_budget=time_budget, tolerance=tolerance, callback=tell)
-    summary = {"nodeproof": __version__, **proof.summary()}
+    excluded = int(fitted.excluded_by(proof).sum())
+    summary = {"nodeproof": __version__, **proof.summary(), "excluded": excluded}
     written = _write(fitted, proof, summary, folder, safe_csv)
     if as_json:
         print_document({**summary, "written": [str(path) for path in written]})
     else:
-        _show(proof, written)
+        _show(proof, excluded, written)
     if proof.interrupted:
         sys.exit(130)
 
@@ -84,6 +82,7 @@ def _write(
             "label": pa.array(fitted.labels),
             "best_label": pa.array(fitted.classes[proof.labels]),
             "certified": pa.array(proof.certified_nodes),
+            "excluded": pa.array(fitted.excluded_by(proof)),
         }
         write_csv(table, temporary / names[2], safe)
         try:
@@ -94,7 +93,7 @@ def _write(
 
 
 def draw_certificate(proof: Certificate, path: Path) -> Path:
-    """Draw the spectrum around zero to a file."""
+    """Draw it to a file."""
     try:
         import matplotlib as mpl
     except ImportError:
@@ -131,7 +130,6 @@ def _verify(file: Path, model: Path, tolerance: float | None, as_json: bool) -> 
         "objective": found.objective,
         "lower_bound": found.lower_bound,
         "tolerance": found.tolerance,
-        "failure": found.failure,
         "seconds": round(time.perf_counter() - began, 3),
     }
     if as_json:
@@ -144,15 +142,20 @@ def _verify(file: Path, model: Path, tolerance: float | None, as_json: bool) -> 
         sys.exit(1)
 
 
-def _show(proof: Certificate, written: list[Path]) -> None:
+def _show(proof: Certificate, excluded: int, written: list[Path]) -> None:
     table = Table(title=proof.status, show_header=False, min_width=60)
     table.add_row("meaning", proof.explain())
     if proof.status != "not applicable":
         table.add_row("objective", f"{proof.objective:,.6f}")
         table.add_row("lower bound", f"{proof.lower_bound:,.6f}")
+        if not proof.certified:
+            table.add_row("gap", gap(proof.gap_nats, proof.gap))
         sure, n = int(proof.certified_nodes.sum()), len(proof.labels)
         names = ", up to the names of the classes" if proof.renaming else ""
         table.add_row("certified nodes", f"{sure:,} of {n:,}{names}")
+        if excluded:
+            words = "no optimal labelling keeps this label: for the fitted models, which does not"
+            table.add_row("excluded labels", f"{excluded:,} ({words} prove it wrong)")
         if len(proof.moved):
             table.add_row("labels differ from the fit", f"{len(proof.moved):,} nodes")
         table.add_row("search", f"{proof.method}, {proof.seconds:.1f} s")

@@ -22,6 +22,7 @@ from nodeproof.cli.results import (
     listed_classes,
     listed_features,
     outdated_files,
+    progress_of,
     summarise,
     write_predictions,
     write_query,
@@ -177,7 +178,7 @@ def _fit_and_write(
             proof.save(temporary / "certificate.npz")
         if asked is not None:
             write_query(fitted, files, *asked, temporary / "query.csv", safe_csv)
-        write_predictions(fitted, files, temporary / "predictions.csv", safe_csv)
+        write_predictions(fitted, files, temporary / "predictions.csv", safe_csv, proof)
         (temporary / "summary.json").write_text(as_text(summary), encoding="utf-8")
         # Links that are already in a graph folder are not written again.
         save_model(fitted, temporary / "model.npz", certifiable=not on_disk)
@@ -270,7 +271,8 @@ def _search_proof(fitted: Fitted, budget: float, show: bool) -> Certificate:
     with LiveLine(enabled=show) as line:
 
         def tell(stage: Stage) -> None:
-            line.show(f"searching a proof ({stage.seconds:.0f} of {budget:.0f} s; Ctrl-C stops)")
+            spent = f"{stage.seconds:.0f} of {budget:.0f} s; Ctrl-C stops"
+            line.show(f"searching a proof: {progress_of(stage)} ({spent})")
 
         return fitted.certify(time_budget=budget, callback=tell)
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from nodeproof import __version__
+from nodeproof.certificate import Certificate, Stage
 from nodeproof.cli.fit_files import FitFiles
 from nodeproof.fitted import Fitted
+from nodeproof.report.wording import amount, gap
 
 __all__ = [
     "MOST_NAMES",
@@ -25,6 +28,7 @@ __all__ = [
     "listed_features",
     "made_safe",
     "outdated_files",
+    "progress_of",
     "summarise",
     "write_csv",
     "write_predictions",
@@ -123,9 +127,31 @@ MOST_NAMES = 100
 _SHOWN = 8
 
 
-def write_predictions(fitted: Fitted, files: FitFiles, path: Path, safe: bool) -> None:
-    """Write one line per node, in chunks; `safe` as in `write_csv`."""
+def progress_of(stage: Stage) -> str:
+    """Return how far objective and bound of a search have closed in."""
+    missing = stage.objective - stage.lower_bound
+    share = missing / abs(stage.objective) if stage.objective else math.inf
+    found = gap(missing, share)
+    closed = "no proof yet" if found == "no proof" else f"gap {found}"
+    return f"objective {amount(stage.objective)}, bound {amount(stage.lower_bound)}, {closed}"
+
+
+def write_predictions(
+    fitted: Fitted, files: FitFiles, path: Path, safe: bool, proof: Certificate | None = None
+) -> None:
+    """Write one line per node, in chunks.
+
+    Parameters
+    ----------
+    safe : bool
+        As in `write_csv`.
+    proof : Certificate, optional
+        Where it applies, the column ``excluded`` says which given labels no optimal labelling
+        keeps.
+    """
     n = files.n_nodes
+    applies = proof is not None and proof.status != "not applicable"
+    excluded = fitted.excluded_by(proof) if applies else None
     suspect = np.zeros(n, dtype=bool)
     suspect[fitted.suspects.node] = True
     # The last entry stands for no label.
@@ -134,6 +160,7 @@ def write_predictions(fitted: Fitted, files: FitFiles, path: Path, safe: bool) -
     for lo in range(0, n, _LINES):
         hi = min(lo + _LINES, n)
         codes = np.full(hi - lo, -1) if fitted.given is None else fitted.given[lo:hi]
+        proven = {} if excluded is None else {"excluded": pa.array(excluded[lo:hi])}
         table = pa.table(
             {
                 "node": pa.array(files.names(lo, hi)),
@@ -141,6 +168,7 @@ def write_predictions(fitted: Fitted, files: FitFiles, path: Path, safe: bool) -
                 "probability": fitted.proba[lo:hi].max(axis=1).astype(np.float64).round(6),
                 "given_label": pa.array(names[codes], type=pa.string()),
                 "suspect": pa.array(suspect[lo:hi]),
+                **proven,
             }
         )
         table = made_safe(table) if safe else table

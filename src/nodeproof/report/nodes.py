@@ -58,7 +58,7 @@ def sources(report: ReportData) -> dict[str, Any] | None:
 
 def suspects(report: ReportData) -> dict[str, Any]:
     """Return the given labels that look wrong, most suspect first."""
-    found = report.fitted.suspects
+    found = report.fitted.suspects_by(report.certificate)
     kept: Any = found[:_MOST_SUSPECTS]
     place = {int(v): at for at, v in enumerate(report.findings.nodes.tolist())}
     names = report.node_names(kept.node)
@@ -70,10 +70,12 @@ def suspects(report: ReportData) -> dict[str, Any]:
                 "given": str(record.given),
                 "suggested": str(record.suggested),
                 "p_wrong": min(float(record.p_wrong), 1.0 - 1e-9),  # never shown as 100 %
+                "excluded": bool(record.excluded),
             }
             for record, name in zip(kept, names, strict=True)
         ],
         "count": len(found),
+        "excluded": int(found.excluded.sum()),
     }
 
 
@@ -82,9 +84,10 @@ def node_data(report: ReportData) -> dict[str, Any]:
     findings, fitted = report.findings, report.fitted
     nodes = findings.nodes
     given = np.full(len(nodes), -1) if fitted.given is None else fitted.given[nodes]
-    sure = None
-    if report.certificate is not None and report.certificate.status != "not applicable":
-        sure = report.certificate.certified_nodes[nodes].astype(int).tolist()
+    proof, sure = report.certificate, None
+    if proof is not None and proof.status != "not applicable":
+        proven = report.codes if proof.renaming else proof.labels
+        sure = np.where(proof.certified_nodes, proven, -1)[nodes].tolist()
     evidence = {}
     for source, scores in findings.evidence.items():
         centred = scores - scores.mean(axis=1, keepdims=True)
@@ -99,6 +102,7 @@ def node_data(report: ReportData) -> dict[str, Any]:
         "given": given.tolist(),
         "sure": sure,
         "suspect": np.flatnonzero(np.isin(nodes, fitted.suspects.node)).tolist(),
+        "excluded": np.flatnonzero(fitted.excluded_by(proof)[nodes]).tolist(),
     }
 
 

@@ -73,6 +73,7 @@
   const places = map ? map.dataset.places.split(" ").map(Number) : [];
   const position = new Map(data.names.map((name, at) => [name, at]));
   const suspect = new Set(data.suspect);
+  const excluded = new Set(data.excluded);
   let current = -1;
 
   const scoreBar = (value, most, source) => {
@@ -101,8 +102,13 @@
     if (given >= 0) {
       const doubt = suspect.has(at) ? ", which looks wrong" : "";
       facts.push(`Its given label is ${data.classes[given]}${doubt}.`);
+      if (excluded.has(at)) facts.push("No optimal labelling keeps this label: that is for the fitted models, and does not prove the label wrong.");
     } else facts.push("It had no label.");
-    if (data.sure) facts.push(data.sure[at] ? "Its class is proven." : "Its class is not proven.");
+    if (data.sure) {
+      const proven = data.sure[at];
+      facts.push(proven < 0 ? "Its class is not proven." : proven === best ? "Its class is proven." :
+        `Every optimal labelling puts it in ${data.classes[proven]}.`);
+    }
     const table = element("table", undefined, "scores");
     const head = table.createTHead().insertRow();
     // A source without evidence on this node, such as labels on most, has no column.

@@ -84,7 +84,7 @@ def render_report(
             reliable=wording.reliability(reliability, truth, report),
             sources=nodes.sources(report),
             suspects=nodes.suspects(report),
-            certificate=sections.verdict(certificate),
+            certificate=sections.verdict(report),
             history=charts.history(fitted.history.get("change", []), fitted.settings.tol),
             settings=sections.settings(report),
             versions=sections.versions(),

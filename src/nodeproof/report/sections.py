@@ -11,7 +11,7 @@ import numpy as np
 
 from nodeproof import __version__
 from nodeproof.auto.held_out import CrossFitted
-from nodeproof.certificate.labelling.verify import percent as rounded_up
+from nodeproof.certificate.status import NO_PROOF
 from nodeproof.errors import InputError
 from nodeproof.inputs import encode_truth
 from nodeproof.inputs.node_names import align_rows
@@ -25,7 +25,7 @@ from nodeproof.report.experts import (
     scores_of,
     shown_choice,
 )
-from nodeproof.report.wording import accuracy, percent
+from nodeproof.report.wording import accuracy, gap, percent
 
 if TYPE_CHECKING:
     from nodeproof.certificate import Certificate
@@ -41,9 +41,6 @@ __all__ = [
     "verdict",
     "versions",
 ]
-
-# A gap above this is not worth showing.
-_CLOSE = 0.2
 
 # With more classes, matrices stand below each other.
 _SIDE_BY_SIDE = 8
@@ -130,10 +127,10 @@ def tiles(
             value, what = "proven", "optimal labelling"
             if (tolerance := certificate.special_tolerance) is not None:
                 what = f"optimal labelling, up to a tolerance of {tolerance:.3g}"
-        elif certificate.gap <= _CLOSE:
+        elif certificate.gap <= NO_PROOF:
             value, what = _at_most(certificate.gap), "from the optimal labelling"
         else:
-            value, what = "open", "no proof was found"
+            value, what = "no proof", "that the labelling is optimal"
         note = f"{sure:,} of {report.n:,} nodes are certified"
         found.append({"value": value, "what": what, "note": note})
     given = {"nodes": report.n, "links": findings.n_links, "features": findings.n_features}
@@ -284,8 +281,9 @@ def _matrix(report: ReportData, cell: Callable[[int, int], dict[str, Any]]) -> d
     }
 
 
-def verdict(proof: Certificate | None) -> dict[str, Any] | None:
+def verdict(report: ReportData) -> dict[str, Any] | None:
     """Return what is proven, as a sentence and as figures."""
+    proof = report.certificate
     if proof is None:
         return None
     n, sure = len(proof.labels), int(proof.certified_nodes.sum())
@@ -296,21 +294,15 @@ def verdict(proof: Certificate | None) -> dict[str, Any] | None:
         "status": proof.status,
         "objective": f"{proof.objective:,.6g}",
         "bound": f"{proof.lower_bound:,.6g}",
-        "gap": _gap(proof.gap),
+        "gap": "within the tolerance"
+        if proof.certified and proof.gap > NO_PROOF
+        else gap(proof.gap_nats, proof.gap),
         "certified": proof.certified,
         "sure": sure,
         "n": n,
         "width": 100.0 * sure / max(n, 1),
-        "moved": len(proof.moved),
-        "seconds": f"{proof.seconds:.1f}",
+        "moved": int((proof.labels != report.codes).sum()),
     }
-
-
-def _gap(gap: float) -> str:
-    if not np.isfinite(gap):
-        return "–"
-    # Smaller gaps are rounding errors.
-    return "<\xa00.000001\xa0%" if 0.0 < gap < 1e-8 else rounded_up(gap)
 
 
 def settings(report: ReportData) -> list[dict[str, str]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from nodeproof.auto.settings import most_certain
+from nodeproof.certificate.status import NO_PROOF, nats
+from nodeproof.certificate.status import percent as upper
 from nodeproof.errors import count_of
 from nodeproof.metrics import FEWEST_JUDGED, ReliabilityCurve
 from nodeproof.settings import Settings
@@ -14,7 +17,16 @@ if TYPE_CHECKING:
     from nodeproof.auto.held_out import CrossFitted
     from nodeproof.report.data import ReportData
 
-__all__ = ["accuracy", "classes", "percent", "python_call", "reliability", "summary"]
+__all__ = [
+    "accuracy",
+    "amount",
+    "classes",
+    "gap",
+    "percent",
+    "python_call",
+    "reliability",
+    "summary",
+]
 
 # A calibration error above this is worth mentioning.
 _OFF = 0.05
@@ -51,6 +63,37 @@ def accuracy(estimate: float, low: float, high: float) -> tuple[str, str]:
     digits = 0 if high - low >= 0.01 else 1
     shown, least, most = (f"{100 * share:.{digits}f}\xa0%" for share in (estimate, low, high))
     return shown, f"{least} to {most}"
+
+
+def amount(value: float) -> str:
+    """Return an objective or a bound, to a tenth.
+
+    Examples
+    --------
+    >>> amount(-14200.46), amount(float("-inf"))
+    ('−14,200.5', 'unknown')
+    """
+    return f"{value:,.1f}".replace("-", "−") if math.isfinite(value) else "unknown"
+
+
+def gap(missing: float, share: float) -> str:
+    """Return a gap between objective and bound, rounded up; "no proof" where it says nothing.
+
+    Parameters
+    ----------
+    missing : float
+        Objective minus bound.
+    share : float
+        The same relative to the objective.
+
+    Examples
+    --------
+    >>> gap(5.16, 0.000364), gap(0.0, 0.0), gap(20_000.0, 0.7)
+    ('5.2 nats (0.037 %)', 'none', 'no proof')
+    """
+    if not share <= NO_PROOF:
+        return "no proof"
+    return f"{nats(missing)} ({upper(share)})" if missing > 0 else "none"
 
 
 def classes(count: int) -> str:
