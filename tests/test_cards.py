@@ -149,11 +149,10 @@ def test_a_certificate_says_its_sentence_and_numbers(data):
     assert page.widths()[0] == pytest.approx(100 * sure / 180, abs=0.06)
     assert f"{proof.objective:,.6g}" in page.text
     assert f"{proof.lower_bound:,.6g}" in page.text
-    nothing = dataclasses.replace(
-        proof, status="not certified", lower_bound=-math.inf, gap=math.inf
-    )
+    nothing = dataclasses.replace(proof, lower_bound=-math.inf)
     assert "unknown" in Page(nothing._repr_html_()).text
-    refused = dataclasses.replace(proof, status="not applicable", reason="<b>no</b> links")
+    assert "no proof" in Page(nothing._repr_html_()).text
+    refused = dataclasses.replace(proof, instance=None, reason="<b>no</b> links")
     page = Page(refused._repr_html_())
     assert "There is no certificate: <b>no</b> links." in page.text
     assert "objective" not in page.text

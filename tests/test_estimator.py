@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from excluded_helpers import Excluding
 from nodeproof import NodeClassifier
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
@@ -159,12 +160,43 @@ def test_wrong_labels_are_found():
     clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
     wrong = (data.y >= 0) & (data.y != data.y_true)
     suspects = clf.suspects_
-    assert suspects.dtype.names == ("node", "given", "suggested", "p_wrong")
+    assert suspects.dtype.names == ("node", "given", "suggested", "p_wrong", "excluded")
+    assert not suspects.excluded.any()  # until that is proven
     assert wrong[suspects.node].mean() >= 0.95
     assert wrong[suspects.node].sum() >= 0.95 * wrong.sum()
     assert (np.diff(suspects.p_wrong) <= 0).all()
     np.testing.assert_array_equal(suspects.given, data.y[suspects.node])
     assert (suspects.suggested == data.y_true[suspects.node]).mean() > 0.95
+
+
+def test_suspects_that_no_optimal_labelling_keeps_are_marked_by_a_proof():
+    data = make_planted(3, 60, p=0.4, label_ratio=0.4, label_accuracy=0.8, random_state=0)
+    clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+    before = clf.suspects_
+    proof = clf.certify(time_budget=5)
+    assert proof.certified_nodes.mean() > 0.9
+    found = clf.suspects_
+    assert found.dtype == before.dtype
+    np.testing.assert_array_equal(found.node, before.node)
+    sure = clf.certified_nodes_[found.node]
+    lost = clf.map_labels_[found.node] != found.given
+    assert found.excluded[sure & lost].all()
+    assert not found.excluded[~lost].any()
+    assert found.excluded.any()
+    assert not before.excluded.any()
+    assert not clf.fitted_.suspects.excluded.any()
+    clf.fit(data.X, data.y, graph=data.graph)
+    assert not clf.suspects_.excluded.any()
+
+
+def test_a_proof_up_to_names_of_classes_excludes_no_label(fitted):
+    found = fitted.fitted_
+    given, proof = found.given, found.certify(time_budget=0.5)
+    some = np.flatnonzero(given >= 0)[:3]
+    by_name = found.excluded_by(Excluding(proof, given, some))
+    assert np.flatnonzero(by_name).tolist() == some.tolist()
+    for silent in (None, Excluding(proof, given, some, renaming=True)):
+        assert not found.excluded_by(silent).any()
 
 
 def test_right_labels_are_not_suspected(fitted):

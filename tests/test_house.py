@@ -39,6 +39,13 @@ def test_no_source_file_is_too_long(modules):
     assert house.long_files(modules) == []
 
 
+def test_the_auditor_alone_may_be_longer(tmp_path):
+    files = {"certificate/audit": "x = 1\n" * 500, "a": "x = 1\n" * 401}
+    assert house.long_files(tree(tmp_path, files)) == ["nodeproof.a: 401 lines"]
+    longer = tree(tmp_path, {"certificate/audit": "x = 1\n" * 501})
+    assert house.long_files(longer)[0] == "nodeproof.certificate.audit: 501 lines"
+
+
 def test_every_room_is_in_the_picture_of_the_layers(modules):
     rooms = dict.fromkeys(name for layer in layers.read_layers(ROOT) for name in layer)
     # Only the root package, and a package whose rooms are listed, belong to no layer.

@@ -165,7 +165,7 @@ def test_an_expert_in_a_file_of_its_own_is_pooled_saved_and_asked(data, tmp_path
     with pytest.raises(InputError, match="give X"):
         again.predict(graph=links)
     again.report(tmp_path / "report.html")
-    assert again.certify(time_budget=1).verify()
+    assert "nothing joint to prove" in again.certify().explain()  # without the block model
 
 
 def test_an_expert_that_helps_gets_a_weight(data):

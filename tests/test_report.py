@@ -14,6 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 from cli_helpers import run, write
+from excluded_helpers import Excluding
 from nodeproof import NodeClassifier
 from nodeproof import findings as findings_module
 from nodeproof.auto.held_out import CrossFitted
@@ -24,7 +25,7 @@ from nodeproof.findings import lay_out
 from nodeproof.report import page as report_page
 from nodeproof.report.data import ReportData, reliability_of
 from nodeproof.report.sections import judged_nodes
-from nodeproof.terms import Gaussian
+from nodeproof.terms import Covariance, Gaussian, Labels
 
 HOSTILE = '</script><script>alert("x")</script>'
 
@@ -203,21 +204,72 @@ def test_names_from_outside_stay_text(data):
 
 def test_what_is_proven_is_said_in_a_sentence():
     data = make_planted(2, 20, p=0.8, q=0.05, random_state=0)
-    clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+    clf = NodeClassifier(terms=[Covariance(), Labels()], random_state=0)
+    clf.fit(data.X, data.y, graph=data.graph)
     proof = clf.certify()
     assert proof.certified
     page = render_report(clf, certificate=proof)
     assert proof.explain() in page
     assert "optimal labelling" in page
-    assert embedded(page)["sure"] == proof.certified_nodes.astype(int).tolist()
+    assert embedded(page)["sure"] == np.where(proof.certified_nodes, proof.labels, -1).tolist()
 
 
 @pytest.mark.parametrize(
-    ("gap", "said"), [(9e-14, "&lt;\xa00.000001\xa0%"), (0.0, "0 %"), (0.0123, "1.3 %")]
+    ("missing", "gap", "said"),
+    [
+        (0.0, 0.0, "none"),
+        (5.16, 0.0123, "5.2 nats (1.3 %)"),
+        (1234.1, 0.0999, "1,235 nats (10.0 %)"),
+        (1234.1, 0.101, "no proof"),
+        (np.inf, np.inf, "no proof"),
+    ],
 )
-def test_a_gap_is_said_in_digits_that_mean_something(clf, gap, said):
-    proof = replace(clf.certify(time_budget=0.5), gap=gap)
-    assert f"<dt>Gap</dt><dd>{said}</dd>" in render_report(clf, certificate=proof)
+def test_a_gap_is_said_in_nats_and_per_cent_or_is_no_proof(clf, missing, gap, said):
+    objective = -missing / gap if 0 < gap < np.inf else -10.0
+    proof = replace(
+        clf.certify(time_budget=0.5),
+        objective=objective, lower_bound=objective - missing, tolerance=0.0,
+    )  # fmt: skip
+    page = render_report(clf, certificate=proof)
+    assert f"<dt>Gap</dt><dd>{said}</dd>" in page
+    tiles = {what: value for value, what in re.findall(r"<b[^>]*>(.*?)</b><span>(.*?)<", page)}
+    assert tiles.get("that the labelling is optimal") == ("no proof" if gap > 0.1 else None)
+    assert ("from the optimal labelling" in tiles) == (0 < gap <= 0.1)
+
+
+def test_labels_that_no_optimal_labelling_keeps_are_marked():
+    data = make_planted(3, 40, p=0.5, label_ratio=0.5, label_accuracy=0.8, random_state=0)
+    clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+    first, second = clf.suspects_.node[:2]
+    proof = clf.certify(time_budget=0.5)
+    one = Excluding(proof, data.y, [first])
+    page = render_report(clf, certificate=one)
+    assert "No optimal labelling keeps 1 of them." in page
+    assert "proven for the fitted models. It does not prove the label wrong." in page
+    rows = re.search(r'id="suspect-table".*?</table>', page, re.DOTALL)[0].split("<tr>")[2:]
+    said = ["no optimal labelling keeps this label" in row for row in rows]
+    assert said == [True] + [False] * (len(rows) - 1)
+    shown = embedded(page)
+    assert [shown["names"][at] for at in shown["excluded"]] == [str(first)]
+    assert str(second) in [shown["names"][at] for at in shown["suspect"]]
+    for silent in (Excluding(proof, data.y, []), Excluding(proof, data.y, [first], renaming=True)):
+        page = render_report(clf, certificate=silent)
+        assert "no optimal labelling keeps" not in page.lower().split("<script")[0]
+        assert embedded(page)["excluded"] == []
+
+
+def test_a_node_says_what_every_optimal_labelling_makes_of_it(clf):
+    proof = clf.certify(time_budget=0.5)
+    codes = clf.fitted_.codes
+    other = np.where(np.arange(len(codes)) == 3, (codes + 1) % 3, codes)
+    sure = np.arange(len(codes)) < 5
+    possible = np.where(sure[:, None], np.eye(3, dtype=bool)[other], True)
+    moved = replace(proof, labels=other, possible=possible, renaming=False)
+    shown = embedded(render_report(clf, certificate=moved))["sure"]
+    assert shown[:5] == other[:5].tolist()
+    assert set(shown[5:]) == {-1}
+    renamed = replace(moved, renaming=True)
+    assert embedded(render_report(clf, certificate=renamed))["sure"][:5] == codes[:5].tolist()
 
 
 @pytest.mark.parametrize(
@@ -322,8 +374,8 @@ def test_a_page_that_cannot_judge_says_the_true_reason(clf, data):
 
 def test_the_last_certificate_is_shown_without_being_given(tmp_path):
     data = make_planted(2, 20, p=0.8, q=0.05, random_state=0)
-    clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
-    proof = clf.certify()
+    clf = NodeClassifier(terms=[Covariance(), Labels()], random_state=0)
+    proof = clf.fit(data.X, data.y, graph=data.graph).certify()
     clf.report(tmp_path / "r.html")
     assert proof.explain() in (tmp_path / "r.html").read_text(encoding="utf-8")
 

@@ -198,7 +198,9 @@ def test_a_newer_file_is_refused_with_what_to_do(saved):
 
 @pytest.mark.parametrize("sources", ["G", "GL", "GFL", "FL"])
 def test_a_loaded_model_certifies_to_the_same_certificate(data, tmp_path, sources):
-    clf = NodeClassifier(n_classes=3, random_state=0).fit(
+    # By itself, a fit of features and labels would be a pool, with nothing joint to prove.
+    terms = [Covariance(), Labels()] if sources == "FL" else "auto"
+    clf = NodeClassifier(n_classes=3, terms=terms, random_state=0).fit(
         data.X if "F" in sources else None,
         data.y if "L" in sources else None,
         graph=data.graph if "G" in sources else None,
@@ -216,8 +218,7 @@ def test_a_loaded_model_certifies_to_the_same_certificate(data, tmp_path, source
         )  # fmt: skip
         for mine, theirs in (
             (found.labels, proof.labels),
-            (found.dual.nu, proof.dual.nu),
-            (found.dual.r, proof.dual.r),
+            (found.possible, proof.possible),
             (loaded.map_labels_, clf.map_labels_),
             (loaded.certified_nodes_, clf.certified_nodes_),
         ):
@@ -225,7 +226,8 @@ def test_a_loaded_model_certifies_to_the_same_certificate(data, tmp_path, source
 
 
 def test_why_there_is_no_certificate_is_saved_too(data, tmp_path):
-    clf = fit(data, solver=BlockCADO(affinities="matrix", random_state=1))
+    solver = BlockCADO(affinities="matrix", random_state=1)
+    clf = fit(data, terms=[Covariance(), Labels()], solver=solver)
     clf.save(tmp_path / "m.npz")
     found = NodeClassifier.load(tmp_path / "m.npz").certify()
     assert found.status == "not applicable"
