@@ -24,6 +24,8 @@ from typing import Any
 from sources import PACKAGE, ROOT, Module, read_modules, room_imports
 
 LONGEST_FILE = 400
+#: the auditor runs alone, so that it has to be one file
+LONGER = {"nodeproof.certificate.audit": 500}
 
 #: what a classifier, or what its fit returns, is called by those who read it
 CLASSIFIERS = frozenset({"clf", "classifier", "estimator", "model", "fitted"})
@@ -161,7 +163,8 @@ def _places(found: list[tuple[Module, Any]]) -> list[str]:
 
 def long_files(modules: dict[str, Module], most: int = LONGEST_FILE) -> list[str]:
     """Return the files that have more lines than that, the longest first."""
-    over = sorted((m for m in modules.values() if m.n_lines > most), key=lambda m: -m.n_lines)
+    over = [m for m in modules.values() if m.n_lines > LONGER.get(m.name, most)]
+    over.sort(key=lambda m: -m.n_lines)
     return [f"{module.name}: {module.n_lines} lines" for module in over]
 
 
