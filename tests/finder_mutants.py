@@ -4,8 +4,8 @@
 
 damages one place of a module after another, beginning with the FIRST and leaving out all but every
 STEP-th, certifies two of a few tiny problems each time, and prints as JSON how often the outcome
-changed, how often the finder failed, how many false claims the auditor has refused, and those that
-it has confirmed, of which there must be none. A step of zero takes three places of each module.
+changed, how often the finder failed, how many false claims the auditor has refused, those that it
+has confirmed, of which there must be none, and whether the module is in use at all. A step of zero takes three places of each module.
 Kernels must not be compiled: NUMBA_DISABLE_JIT=1.
 """
 
@@ -91,6 +91,15 @@ def mutants(source: str, first: int, step: int):
         yield place, ast.fix_missing_locations(other)
 
 
+def wreck(source: str) -> ast.Module:
+    """Return the tree with no function that ends well."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.body = ast.parse("raise ArithmeticError").body
+    return tree
+
+
 class Replaced(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Import one module from a tree, and all others as they are."""
 
@@ -169,6 +178,8 @@ def fresh(name, tree):
     sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, Replaced)]
     if tree is not None:
         sys.meta_path.insert(0, Replaced(name, tree))
+    # `from nodeproof import kernels` asks the package, which keeps the old one until told otherwise.
+    importlib.import_module("nodeproof.kernels")
     return importlib.import_module
 
 
@@ -203,11 +214,15 @@ def damage(name: str, first: int, step: int, auditor) -> dict:
     whole = {n: outcomes(fresh(name, None), n, improve) for n in (1, 200_000)}
     truths = [enumerate_all(instance_of(arrays)) for _, arrays in whole[1]]
     own = [{x: np.asarray(arrays[x]) for x in _PROBLEM} for _, arrays in whole[1]]
-    counts = {"mutants": 0, "changed": 0, "failed": 0, "refused": 0, "genuine": 0}
+    counts = {"mutants": 0, "changed": 0, "failed": 0, "refused": 0, "genuine": 0, "in_use": 0}
     confirmed = []
-    for place, tree in mutants(source, first, step):
+    try:  # or damage would go unnoticed
+        outcomes(fresh(name, wreck(source)), 1, improve)
+    except ArithmeticError:
+        counts["in_use"] = 1
+    for turn, (place, tree) in enumerate(mutants(source, first, step)):
         counts["mutants"] += 1
-        compared, which = 1 if place % 3 else 200_000, [place % 5, (place + 1) % 5]
+        compared, which = 1 if turn % 3 else 200_000, [turn % 5, (turn + 1) % 5]
         signal.alarm(_SECONDS)
         try:
             found = outcomes(fresh(name, tree), compared, improve, which)

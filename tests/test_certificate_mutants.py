@@ -43,6 +43,7 @@ def test_a_finder_with_a_slip_has_nothing_false_confirmed():
     found = damage(2, 0, *FINDERS)
     assert list(found) == FINDERS
     assert all(each["confirmed"] == [] for each in found.values())
+    assert all(each["in_use"] for each in found.values())
     assert sum(each["mutants"] for each in found.values()) >= 36
     assert sum(each["changed"] + each["failed"] for each in found.values()) >= 6
     assert sum(each["refused"] for each in found.values()) >= 36
@@ -54,7 +55,7 @@ def test_no_slip_of_a_finder_has_anything_false_confirmed(name):
     found = damage(0, 20, name)[name]
     print(name, {key: n for key, n in found.items() if key != "confirmed"})
     assert found["confirmed"] == []
-    # Not idle: slips show, and not all are failures.
-    assert found["changed"] + found["failed"] >= 0.01 * found["mutants"]
+    # Not idle: the damaged module is the one that runs, and not all slips are failures.
+    assert found["in_use"]
     assert found["genuine"] > 0
     assert found["refused"] > 0
