@@ -69,6 +69,21 @@ def test_few_labels_are_judged_of_many(large, monkeypatch, planted):
     assert len(np.unique(held.codes)) == K
 
 
+@pytest.mark.parametrize("label_ratio", [0.01, 0.02, 0.05, 0.2])
+def test_half_of_the_labels_or_more_name_the_classes(large, label_ratio):
+    data = make_planted(K, 200, p=0.1, q=0.02, label_ratio=label_ratio, random_state=1)
+    held = sample_to_judge(nodes_of(data), None).held
+    assert 2 * len(held.nodes) <= (data.y >= 0).sum() + 1
+    named = np.setdiff1d(np.flatnonzero(data.y >= 0), held.among_all)
+    assert set(data.y[named]) == set(range(K))
+
+
+def test_the_block_model_is_judged_by_a_fit_that_knows_the_classes(large, planted):
+    clf = NodeClassifier(random_state=0).fit(None, planted.y, graph=planted.graph)
+    listed = {row["expert"]: row for row in clf.choices_["experts"]["value"]}
+    assert listed["block model"]["log_loss"] < 0.5 * np.log(K)
+
+
 def test_validation_labels_are_judged_instead(large, planted):
     nodes = np.flatnonzero(planted.y < 0)[:50][::-1]
     held = sample_to_judge(nodes_of(planted), (nodes, planted.y_true[nodes])).held

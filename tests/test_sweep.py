@@ -12,7 +12,7 @@ from nodeproof.graph import Graph
 from nodeproof.problem import Models
 from nodeproof.runtime import threads
 from nodeproof.solvers import sweep
-from nodeproof.solvers.sweep import Sweeper, count_batches
+from nodeproof.solvers.sweep import Sweeper, count_batches, surpassed
 from nodeproof.terms import Covariance, Labels, NodeData
 
 pytestmark = pytest.mark.numeric
@@ -180,3 +180,17 @@ def test_sweeps_do_not_depend_on_the_number_of_threads(random_graph, monkeypatch
     for n_threads in (1, 2, 3):
         with threads.using(n_threads):
             assert everything() == in_one_call
+
+
+def test_a_held_contrast_is_released_once_the_estimate_is_as_strong():
+    def contrast(ell):
+        return Affinity(np.array([[ell]]), np.array([[0.1 * ell]]))
+
+    for sign in (1.0, -1.0):
+        begin = contrast(2.0 * sign)
+        assert surpassed(begin, contrast(2.5 * sign), at_rest=False)
+        assert not surpassed(begin, contrast(1.5 * sign), at_rest=False)
+        # Nearly at rest, the estimate gets no stronger by further sweeps; weak ones would vanish.
+        assert surpassed(begin, contrast(1.5 * sign), at_rest=True)
+        assert not surpassed(begin, contrast(0.5 * sign), at_rest=True)
+        assert not surpassed(begin, contrast(-1.5 * sign), at_rest=True)

@@ -275,7 +275,10 @@ class _Fit:
         )
         if block:
             self._prepare_block(problem)
-        result = solve_with(self.solver, problem, plan.start, callback)
+        solver = self.solver
+        if plan.start is not None:  # it already says how classes are linked
+            solver = replace(solver, hold=0)
+        result = solve_with(solver, problem, plan.start, callback)
         judged = plan.evaluation
         alone = judged is not None and judged.block_alone and result.status is Status.CONVERGED
         if alone and judged.is_contradicted(result.W, nodes.y):  # type: ignore[union-attr, arg-type]

@@ -87,7 +87,9 @@ def _neighbourhoods(
     rng = np.random.default_rng(0)
     labelled = np.flatnonzero(y >= 0)
     candidates, codes = (labelled, y[labelled]) if validation is None else validation
-    judged = np.sort(candidates[_stratified(codes, _JUDGED)])
+    # At most half of the labels: the others must name the classes where these are hidden.
+    most = min(_JUDGED, -(-len(codes) // 2)) if validation is None else _JUDGED
+    judged = np.sort(candidates[_stratified(codes, most)])
     others = np.setdiff1d(labelled, judged)
     others = others[_stratified(y[others], _LEARNT)]
     first = _follow(graph, judged, _FIRST, rng)

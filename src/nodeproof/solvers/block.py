@@ -41,6 +41,9 @@ _CUT_OFF = (Status.STOPPED, Status.INTERRUPTED)
 # Tolerance of the biased centroids between two sweeps; they never get worse.
 _SWEEP_TOL = 1e-4
 
+# Memberships that change by fewer tolerances than this are nearly at rest.
+_AT_REST = 10.0
+
 
 @dataclass(frozen=True)
 class BlockCADO:
@@ -75,8 +78,8 @@ class BlockCADO:
     hold : int
         For at most this many sweeps, calibrated weights keep the initial ℓ (log 2, or an
         estimate from links among labelled nodes) and a uniform prior, until the estimate is as
-        strong. Estimated from memberships that have not settled, ℓ would vanish and W stay
-        uniform.
+        strong, or half as strong once memberships change little. Estimated from memberships that
+        have not settled, ℓ would vanish and W stay uniform.
     affinities : {"scalar", "matrix"}
         One pair (ℓ, t), or one for each pair of classes; calibrated weights only.
     n_jobs : int, optional
@@ -293,7 +296,9 @@ class _Solve:
                         if matrix and links.shape == (1, 1):
                             links = rows.link_mass(matrix)
                         affinity = problem.fit_affinity(links, sums.pairs)
-                    held = held and iteration < solver.hold and not surpassed(at.begin, affinity)
+                    at_rest = change <= _AT_REST * solver.tol
+                    if iteration >= solver.hold or surpassed(at.begin, affinity, at_rest):
+                        held = False
                     if not held:
                         log_prior = problem.fit_log_prior(sums.sizes)
                         models = Models(affinity, models.terms, log_prior)

@@ -36,6 +36,9 @@ _SAMPLE = 20_000
 _FAST = 0.2
 _NEAR = 3.0
 
+# Memberships at rest show classes if the contrast is at least this share of that held.
+_CLEAR = 0.5
+
 
 def settled(changes: list[float], tol: float) -> bool:
     """Tell whether memberships change by at most `tol`, or are predicted to."""
@@ -48,14 +51,18 @@ def settled(changes: list[float], tol: float) -> bool:
     return last <= _FAST * before and now <= _FAST * last and now * now / (last - now) <= tol
 
 
-def surpassed(begin: Affinity | None, estimated: Affinity | None) -> bool:
-    """Tell whether the estimated contrast is as strong as the one held, of the same sign."""
+def surpassed(begin: Affinity | None, estimated: Affinity | None, at_rest: bool) -> bool:
+    """Tell whether the estimated contrast is as strong as the one held, of the same sign.
+
+    If memberships are nearly `at_rest` under the one held, half of it is enough: further sweeps
+    would change neither by much.
+    """
     if begin is None or estimated is None:
         return begin is None
     if estimated.ell.shape != (1, 1):
         return False
     held, now = begin.ell[0, 0], estimated.ell[0, 0]
-    return bool(held * now >= held * held)
+    return bool(held * now >= (_CLEAR if at_rest else 1.0) * held * held)
 
 
 def uninformative(W: NDArray[Any], models: Models, labels: NDArray[np.int64] | None) -> bool:
