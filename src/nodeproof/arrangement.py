@@ -162,13 +162,13 @@ class _Refinement:
 
     def run(self, hashes: Hashes) -> Hashes:
         """Return hashes that distinguish all nodes that differ, as far as rounds allow."""
-        hashes, distinct = self._refine(hashes, len(np.unique(hashes)))
+        hashes, distinct = self._refine(hashes, _count_distinct(hashes))
         if distinct < len(hashes):
             hashes = _mixed(hashes + self._number_twins(hashes))
-            hashes, distinct = self._refine(hashes, len(np.unique(hashes)))
+            hashes, distinct = self._refine(hashes, _count_distinct(hashes))
         while self.rounds and distinct < len(hashes):
             hashes = _mixed(hashes + self._tie_breakers(hashes))
-            hashes, distinct = self._refine(hashes, len(np.unique(hashes)))
+            hashes, distinct = self._refine(hashes, _count_distinct(hashes))
         return hashes
 
     def _refine(self, hashes: Hashes, distinct: int) -> tuple[Hashes, int]:
@@ -176,7 +176,7 @@ class _Refinement:
         while self.rounds and distinct < len(hashes):
             self.rounds -= 1
             finer = _mixed(hashes + _GOLDEN * (self.links @ _mixed(hashes + _GOLDEN)))
-            found = len(np.unique(finer))
+            found = _count_distinct(finer)
             if found <= distinct:
                 break
             hashes, distinct = finer, found
@@ -218,6 +218,11 @@ class _Refinement:
         breakers = np.zeros(len(hashes), dtype=np.uint64)
         breakers[tied] = _mixed(numbers)
         return breakers
+
+
+def _count_distinct(values: Hashes) -> int:
+    ordered = np.sort(values)  # several times as fast as np.unique
+    return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + min(1, len(values))
 
 
 def _number_equals(values: Hashes) -> NDArray[np.int64]:

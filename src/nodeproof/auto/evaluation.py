@@ -17,10 +17,11 @@ from nodeproof.auto.held_out import CrossFitted, HeldOut, hold_out
 from nodeproof.auto.joint import Joint, Said
 from nodeproof.auto.pooled import Verdict
 from nodeproof.auto.pooling import SHARPER, Judge, Pool, fit_pool
+from nodeproof.runtime import threads
 from nodeproof.terms import NodeData
 from nodeproof.terms.logistic import fit_noise
 
-__all__ = ["Evaluation", "Member", "evaluate"]
+__all__ = ["Evaluation", "Member", "evaluate", "row_means"]
 
 Array = NDArray[np.float64]
 
@@ -197,7 +198,9 @@ class Evaluation:
         against = float((np.asarray(W)[known].argmax(axis=1) != y[known]).mean())
         return against > missed.mean() + 2.0 * missed.std() / np.sqrt(len(missed))
 
-    def accuracy(self, proba: NDArray[Any]) -> tuple[float, float, float] | None:
+    def accuracy(
+        self, proba: NDArray[Any], which: NDArray[np.bool_] | None = None
+    ) -> tuple[float, float, float] | None:
         """Return an estimate of the accuracy at unlabelled nodes, and its 95 % interval.
 
         It is their mean confidence, corrected by the difference between confidence and accuracy
@@ -206,14 +209,18 @@ class Evaluation:
 
         Parameters
         ----------
-        proba : ndarray of shape (u, K)
-            Probabilities of the unlabelled nodes; None is returned if there are none.
+        proba : ndarray of shape (n, K)
+            Probabilities of nodes.
+        which : ndarray of bool, shape (n,), optional
+            Which of them are unlabelled; by default all. None is returned if there are none.
         """
-        if len(proba) == 0:
+        means = row_means(proba, which)
+        if means is None:
             return None
+        mean, confidence = means
         codes, K = self.held.codes, proba.shape[1]
         learnt = Judge.of(codes, K).shares
-        mix = proba.mean(axis=0, dtype=np.float64) if self.block_alone else self.pool.proportions
+        mix = mean if self.block_alone else self.pool.proportions
         ratio = mix / learnt
         scores = self._judged() + (0.0 if self.block_alone else np.log(ratio))
         held = softmax(scores, axis=1)
@@ -234,7 +241,6 @@ class Evaluation:
         )
         unsure = (mix - learnt) ** 2 + mix * (1.0 - mix) / len(codes)
         variance += float(unsure @ (by_class - shift) ** 2) + _DRIFT**2
-        confidence = float(proba.max(axis=1).mean())
         # Confidence was calibrated on the same labels already.
         corrected, estimate = confidence + shift, confidence + 0.5 * shift
         error = 1.96 * np.sqrt(variance)
@@ -242,6 +248,25 @@ class Evaluation:
         high = max(estimate, corrected) + error + _FEWER_LABELS
         low, estimate, high = np.clip([low, estimate, high], 0.0, 1.0).tolist()
         return estimate, low, high
+
+
+def row_means(
+    proba: NDArray[Any], which: NDArray[np.bool_] | None = None
+) -> tuple[Array, float] | None:
+    """Return the mean probabilities of rows, shape (K,), and the mean of the largest; None of none.
+
+    Rows are not copied: there may be 10⁸ of them.
+    """
+
+    def part(lo: int, hi: int) -> Array:
+        rows = proba[lo:hi] if which is None else proba[lo:hi][which[lo:hi]]
+        largest = rows.max(axis=1, initial=0.0).sum(dtype=np.float64)
+        return np.array([*rows.sum(axis=0, dtype=np.float64), largest, len(rows)])
+
+    sums = threads.sum_rows(part, len(proba)) if len(proba) else np.zeros(1)
+    if not sums[-1]:
+        return None
+    return sums[:-2] / sums[-1], float(sums[-2] / sums[-1])
 
 
 def evaluate(experts: Sequence[Expert], nodes: NodeData, held: HeldOut) -> Evaluation | None:

@@ -153,6 +153,8 @@ def _evaluate(
     ]
     if not held.sampled:
         return evaluate(asked, nodes, held)
+    # The block model first: the final fit goes on from its fit, and it may leave nothing to add.
+    asked.sort(key=lambda expert: not isinstance(expert, BlockModel))
     able = {expert.name: expert.for_large_graphs() for expert in asked}
     evaluation = evaluate([expert for expert in able.values() if expert], nodes, held)
     if evaluation is not None:
@@ -179,7 +181,8 @@ def _judged_plan(evaluation: Evaluation, nodes: NodeData, choices: Choices) -> P
         }
         bound = [term.bind(nodes) for term in found]
         assert isinstance(block.expert, BlockModel)
-        return Plan(bound, 1.0, setting.affinities, evaluation, block.expert.start)
+        start = block.expert.starts.get(setting.affinities)
+        return Plan(bound, 1.0, setting.affinities, evaluation, start)
     final = evaluation.finish(nodes)
     noise = max(final.noise, _LEAST_NOISE)
     found = [Pooled(final.verdict), Labels(accuracy=1.0 - noise, strength=_FIRMLY)]

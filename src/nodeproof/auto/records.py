@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.auto.evaluation import Evaluation
+from nodeproof.auto.evaluation import Evaluation, row_means
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.auto.pooling import Judge
 from nodeproof.auto.settings import Choices
@@ -160,9 +160,10 @@ def record_outcome(
     (float, float, float) or None
         The estimated accuracy and its 95 % interval; None without unlabelled nodes.
     """
-    rest = proba[codes < 0]
-    accuracy = evaluation.accuracy(rest)
-    if accuracy is None:
+    rest = codes < 0
+    accuracy = evaluation.accuracy(proba, rest)
+    means = row_means(proba, rest)
+    if accuracy is None or means is None:
         return None
     estimate, low, high = accuracy
     choices["accuracy"] = {
@@ -170,9 +171,7 @@ def record_outcome(
         "why": f"share of the unlabelled nodes that are classified correctly, estimated on "
         f"{len(evaluation.held.nodes)} held-out labels; 95 % interval {low:.3f} to {high:.3f}",
     }
-    mix = rest.mean(axis=0, dtype=np.float64)
-    if not evaluation.block_alone:
-        mix = evaluation.pool.proportions
+    mix = means[0] if evaluation.block_alone else evaluation.pool.proportions
     given = np.bincount(codes[codes >= 0], minlength=len(mix))
     choices["proportions"] = {
         "value": {

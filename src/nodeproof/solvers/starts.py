@@ -261,4 +261,5 @@ def as_memberships(start: Any, problem: Problem) -> Rows:
             f"a start must have non-negative rows that are not all zero, shape {shape}; got shape "
             f"{rows.shape}"
         )
-    return rows / rows.sum(axis=1, keepdims=True)
+    rows /= rows.sum(axis=1, keepdims=True)
+    return rows

@@ -59,9 +59,12 @@ def surpassed(begin: Affinity | None, estimated: Affinity | None, at_rest: bool)
     """
     if begin is None or estimated is None:
         return begin is None
-    if estimated.ell.shape != (1, 1):
-        return False
     held, now = begin.ell[0, 0], estimated.ell[0, 0]
+    if (K := len(estimated.ell)) > 1:  # the mean inside classes, less that between them
+        if not at_rest:
+            return False
+        inside = np.trace(estimated.ell)
+        now = inside / K - (estimated.ell.sum() - inside) / (K * (K - 1))
     return bool(held * now >= (_CLEAR if at_rest else 1.0) * held * held)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from nodeproof.auto.pooling import Judge
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
-from nodeproof.solvers import BlockCADO, Status
+from nodeproof.solvers import BlockCADO, Result, Status
 from nodeproof.solvers.beliefs import reported_probabilities
 from nodeproof.storage.schema import (
     Check,
@@ -149,8 +150,9 @@ class BlockModel(Expert):
     #: it without them
     whole: NodeData | None = None
 
-    #: memberships of all nodes to start from, shape (n, K), if there are any
-    start: NDArray[Any] | None = None
+    #: memberships of all nodes to start from, shape (n, K), for each kind of affinities that was
+    #: judged on all nodes
+    starts: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
     #: of all its fits
     solver: BlockCADO = BlockCADO(n_init=1, random_state=0)
@@ -200,24 +202,30 @@ class BlockModel(Expert):
         terms = [Labels()] if setting.term is None else [setting.term, Labels()]
         return Problem(nodes.graph, [term.bind(nodes) for term in terms], nodes.n_classes)
 
-    def learn(self, y: NDArray[np.int64], setting: Any) -> LearntBlocks:
-        """Return the solution for the labels seen."""
+    def _solve(
+        self, y: NDArray[np.int64], setting: Setting
+    ) -> tuple[Problem, Result, NDArray[np.float32]]:
+        """Return the problem for the labels seen, its solution, and the probabilities by it."""
         problem = self.problem(y, setting)
         solver = replace(self.solver, affinities=setting.affinities)
-        result = solver.solve(problem, self.start)
+        start = self.starts.get(setting.affinities)
+        if start is not None:  # it already says how classes are linked
+            solver = replace(solver, hold=0)
+        result = solver.solve(problem, start)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt  # half-finished candidates cannot be compared
         beliefs, _ = reported_probabilities(problem, result, solver)
-        W = np.asarray(result.W if beliefs is None else beliefs)
+        return problem, result, np.asarray(result.W if beliefs is None else beliefs)
+
+    def learn(self, y: NDArray[np.int64], setting: Any) -> LearntBlocks:
+        """Return the solution for the labels seen."""
+        problem, result, W = self._solve(y, setting)
         graph = None if problem.graph is None else FittedGraph.of_graph(problem.graph, W)
         costs = tuple(
             term.for_new_nodes(theta, calibrated=True)
             for term, theta in zip(problem.terms, result.models.terms, strict=True)
         )
-        logs = np.log(np.maximum(W, _LEAST)).astype(np.float32)
-        if self.whole is not None:
-            self.start = np.asarray(result.W)
-        return LearntBlocks(logs, result.models, graph, costs)
+        return LearntBlocks(_logs(W), result.models, graph, costs)
 
     def node_costs(self, learnt: LearntBlocks, setting: Setting) -> Array:
         """Return what nodes cost in each class beside their links and labels, shape (n, K).
@@ -237,7 +245,7 @@ class BlockModel(Expert):
     def candidates(self, held: HeldOut, than: Array | None = None) -> list[Candidate]:
         """Return what was tried, up to a setting that predicts all labels but a few."""
         if self.whole is not None:
-            return [self._judged_on_all(held)]
+            return self._judged_on_all(held)
         found: list[Candidate] = []
         for setting in self.settings():
             if found and not self._is_promising(setting, found[0], held):
@@ -257,22 +265,29 @@ class BlockModel(Expert):
         judge = Judge.of(held.codes, self.nodes.n_classes).only(here)
         return judge.best_loss(logs, False) < judge.best_loss(first.logs[here], False)
 
-    def _judged_on_all(self, held: HeldOut) -> Candidate:
-        """Return the first setting, judged by one fit to the whole graph with all labels hidden.
+    def _judged_on_all(self, held: HeldOut) -> list[Candidate]:
+        """Return what was tried, judged by fits to the whole graph with all these labels hidden.
 
-        The final fit starts from there, so that nothing is done twice.
+        The final fit starts from there, so that nothing is done twice. One density of links per
+        pair of classes is tried where one for all leaves doubt.
         """
-        nodes, setting = self.whole, self.settings()[0]
+        nodes, settings = self.whole, self.settings()
         assert nodes is not None
         assert nodes.y is not None
         y = nodes.y
         if held.own:
             y = y.copy()
             y[held.among_all] = -1
-        whole = self.bind(nodes)
-        logs = whole.learn(y, setting).log_proba[held.among_all].astype(np.float64)
-        self.start = whole.start
-        return Candidate.judged(setting, logs, held, self)
+        whole, found, starts = self.bind(nodes), [], {}
+        for setting in (settings[0], *(each for each in settings if each.affinities == "matrix")):
+            _, result, W = whole._solve(y, setting)
+            logs = _logs(W[held.among_all]).astype(np.float64)
+            found.append(Candidate.judged(setting, logs, held, self))
+            starts[setting.affinities] = np.asarray(result.W)
+            if self.is_certain(logs, held):
+                break
+        self.starts = starts
+        return found
 
     def is_certain(self, logs: Array, held: HeldOut) -> bool:
         """Tell whether held-out labels are predicted almost without doubt or error, with links."""
@@ -357,3 +372,8 @@ class BlockModel(Expert):
         if setting.affinities == "matrix":
             text += ", one density of links per pair of classes"
         return text
+
+
+def _logs(W: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return log-probabilities, none of them infinite."""
+    return np.log(np.maximum(W, np.float32(_LEAST)))
