@@ -278,7 +278,8 @@ class BlockModel(Expert):
         if held.own:
             y = y.copy()
             y[held.among_all] = -1
-        whole, found, starts = self.bind(nodes), [], {}
+        whole, found = self.bind(nodes), []
+        starts: dict[str, NDArray[Any]] = {}
         for setting in (settings[0], *(each for each in settings if each.affinities == "matrix")):
             _, result, W = whole._solve(y, setting)
             logs = _logs(W[held.among_all]).astype(np.float64)
