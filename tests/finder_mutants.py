@@ -5,8 +5,8 @@
 damages one place of a module after another, beginning with the FIRST and leaving out all but every
 STEP-th, certifies two of a few tiny problems each time, and prints as JSON how often the outcome
 changed, how often the finder failed, how many false claims the auditor has refused, those that it
-has confirmed, of which there must be none, and whether the module is in use at all. A step of zero takes three places of each module.
-Kernels must not be compiled: NUMBA_DISABLE_JIT=1.
+has confirmed, of which there must be none, and whether the module is in use at all. A step of zero
+takes three places of each module. Kernels must not be compiled: NUMBA_DISABLE_JIT=1.
 """
 
 import ast
@@ -178,7 +178,7 @@ def fresh(name, tree):
     sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, Replaced)]
     if tree is not None:
         sys.meta_path.insert(0, Replaced(name, tree))
-    # `from nodeproof import kernels` asks the package, which keeps the old one until told otherwise.
+    # `from nodeproof import kernels` asks the package, which keeps the old one until told so.
     importlib.import_module("nodeproof.kernels")
     return importlib.import_module
 

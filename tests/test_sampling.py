@@ -5,11 +5,12 @@ import pytest
 import scipy.sparse as sp
 
 from nodeproof import NodeClassifier
-from nodeproof.auto import sampling
+from nodeproof.auto import likelihoods, sampling
+from nodeproof.auto.likelihoods import choose_likelihood
 from nodeproof.auto.sampling import sample_to_judge
 from nodeproof.datasets import make_planted
 from nodeproof.graph import Graph
-from nodeproof.terms import NodeData
+from nodeproof.terms import Covariance, Gaussian, NodeData
 
 K = 3
 
@@ -82,6 +83,26 @@ def test_the_block_model_is_judged_by_a_fit_that_knows_the_classes(large, plante
     clf = NodeClassifier(random_state=0).fit(None, planted.y, graph=planted.graph)
     listed = {row["expert"]: row for row in clf.choices_["experts"]["value"]}
     assert listed["block model"]["log_loss"] < 0.5 * np.log(K)
+
+
+def test_links_alone_are_tried_where_features_leave_doubt(large, planted):
+    noise = np.random.default_rng(0).standard_normal((len(planted.y), 12))
+    clf = NodeClassifier(random_state=0).fit(noise, planted.y, graph=planted.graph)
+    listed = {row["expert"]: row for row in clf.choices_["experts"]["value"]}
+    assert listed["block model"]["log_loss"] < 0.5 * np.log(K)
+    assert (clf.labels_ == planted.y_true)[planted.y < 0].mean() > 0.95
+
+
+def test_covariances_of_many_features_are_not_for_large_graphs(monkeypatch, planted):
+    X = np.random.default_rng(0).standard_normal((len(planted.y), 100))
+    kind = {}
+    for entries in (10**9, 0):
+        monkeypatch.setattr(likelihoods, "MANY_ENTRIES", entries)
+        kind[entries], _ = choose_likelihood(nodes_of(planted, X))
+    assert isinstance(kind[10**9], Covariance)
+    assert isinstance(kind[0], Gaussian)
+    few, _ = choose_likelihood(nodes_of(planted, X[:, :8]))
+    assert isinstance(few, Covariance)
 
 
 def test_validation_labels_are_judged_instead(large, planted):

@@ -57,18 +57,21 @@ class Data:
         Features, float32.
     y : ndarray of shape (n,)
         Labels, −1 where unknown.
+    n_classes : int
+        Number of classes.
     """
 
     graph: sp.csr_array
     X: NDArray[np.float32] | None
     y: NDArray[np.int64]
+    n_classes: int = K
 
     @property
     def nbytes(self) -> int:
         """Bytes of graph, features and memberships in float32, which every fit needs."""
         arrays = [self.graph.data, self.graph.indices, self.graph.indptr]
         arrays += [] if self.X is None else [self.X]
-        return sum(array.nbytes for array in arrays) + 4 * K * len(self.y)
+        return sum(array.nbytes for array in arrays) + 4 * self.n_classes * len(self.y)
 
 
 def planted(links: int, seed: int) -> Planted:

@@ -21,9 +21,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from scaling.data import Data, K
+from scaling.data import Data
 
-__all__ = ["PEERS", "Found", "Peer"]
+__all__ = ["PEERS", "Found", "Peer", "gcn", "label_propagation", "normalised"]
 
 #: epochs that a network is trained, and after the first how many of them are timed
 EPOCHS, TIMED = 200, 4
@@ -82,8 +82,8 @@ class Peer:
 
 def label_propagation(data: Data) -> Found:
     """Spread the labels in 50 steps, α = .9, symmetric normalisation (Zhou et al., NIPS 2003)."""
-    adjacency = _normalised(data.graph)
-    given = np.zeros((len(data.y), K), dtype=np.float32)
+    adjacency = normalised(data.graph)
+    given = np.zeros((len(data.y), data.n_classes), dtype=np.float32)
     known = np.flatnonzero(data.y >= 0)
     given[known, data.y[known]] = 1.0
     scores = given
@@ -108,7 +108,7 @@ def sgc(data: Data) -> Found:
     The features themselves have mean zero in every class: smoothed, they would tell nothing.
     """
     assert data.X is not None
-    adjacency = _normalised(data.graph + sp.eye_array(len(data.y), dtype=np.float32, format="csr"))
+    adjacency = normalised(data.graph + sp.eye_array(len(data.y), dtype=np.float32, format="csr"))
     i, j = np.triu_indices(data.X.shape[1])
     products = adjacency @ (adjacency @ (data.X[:, i] * data.X[:, j]))
     known = np.flatnonzero(data.y >= 0)
@@ -144,7 +144,7 @@ def gcn(data: Data) -> Found:
     known = torch.from_numpy(np.flatnonzero(data.y >= 0))
     labels = torch.from_numpy(data.y)[known]
     first = layer(X.shape[1], 16, cached=True)
-    second = layer(16, K, cached=True)
+    second = layer(16, data.n_classes, cached=True)
     groups = [
         {"params": list(first.parameters()), "weight_decay": 5e-4},
         {"params": list(second.parameters())},
@@ -167,7 +167,7 @@ def _sknetwork(name: str, data: Data) -> Found:
     return Found(classifier.fit_predict(sp.csr_matrix(data.graph), data.y))
 
 
-def _normalised(graph: sp.csr_array) -> sp.csr_array:
+def normalised(graph: sp.csr_array) -> sp.csr_array:
     """Return D^(−1/2) A D^(−1/2) in float32; rows of nodes without a link are zero."""
     degrees = np.asarray(graph.sum(axis=1), dtype=np.float32)
     scale = np.divide(1, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.feature_selection import f_classif
 
+from nodeproof.auto.sampling import MANY_ENTRIES
 from nodeproof.graph import Graph
 from nodeproof.problem import Problem
 from nodeproof.solvers import BlockCADO
@@ -40,6 +41,9 @@ _CLOSED_MORE = 1.1
 # Otherwise a sample of this many nodes is fitted with and without means.
 _SAMPLE = 1000
 
+# Products with a covariance that a node of a large graph may take per link.
+_HEAVY = 16.0
+
 
 def choose_likelihood(nodes: NodeData) -> tuple[Term, str]:
     """Return the likelihood that suits the features best, and the reason."""
@@ -51,8 +55,18 @@ def choose_likelihood(nodes: NodeData) -> tuple[Term, str]:
         return Gaussian(), "sparse features: means and variances per class"
     if X.shape[1] > MOST_FEATURES:
         return Gaussian(), "many features: means and variances per class"
+    if _is_heavy(nodes):
+        return Gaussian(), "many features in a large graph: means and variances per class"
     intercept, reason = _means_matter(X, nodes.y, nodes.n_classes)
     return Covariance(intercept=intercept), reason
+
+
+def _is_heavy(nodes: NodeData) -> bool:
+    """Tell whether covariances would take far longer than the links, in a large graph."""
+    graph, X = nodes.graph, nodes.X
+    if X is None or graph is None or graph.n_entries <= MANY_ENTRIES:
+        return False
+    return X.shape[1] ** 2 > _HEAVY * graph.n_entries / graph.n_nodes
 
 
 def every_class_has_labels(nodes: NodeData) -> bool:

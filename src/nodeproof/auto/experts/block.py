@@ -62,6 +62,11 @@ class Setting(NamedTuple):
     term: Term | None
     affinities: Literal["scalar", "matrix"] = "scalar"
 
+    @property
+    def key(self) -> tuple[bool, str]:
+        """Whether there is a term, and the affinities: terms themselves may not be compared."""
+        return self.term is not None, self.affinities
+
 
 @dataclass(frozen=True)
 class LearntBlocks(Learnt):
@@ -150,9 +155,9 @@ class BlockModel(Expert):
     #: it without them
     whole: NodeData | None = None
 
-    #: memberships of all nodes to start from, shape (n, K), for each kind of affinities that was
+    #: memberships of all nodes to start from, shape (n, K), by the keys of settings that were
     #: judged on all nodes
-    starts: Mapping[str, NDArray[Any]] = MappingProxyType({})
+    starts: Mapping[tuple[bool, str], NDArray[Any]] = MappingProxyType({})
 
     #: of all its fits
     solver: BlockCADO = BlockCADO(n_init=1, random_state=0)
@@ -208,7 +213,7 @@ class BlockModel(Expert):
         """Return the problem for the labels seen, its solution, and the probabilities by it."""
         problem = self.problem(y, setting)
         solver = replace(self.solver, affinities=setting.affinities)
-        start = self.starts.get(setting.affinities)
+        start = self.starts.get(setting.key)
         if start is not None:  # it already says how classes are linked
             solver = replace(solver, hold=0)
         result = solver.solve(problem, start)
@@ -268,25 +273,34 @@ class BlockModel(Expert):
     def _judged_on_all(self, held: HeldOut) -> list[Candidate]:
         """Return what was tried, judged by fits to the whole graph with all these labels hidden.
 
-        The final fit starts from there, so that nothing is done twice. One density of links per
-        pair of classes is tried where one for all leaves doubt.
+        The final fit starts from there, so that nothing is done twice. Where the first setting
+        leaves doubt, links alone are tried, too, and one density of links per pair of classes.
         """
-        nodes, settings = self.whole, self.settings()
+        nodes = self.whole
         assert nodes is not None
         assert nodes.y is not None
         y = nodes.y
         if held.own:
             y = y.copy()
             y[held.among_all] = -1
-        whole, found = self.bind(nodes), []
-        starts: dict[str, NDArray[Any]] = {}
-        for setting in (settings[0], *(each for each in settings if each.affinities == "matrix")):
+        whole = self.bind(nodes)
+        found: list[Candidate] = []
+        starts: dict[tuple[bool, str], NDArray[Any]] = {}
+
+        def is_certain(setting: Setting) -> bool:
             _, result, W = whole._solve(y, setting)
             logs = _logs(W[held.among_all]).astype(np.float64)
             found.append(Candidate.judged(setting, logs, held, self))
-            starts[setting.affinities] = np.asarray(result.W)
-            if self.is_certain(logs, held):
-                break
+            starts[setting.key] = np.asarray(result.W)
+            return self.is_certain(logs, held)
+
+        first = Setting(self.choices[0])
+        certain = is_certain(first)
+        if not certain and first.term is not None and None in self.choices:
+            certain = is_certain(Setting(None))
+        if not certain and self.linked:
+            best = min(found, key=lambda candidate: candidate.loss)
+            is_certain(best.setting._replace(affinities="matrix"))
         self.starts = starts
         return found
 
