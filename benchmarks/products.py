@@ -2,11 +2,11 @@
 
     python benchmarks/products.py [--share 1.0] [--methods nodeproof,label-propagation,s2gc,gcn]
 
-2.4 million nodes, 62 million links with degrees of a power law, one in eight drawn inside a class and the others anywhere,
-47 classes of unequal sizes, 100 features, 8 % labels. `--share` draws a smaller one. Each method
-runs in a process of its own and reads the same data. The time is that of the fit with predictions
-for all nodes, on every core; GCN, of 200 epochs, is extrapolated from five. The peak is that of
-anonymous memory, data included, also relative to the data.
+2.4 million nodes, 62 million links with degrees of a power law, one in eight drawn inside a class
+and the others anywhere, 47 classes of unequal sizes, 100 features, 8 % labels. `--share` draws a
+smaller one. Each method runs in a process of its own and reads the same data. The time is that of
+the fit with predictions for all nodes, on every core; GCN, of 200 epochs, is extrapolated from
+five. The peak is that of anonymous memory, data included, also relative to data and memberships.
 """
 
 from __future__ import annotations
