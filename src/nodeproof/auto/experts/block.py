@@ -144,6 +144,7 @@ class BlockModel(Expert):
         "terms": list_of(is_described, 2),
     }
     about: ClassVar[str] = "a statistical model of each class"
+    concurrent: ClassVar[bool] = True
 
     #: all nodes, if experts are judged on a sample: of this model, far links tell too much to judge
     #: it without them
@@ -182,6 +183,15 @@ class BlockModel(Expert):
         """The terms of the features to choose from; None for links and labels alone."""
         return (None,) if self.terms is None else self.terms
 
+    #: what was learnt from the labels of a fold: asked for again by those who doubt it
+    _learnt: dict[tuple[bytes, int, str], LearntBlocks]
+
+    def bind(self, nodes: NodeData) -> Self:
+        """Return a copy that holds the data."""
+        bound = super().bind(nodes)
+        bound._learnt = {}
+        return bound
+
     def why_not(self, nodes: NodeData) -> str | None:
         """Return why it does not apply: no features that it describes, and no links."""
         return None if self.choices else "no likelihood suits the features, and there are no links"
@@ -202,8 +212,14 @@ class BlockModel(Expert):
 
     def learn(self, y: NDArray[np.int64], setting: Any) -> LearntBlocks:
         """Return the solution for the labels seen."""
+        key = y.tobytes(), id(setting.term), setting.affinities
+        if key not in self._learnt:
+            self._learnt[key] = self._solve(y, setting)
+        return self._learnt[key]
+
+    def _solve(self, y: NDArray[np.int64], setting: Setting) -> LearntBlocks:
         problem = self.problem(y, setting)
-        solver = replace(self.solver, affinities=setting.affinities)
+        solver = replace(self.solver, affinities=setting.affinities, n_jobs=threads.available())
         result = solver.solve(problem, self.start)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt  # half-finished candidates cannot be compared
