@@ -5,6 +5,7 @@ process, and writes tables (results.md, .csv, .json) and pictures of accuracy ov
 finished is kept: the same command continues where it was interrupted. See benchmarks/README.md.
 
     python benchmarks/real.py --data FOLDER [--protocol graph] [--sets cora] [--methods GCN]
+    python benchmarks/real.py --data FOLDER --versus GCN    # seconds of both, and their ratio
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from peers import PEERS
 from peers.cells import Cell, run_cell
 from peers.page import write_docs
 from peers.protocols import PROTOCOLS, Protocol
-from peers.report import Result, markdown, write_report
+from peers.report import Result, markdown, speed_table, write_report
 from peers.sets import BUILT_IN, GraphSet, find_sets, read_set
 
 INSTALL = "pip install -r benchmarks/requirements-peers.txt"
@@ -31,13 +32,16 @@ INSTALL = "pip install -r benchmarks/requirements-peers.txt"
 #: sets with more nodes are left out by --quick
 QUICK_NODES = 5_000
 
+#: what --versus compares by: links, features, and both, 20 labels per class; on larger sets
+SPEED_PROTOCOLS, SPEED_NODES = ("20-per-class", "graph", "20-features"), 1_000
+
 
 def main() -> None:
     options = parse()
     try:
         cells = plan(options)
         options.out.mkdir(parents=True, exist_ok=True)
-        run(cells, options.out, options.fresh, options.docs)
+        run(cells, options.out, options.fresh, options.docs, options.versus)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
@@ -54,6 +58,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--protocol", nargs="+", choices=list(PROTOCOLS), metavar="NAME",
         help=f"{', '.join(PROTOCOLS)} (default: all that a set allows)")  # fmt: skip
     add("--methods", nargs="+", metavar="NAME", help="default: all (see --list); s2gc+lr will do")
+    add("--versus", metavar="NAME",
+        help="compare the seconds of nodeproof with those of this method, on sets of more than "
+        f"{SPEED_NODES} nodes, with each choice of sources (one split)")  # fmt: skip
     add("--splits", type=int, metavar="N",
         help="random or published splits, or seeds on a single published one (default: 5; all that "
         "were published; 20 of features alone)")  # fmt: skip
@@ -84,8 +91,14 @@ def plan(options: argparse.Namespace) -> list[Cell]:
     if not 0 <= options.flip < 1:
         raise InputError(f"--flip must be at least 0 and less than 1: got {options.flip}")
     sources = choose_sets(options.data, options.sets)
+    if options.versus:
+        options.methods = options.methods or ["nodeproof", options.versus]
+        options.protocol = options.protocol or SPEED_PROTOCOLS
+        options.splits = options.splits or 1
+        options.versus = choose_methods([options.versus], quick=False)[0]
     methods = choose_methods(options.methods, options.quick)
-    protocols = [PROTOCOLS[name] for name in dict.fromkeys(options.protocol or PROTOCOLS)]
+    usual = [name for name, protocol in PROTOCOLS.items() if protocol.usual]
+    protocols = [PROTOCOLS[name] for name in dict.fromkeys(options.protocol or usual)]
     cells = []
     for source in sources:
         graph_set = read_set(source)
@@ -106,12 +119,17 @@ def plan_set(
 ) -> list[Cell]:
     """Return the cells of one set by one protocol: none if the set does not allow it."""
     too_large = options.quick and not options.sets and len(graph_set.y) > QUICK_NODES
-    if too_large or not protocol.allows(graph_set):
+    too_small = options.versus and not options.sets and len(graph_set.y) <= SPEED_NODES
+    if too_large or too_small or not protocol.allows(graph_set):
         return []
     data = protocol.given(graph_set).data
     validation = protocol.validation and not options.no_validation
     given = {"links": data.graph is not None, "features": data.X is not None}
-    able = [name for name in methods if PEERS[name].can_use(**given, validation=validation)]
+    able = [
+        name
+        for name in methods
+        if options.versus or PEERS[name].can_use(**given, validation=validation)
+    ]
     return [
         Cell(
             source=source,
@@ -191,7 +209,13 @@ def cuda_build() -> str | None:
     )
 
 
-def run(cells: list[Cell], out: Path, fresh: bool, docs: Path | None = None) -> None:
+def run(
+    cells: list[Cell],
+    out: Path,
+    fresh: bool,
+    docs: Path | None = None,
+    versus: str | None = None,
+) -> None:
     """Run what is not finished, then write the report; on Ctrl-C, that of what is done."""
     with Journal(out / JOURNAL, fresh) as journal:
         missing = journal.missing(cells)
@@ -205,9 +229,9 @@ def run(cells: list[Cell], out: Path, fresh: bool, docs: Path | None = None) -> 
             journal.run(missing, run_cell, finished=finished)
         except KeyboardInterrupt:
             print("interrupted; the same command continues from here", file=sys.stderr)
-            report(cells, journal.records, out)
+            report(cells, journal.records, out, versus=versus)
             sys.exit(130)
-        report(cells, journal.records, out, docs)
+        report(cells, journal.records, out, docs, versus)
 
 
 def describe(cell: Cell, record: Record) -> str:
@@ -222,13 +246,17 @@ def describe(cell: Cell, record: Record) -> str:
 
 
 def report(
-    cells: list[Cell], records: dict[str, Record], out: Path, docs: Path | None = None
+    cells: list[Cell],
+    records: dict[str, Record],
+    out: Path,
+    docs: Path | None = None,
+    versus: str | None = None,
 ) -> None:
     results: list[Result] = [(c, records[c.key]) for c in cells if c.key in records]
     if not results:
         return
     write_report(results, out)
-    print(markdown(results))
+    print(speed_table(results, versus) if versus else markdown(results))
     print(f"written to {out}", file=sys.stderr)
     if docs:
         write_docs(results, docs)

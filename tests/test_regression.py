@@ -159,23 +159,21 @@ def test_the_start_shortens_the_way_and_does_not_move_the_end():
 
 @pytest.mark.parametrize("columns", [1, 3])
 def test_the_gradient_agrees_with_differences(monkeypatch, slope, columns):
-    """The objective is handed to scipy; it is caught on the way."""
+    """The objective is handed to scipy in units of its own; it is caught on the way."""
     caught = []
 
     def catch(objective, start, **settings):
-        caught.append(objective)
+        caught.append((objective, start))
         return minimize(objective, start, **settings)
 
     minimize = regression.minimize
     monkeypatch.setattr(regression, "minimize", catch)
     Z, _, targets = draw(20)
     weights = np.random.default_rng(3).uniform(0.2, 2.0, size=(20, columns))
-    fit_logistic(Z, targets, 0.7, weights, max_iter=2)
-    (objective,) = caught
-    rng = np.random.default_rng(4)
-    at = rng.standard_normal(columns * K * (Z.shape[1] + 1))
+    thetas = np.random.default_rng(4).standard_normal((columns, K, Z.shape[1] + 1))
+    fit_logistic(Z, targets, 0.7, weights, start=thetas, max_iter=2)
+    ((objective, at),) = caught
     value, gradient = objective(at)
-    thetas = at.reshape(columns, K, -1)
     total = weights.sum(axis=0).mean()
     expected = sum(
         judge(theta, Z, targets, 0.7, column)

@@ -479,6 +479,16 @@ def test_no_proof_is_looked_for_without_a_budget(capsys, files, monkeypatch):
     assert not (files / "o" / "certificate.npz").exists()
 
 
+@pytest.mark.parametrize(("most", "searched"), [(10**6, True), (2, False)])
+def test_proofs_of_large_graphs_are_on_request(capsys, files, monkeypatch, most, searched):
+    monkeypatch.chdir(files)
+    monkeypatch.setattr("nodeproof.cli.fit._PROVEN_NODES", most)
+    run(capsys, "fit", "edges.csv", "--labels", "labels.csv", "--out", "o", "--report")
+    page = (files / "o" / "report.html").read_text(encoding="utf-8")
+    assert ("No proof was searched for" not in page) == searched
+    assert (files / "o" / "certificate.npz").exists() == searched
+
+
 def test_a_certificate_of_another_fit_is_left_out(capsys, files, monkeypatch):
     monkeypatch.chdir(files)
     run(capsys, "fit", "edges.csv", "--labels", "labels.csv", "--out", "o", "--report",

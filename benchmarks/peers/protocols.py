@@ -39,6 +39,8 @@ class Protocol:
         How many splits, or seeds on a single published one, unless asked otherwise.
     validation : bool
         Whether there are validation nodes.
+    usual : bool
+        Whether it is run unless others are named.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Protocol:
     hides: str | None = None
     n_splits: int = 5
     validation: bool = False
+    usual: bool = True
 
     @property
     def file_name(self) -> str:
@@ -181,6 +184,14 @@ PROTOCOLS = {
             _has_features,
             hides="links",
             n_splits=20,
+        ),
+        Protocol(
+            "20-features",
+            "features and labels alone: as 20-per-class, links hidden",
+            _twenty,
+            _has_features,
+            hides="links",
+            usual=False,
         ),
     )
 }

@@ -18,7 +18,7 @@ from peers.protocols import PROTOCOLS
 from peers.summary import FIGURES, Difference, Line, Result, mean_ranks, paired, summarise
 from processes import machine
 
-__all__ = ["Result", "markdown", "write_report"]
+__all__ = ["Result", "markdown", "speed_table", "write_report"]
 
 _MEASURED = (
     "Each fit in a fresh process. Seconds: wall clock of the whole fit with all preprocessing and "
@@ -52,6 +52,36 @@ def write_report(results: Sequence[Result], out: Path) -> None:
     for name in protocols:
         chosen = [line for line in lines if line.protocol == name]
         draw_scatter(chosen, out / f"results-{PROTOCOLS[name].file_name}")
+
+
+def speed_table(results: Sequence[Result], versus: str) -> str:
+    """Return the seconds of nodeproof and of another method, and their ratios, as a table.
+
+    Of several splits the fastest fit counts, of both.
+    """
+    fastest: dict[tuple[str, str], dict[str, float]] = {}
+    for cell, record in results:
+        if "error" not in record:
+            own = fastest.setdefault((cell.set_name, cell.protocol), {})
+            own[cell.method] = min(record["seconds"], own.get(cell.method, np.inf))
+    both = {key: own for key, own in fastest.items() if {"nodeproof", versus} <= set(own)}
+    lines = [
+        f"| set | protocol | nodeproof s | {versus} s | times faster |",
+        "|---|---|--:|--:|--:|",
+    ]
+    for (name, protocol), own in sorted(both.items()):
+        ratio = own[versus] / own["nodeproof"]
+        lines.append(
+            f"| {name} | {protocol} | {own['nodeproof']:.2f} | {own[versus]:.2f} | {ratio:.1f} |"
+        )
+    ratios = [own[versus] / own["nodeproof"] for own in both.values()]
+    if ratios:
+        slower = sum(ratio < 1.0 for ratio in ratios)
+        lines.append(
+            f"\nMedian {np.median(ratios):.1f} × faster, least {min(ratios):.1f} ×; "
+            f"slower in {slower} of {len(ratios)}."
+        )
+    return "\n".join(lines)
 
 
 def _write_csv(results: Sequence[Result], file: Any) -> None:

@@ -47,7 +47,9 @@ def _train_one(
     began = time.perf_counter()
     torch.manual_seed(seed)
     kind = NETWORKS[settings.network]
-    graph = edge_index(data.links) if kind.edges else sparse_tensor(data.links)
+    n = features.full.shape[0]
+    links = sp.csr_array((n, n), dtype=np.float32) if data.graph is None else data.graph
+    graph = edge_index(links) if kind.edges else sparse_tensor(links)
     network = kind(
         features.full.shape[1], data.n_classes, settings.hidden, settings.dropout, **settings.extra
     )

@@ -206,11 +206,10 @@ class _Fit:
 
     def run(self) -> Fitted:
         """Choose, solve, and return the results."""
-        nodes = self._arranged()
+        settings, nodes = self.settings, self._arranged()
         sample = self._sample(nodes)
         if self.K and isinstance(self.solver, BlockCADO):
             check_rows(self.data.n_nodes, self.K)
-        settings = self.settings
         if sample is not None and sample.held.sampled and settings.engine is not None:
             self.solver = replace(self.solver, engine=as_engine(settings.engine))
         plan = choose_plan(
@@ -275,17 +274,15 @@ class _Fit:
         )
         if block:
             self._prepare_block(problem)
-        solver = self.solver
-        if plan.start is not None:  # it already says how classes are linked
-            solver = replace(solver, hold=0)
-        result = solve_with(solver, problem, plan.start, callback)
-        judged = plan.evaluation
-        alone = judged is not None and judged.block_alone and result.status is Status.CONVERGED
+        # A start that is given already says how classes are linked.
+        first = self.solver if plan.start is None else replace(self.solver, hold=0)
+        result = solve_with(first, problem, plan.start, callback)
+        judged, converged = plan.evaluation, result.status is Status.CONVERGED
+        alone = converged and judged is not None and judged.block_alone
         if alone and judged.is_contradicted(result.W, nodes.y):  # type: ignore[union-attr, arg-type]
             self.solver = replace(self.solver, n_init=1)  # as it was judged
             result = solve_with(self.solver, problem, None, callback)
-        # Block CADO has done so already, if it has the labels.
-        if problem.labels is None or not block:
+        if problem.labels is None or not block:  # else it has been done
             result = align_with_labels(result, nodes.y)
         return problem, result
 

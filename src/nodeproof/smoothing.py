@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.preprocessing import normalize
-from sklearn.utils.extmath import randomized_svd
+from sklearn.utils import check_random_state
 
 from nodeproof import kernels
 from nodeproof.graph import Graph
@@ -25,6 +25,9 @@ Rows = NDArray[np.float32]
 
 # Up to this many columns, the Gram matrix is cheaper than random probes.
 _FEW_COLUMNS = 1024
+
+# Probes beyond the rank; and the least square of a singular value, as a share of the largest.
+_MORE_PROBES, _NO_VALUE = 10, 1e-12
 
 # With more links, links as features are reduced to fewer columns.
 _MANY_LINKS = 2_000_000
@@ -146,8 +149,23 @@ def _leading_directions(rows: Any, rank: int) -> Rows:
     if m <= _FEW_COLUMNS:
         _, vectors = np.linalg.eigh(_products(rows))
         return np.ascontiguousarray(vectors[:, ::-1][:, :rank], dtype=np.float32)
-    _, _, directions = randomized_svd(rows, rank, n_iter=1, random_state=0)
-    return np.ascontiguousarray(directions.T, dtype=np.float32)
+    # Random probes and one power iteration (Halko, Martinsson and Tropp 2011).
+    probes = check_random_state(0).normal(size=(m, min(rank + _MORE_PROBES, n, m)))
+    columns = sp.csr_array(rows.T) if sp.issparse(rows) else np.ascontiguousarray(rows.T)
+    found = _times(rows, probes.astype(np.float32))
+    basis, _ = np.linalg.qr(_times(rows, _times(columns, found)))
+    inside = _times(columns, basis)
+    # Right singular vectors of ``basisᵀ rows``, by its small Gram matrix.
+    values, vectors = np.linalg.eigh(inside.T.astype(np.float64) @ inside)
+    values, vectors = values[::-1][:rank], vectors[:, ::-1][:, :rank]
+    kept = values > _NO_VALUE * values[0]
+    vectors = vectors[:, kept] / np.sqrt(values[kept])
+    return np.ascontiguousarray(inside @ vectors, dtype=np.float32)
+
+
+def _times(rows: Any, M: NDArray[Any]) -> NDArray[Any]:
+    """Return ``rows @ M``, ranges of rows on several threads."""
+    return np.concatenate(threads.map_rows(lambda lo, hi: rows[lo:hi] @ M, rows.shape[0]))
 
 
 def _products(rows: Any) -> NDArray[np.float64]:
@@ -205,6 +223,8 @@ class Smoothing:
         self._lengths: dict[int, Rows] = {}
         self._lagged: dict[int, Rows] = {}
         self._last: tuple[int, Rows, Rows] | None = None
+        #: the same for other orders of the nodes, and where each was there
+        self._before: tuple[Smoothing, NDArray[np.int64]] | None = None
 
     @classmethod
     def of_links(cls, graph: Graph) -> Smoothing:
@@ -217,7 +237,7 @@ class Smoothing:
         return cls(sp.csr_array(graph.adjacency + own), graph, rank)
 
     def reordered(self, position: NDArray[np.int64], X: Any, graph: Graph | None) -> Smoothing:
-        """Return the same, with all cached results, for reordered nodes.
+        """Return the same for reordered nodes, with all cached results: moved when asked for.
 
         Parameters
         ----------
@@ -240,10 +260,17 @@ class Smoothing:
         for name in ("base", "normaliser"):
             if name in vars(self):
                 setattr(moved, name, getattr(self, name)[position])
-        moved._over = {hops: Z[position] for hops, Z in self._over.items()}
-        moved._lengths = {hops: lengths[position] for hops, lengths in self._lengths.items()}
-        moved._lagged = {hops: T[position] for hops, T in self._lagged.items()}
+        moved._before = self, position
         return moved
+
+    def _recall(self, name: str, hops: int) -> bool:
+        """Take a cached result of another order of the nodes over; tell whether there is one."""
+        own = getattr(self, name)
+        if hops not in own and self._before is not None:
+            before, position = self._before
+            if hops in getattr(before, name):
+                own[hops] = getattr(before, name)[hops][position]
+        return hops in own
 
     @cached_property
     def reduction(self) -> Reduction:
@@ -259,7 +286,7 @@ class Smoothing:
         """Return the features averaged over this many hops, shape (n, r)."""
         if self.graph is None:
             hops = 0
-        if hops not in self._over:
+        if not (self._recall("_lengths", hops) and self._recall("_over", hops)):
             Z = self.base
             if hops:
                 share = np.float32((1.0 - self.alpha) / hops)
@@ -289,7 +316,7 @@ class Smoothing:
 
     def lagged(self, hops: int) -> Rows:
         """Return ``Σ_{k=0…h−1} Â^k B``, shape (n, r): what a node passes on over this many hops."""
-        if hops not in self._lagged:
+        if not self._recall("_lagged", hops):
             self._sum(hops)
         return self._lagged[hops]
 

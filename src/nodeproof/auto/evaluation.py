@@ -357,7 +357,10 @@ def _nested(members: list[Member], judge: Judge, held: HeldOut, kept: NDArray[np
         Positions of the labels that pools are chosen by.
     """
     nested = np.empty((len(held.codes), judge.n_classes))
-    for here in held.parts():
+    parts = held.parts()
+
+    def judge_part(part: int) -> None:
+        here = parts[part]
         others = np.intersect1d(held.others(here), kept)
         others = others if len(others) else kept
         own = judge.only(others)
@@ -371,4 +374,6 @@ def _nested(members: list[Member], judge: Judge, held: HeldOut, kept: NDArray[np
             chosen.append(replace(member, best=best))
         pool = _fit(chosen, own, others)
         nested[here] = pool.log_proba([member.best.logs[here] for member in chosen])
+
+    threads.map_each(judge_part, len(parts))
     return nested

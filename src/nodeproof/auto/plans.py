@@ -181,7 +181,7 @@ def _judged_plan(evaluation: Evaluation, nodes: NodeData, choices: Choices) -> P
         }
         bound = [term.bind(nodes) for term in found]
         assert isinstance(block.expert, BlockModel)
-        start = block.expert.starts.get(setting.key)
+        start = block.expert.starts.get(block.expert.describe(setting))
         return Plan(bound, 1.0, setting.affinities, evaluation, start)
     final = evaluation.finish(nodes)
     noise = max(final.noise, _LEAST_NOISE)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from nodeproof import __version__
 from nodeproof.cli.terminal import (
@@ -130,8 +129,8 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
 @click.option("--query", type=click.IntRange(min=1), metavar="K",
               help="Also write query.csv: the K nodes to label next.")  # fmt: skip
 @click.option("--report", is_flag=True, help="Also write report.html, a page for the browser.")
-@click.option("--proof-budget", type=click.FloatRange(min=0), default=10.0, show_default=True,
-              metavar="SECONDS",
+@click.option("--proof-budget", type=click.FloatRange(min=0), metavar="SECONDS",
+              show_default="3 up to 1,000 nodes, 0 above",
               help="For the report: seconds to search for a proof (0: skip).")  # fmt: skip
 @click.option("--checkpoint", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Save the state there every minute, to resume an interrupted fit.")  # fmt: skip
@@ -155,8 +154,7 @@ def fit(edges: Path, **options: Any) -> None:
 
     context = click.get_current_context()
     options["command"] = command_of(context)
-    given = context.get_parameter_source("proof_budget") is not ParameterSource.DEFAULT
-    if given and not options["report"]:
+    if options["proof_budget"] is not None and not options["report"]:
         raise InputError("--proof-budget is only used with --report: add --report or omit it")
     for path in (options["features"], options["labels"]):
         if path is not None and path.is_dir():

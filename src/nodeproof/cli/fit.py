@@ -53,6 +53,10 @@ from nodeproof.terms.registry import make_term
 
 __all__ = ["run_fit"]
 
+# A report comes with a proof that is found in so many seconds, of graphs with up to so many nodes:
+# of larger ones it is rarely found in the time that a fit takes.
+_PROOF_SECONDS, _PROVEN_NODES = 3.0, 1_000
+
 # Seconds to wait for a cluster's answer.
 _PATIENCE = 10
 
@@ -96,7 +100,7 @@ def _fit_and_write(
     tol: float,
     query: int | None,
     report: bool,
-    proof_budget: float,
+    proof_budget: float | None,
     saved: Checkpoint | None,
     time_budget: float | None,
     scheduler: str | None,
@@ -111,7 +115,7 @@ def _fit_and_write(
     written = ["predictions.csv", "summary.json", "model.npz"]
     written += ["query.csv"] if query else []
     written += ["report.html"] if report else []
-    perhaps = ["certificate.npz"] if report and proof_budget else []
+    perhaps = ["certificate.npz"] if report and proof_budget != 0 else []
     check_folder(out, written + perhaps, (edges, features, labels))
     if report:
         check_jinja()
@@ -157,6 +161,8 @@ def _fit_and_write(
         how = "" if saved is None else "; the same command resumes from the last checkpoint"
         notes.append(f"the fit was stopped after its time budget of {time_budget:g} s{how}")
     on_disk = isinstance(files.graph, GraphFolder)
+    if proof_budget is None:
+        proof_budget = _PROOF_SECONDS if len(fitted.proba) <= _PROVEN_NODES else 0.0
     proven = report and proof_budget and not on_disk and fitted.status != Status.INTERRUPTED
     written += ["certificate.npz"] if proven else []
     if doubts := _doubts(fitted, weights):

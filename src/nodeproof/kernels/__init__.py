@@ -22,6 +22,7 @@ from nodeproof.kernels.links import (
 )
 from nodeproof.kernels.memberships import (
     belief_rows,
+    deliver,
     message_rows,
     sweep_batches,
     sweep_rows,
@@ -56,6 +57,7 @@ __all__ = [
     "charge_rows",
     "count_labels",
     "decode_flows",
+    "deliver",
     "first_bad_weight",
     "inspect_links",
     "is_symmetric",

@@ -10,6 +10,7 @@ from nodeproof.kernels.primitives import barrier, exp_rows, padded
 
 __all__ = [
     "belief_rows",
+    "deliver",
     "message_rows",
     "softmax",
     "sweep_batches",
@@ -292,3 +293,12 @@ def message_rows(lo, hi, first, first_link, indptr, weights, ell, messages, new,
                 total += factor[i]
             for i in range(K):
                 out[e - first_link, i] = factor[i] / total
+
+
+@njit(cache=True, nogil=True)
+def deliver(lo, hi, first_link, twins, out, messages):
+    """Write what was sent over the links lo…hi to their other ends: ``messages[twins[e]]``."""
+    for e in range(lo, hi):
+        at = twins[e]
+        for i in range(messages.shape[1]):
+            messages[at, i] = out[e - first_link, i]

@@ -36,6 +36,7 @@ from nodeproof.errors import InputError
 
 __all__ = [
     "ROWS",
+    "available",
     "check_jobs",
     "count_threads",
     "default_threads",
@@ -289,6 +290,12 @@ def default_threads() -> int:
     cores = int(effective_n_jobs(-1))
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return min(cores, int(asked)) if asked.isdecimal() and int(asked) > 0 else cores
+
+
+def available() -> int:
+    """Return how many threads work is shared with here: one inside of what is shared already."""
+    crew = _current_crew()
+    return 1 if crew is None else crew.n_threads
 
 
 def map_rows(function: Callable[[int, int], T], stop: int, start: int = 0) -> list[T]:

@@ -151,5 +151,9 @@ def _round(
             totals = totals + moved
         threads.map_rows(send, last, first)
         W[first:last] = sweeper.new[: last - first]
-        messages[twins[first_link:last_link]] = out
+
+        def deliver(lo: int, hi: int, first_link: int = first_link, out: Rows = out) -> None:
+            kernels.deliver(lo, hi, first_link, twins, out, messages)
+
+        threads.map_rows(deliver, last_link, first_link)
     return change / n

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.auto.pooling import Judge
+from nodeproof.runtime import threads
 from nodeproof.storage.schema import Check, Expected, plain
 from nodeproof.terms import NewNodes, NodeData
 
@@ -25,6 +26,9 @@ Rows = NDArray[np.float32]
 # An expert is dropped after some folds if it is worse by this many standard errors, and by this
 # share of the log-loss of guessing: where all are almost perfect, differences mean little.
 _HOPELESS, _MUCH_WORSE = 3.0, 0.05
+
+# Folds that are learnt on several threads before the first look at how they did; then the rest.
+_TOGETHER = 2
 
 
 def no_logs(n_classes: int) -> Rows:
@@ -142,6 +146,9 @@ class Expert(ABC):
     #: whether it takes all classes for equally frequent, whatever the labels
     balanced: ClassVar[bool] = False
 
+    #: whether several threads may call `learn` at the same time
+    concurrent: ClassVar[bool] = False
+
     #: settings and arrays that `Learnt.judge` wants to be saved, with what they must be: n nodes, K
     #: classes, m features; a side such as ``r{0}`` is the expert's own
     kept_settings: ClassVar[Mapping[str, Check]] = {}
@@ -196,21 +203,34 @@ class Expert(ABC):
         than : ndarray of shape (h,), optional
             Losses of another expert. Once the folds so far are clearly worse, None is returned.
         """
-        judge = Judge.of(held.codes, self.nodes.n_classes)
-        logs = np.full((len(held.nodes), self.nodes.n_classes), np.nan)
-        for fold, y in enumerate(held.y):
-            here = held.folds == fold
-            logs[here] = self.learn(y, setting).log_proba[held.nodes[here]]
-            done = np.isfinite(logs[:, 0])
-            if than is not None and not done.all() and done.any():
-                own = judge.only(done)
-                worse = own.losses(own.temperature(logs[done], 0.0) * logs[done]) - than[done]
-                error = worse.std() / np.sqrt(len(worse))
-                if worse.mean() > max(
-                    _HOPELESS * error, _MUCH_WORSE * np.log(self.nodes.n_classes)
-                ):
+        logs = np.empty((len(held.nodes), self.nodes.n_classes))
+
+        folds = range(len(held.y))
+        rounds = [[fold] for fold in folds]
+        if self.concurrent:
+            rounds = [list(folds[:_TOGETHER]), list(folds[_TOGETHER:])]
+        for some in rounds:
+
+            def learn(k: int, some: list[int] = some) -> None:
+                here = held.folds == some[k]
+                logs[here] = self.learn(held.y[some[k]], setting).log_proba[held.nodes[here]]
+
+            threads.map_each(learn, len(some))
+            for fold in some:
+                if than is not None and self._is_hopeless(logs, held, fold, than):
                     return None
         return logs
+
+    def _is_hopeless(self, logs: Array, held: HeldOut, fold: int, than: Array) -> bool:
+        """Tell whether the folds up to this one, but not all, are clearly worse predicted."""
+        done = held.folds <= fold
+        if done.all() or not done.any():
+            return False
+        own = Judge.of(held.codes, self.nodes.n_classes).only(done)
+        worse = own.losses(own.temperature(logs[done], 0.0) * logs[done]) - than[done]
+        error = worse.std() / np.sqrt(len(worse))
+        much = _MUCH_WORSE * np.log(self.nodes.n_classes)
+        return bool(worse.mean() > max(_HOPELESS * error, much))
 
     def candidates(self, held: HeldOut, than: Array | None = None) -> list[Candidate]:
         """Return what was tried on held-out labels, without what was clearly worse.

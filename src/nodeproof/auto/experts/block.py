@@ -45,7 +45,6 @@ _STABLE = 0.9
 # Log-loss, as a share of that of guessing, below which other experts could add nothing.
 _CERTAIN = 0.05
 
-
 _MOST_TERMS = 16
 
 # Of a `FittedGraph`, beside arrays.
@@ -61,11 +60,6 @@ class Setting(NamedTuple):
 
     term: Term | None
     affinities: Literal["scalar", "matrix"] = "scalar"
-
-    @property
-    def key(self) -> tuple[bool, str]:
-        """Whether there is a term, and the affinities: terms themselves may not be compared."""
-        return self.term is not None, self.affinities
 
 
 @dataclass(frozen=True)
@@ -150,14 +144,15 @@ class BlockModel(Expert):
         "terms": list_of(is_described, 2),
     }
     about: ClassVar[str] = "a statistical model of each class"
+    concurrent: ClassVar[bool] = True
 
     #: all nodes, if experts are judged on a sample: of this model, far links tell too much to judge
     #: it without them
     whole: NodeData | None = None
 
-    #: memberships of all nodes to start from, shape (n, K), by the keys of settings that were
+    #: memberships of all nodes to start from, shape (n, K), for settings (in words) that were
     #: judged on all nodes
-    starts: Mapping[tuple[bool, str], NDArray[Any]] = MappingProxyType({})
+    starts: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
     #: of all its fits
     solver: BlockCADO = BlockCADO(n_init=1, random_state=0)
@@ -189,17 +184,23 @@ class BlockModel(Expert):
         """The terms of the features to choose from; None for links and labels alone."""
         return (None,) if self.terms is None else self.terms
 
+    #: what was learnt from the labels of a fold: asked for again by those who doubt it
+    _learnt: dict[tuple[bytes, int, str], LearntBlocks]
+
+    def bind(self, nodes: NodeData) -> Self:
+        """Return a copy that holds the data."""
+        bound = super().bind(nodes)
+        bound._learnt = {}
+        return bound
+
     def why_not(self, nodes: NodeData) -> str | None:
         """Return why it does not apply: no features that it describes, and no links."""
         return None if self.choices else "no likelihood suits the features, and there are no links"
 
     def settings(self) -> list[Setting]:
         """Return the candidates."""
-        linked = self.linked
         found = [Setting(term) for term in self.choices]
-        if linked:
-            found += [Setting(term, "matrix") for term in self.choices[:1]]
-        return found
+        return found + [Setting(term, "matrix") for term in self.choices[: self.linked]]
 
     def problem(self, y: NDArray[np.int64], setting: Setting) -> Problem:
         """Return the problem to solve."""
@@ -212,8 +213,8 @@ class BlockModel(Expert):
     ) -> tuple[Problem, Result, NDArray[np.float32]]:
         """Return the problem for the labels seen, its solution, and the probabilities by it."""
         problem = self.problem(y, setting)
-        solver = replace(self.solver, affinities=setting.affinities)
-        start = self.starts.get(setting.key)
+        solver = replace(self.solver, affinities=setting.affinities, n_jobs=threads.available())
+        start = self.starts.get(self.describe(setting))
         if start is not None:  # it already says how classes are linked
             solver = replace(solver, hold=0)
         result = solver.solve(problem, start)
@@ -224,6 +225,14 @@ class BlockModel(Expert):
 
     def learn(self, y: NDArray[np.int64], setting: Any) -> LearntBlocks:
         """Return the solution for the labels seen."""
+        if self.whole is not None:  # asked for once
+            return self._learn(y, setting)
+        key = y.tobytes(), id(setting.term), setting.affinities
+        if key not in self._learnt:
+            self._learnt[key] = self._learn(y, setting)
+        return self._learnt[key]
+
+    def _learn(self, y: NDArray[np.int64], setting: Setting) -> LearntBlocks:
         problem, result, W = self._solve(y, setting)
         graph = None if problem.graph is None else FittedGraph.of_graph(problem.graph, W)
         costs = tuple(
@@ -285,13 +294,13 @@ class BlockModel(Expert):
             y[held.among_all] = -1
         whole = self.bind(nodes)
         found: list[Candidate] = []
-        starts: dict[tuple[bool, str], NDArray[Any]] = {}
+        starts: dict[str, NDArray[Any]] = {}
 
         def is_certain(setting: Setting) -> bool:
             _, result, W = whole._solve(y, setting)
             logs = _logs(W[held.among_all]).astype(np.float64)
             found.append(Candidate.judged(setting, logs, held, self))
-            starts[setting.key] = np.asarray(result.W)
+            starts[self.describe(setting)] = np.asarray(result.W)
             return self.is_certain(logs, held)
 
         first = Setting(self.choices[0])
@@ -316,14 +325,11 @@ class BlockModel(Expert):
 
     def describes_links(self, held: HeldOut, setting: Setting) -> bool:
         """Tell whether there are links, and whether they are as the model has them."""
-        if not self.linked:
+        graph = self.nodes.graph if self.whole is None else self.whole.graph
+        if graph is None or not self.linked:
             return False
-        graph = self.nodes.graph
         if self.whole is not None:
-            graph = self.whole.graph
-            assert graph is not None
             return has_no_triangles(graph)
-        assert graph is not None
         codes = self.learn(held.y[0], setting).log_proba.argmax(axis=1)
         return describes_links(graph, codes, self.nodes.n_classes)
 
@@ -379,8 +385,7 @@ class BlockModel(Expert):
 
     def describe(self, setting: Setting) -> str:
         """Return a setting in words."""
-        linked = self.linked
-        parts = ["links"] if linked else []
+        parts = ["links"] if self.linked else []
         if setting.term is not None:
             parts.append(f"features by {type(setting.term).__name__}")
         text = " and ".join(parts)

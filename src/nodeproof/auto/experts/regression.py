@@ -15,6 +15,7 @@ from scipy.special import log_softmax
 from nodeproof.auto.experts.base import Array, Candidate, Expert, Learnt, NewNodes, no_logs
 from nodeproof.auto.experts.penalty import Best, PenaltySearch, Setting
 from nodeproof.auto.held_out import HeldOut
+from nodeproof.runtime import threads
 from nodeproof.smoothing import Smoothing
 from nodeproof.storage.schema import Check, Expected, boolean, count, number, one_of
 from nodeproof.terms import NodeData, Softmax
@@ -167,13 +168,17 @@ class Regression(Expert):
         favoured = _HEAD_START if self.linked else 0.0
         for rounds in (0, _ROUNDS) if self.spreads else (_ROUNDS,):
             logs = np.empty((2, len(held.codes), self.nodes.n_classes))
-            for here, best in parts:
+
+            def judge(part: int, rounds: int = rounds, logs: Array = logs) -> None:
+                here, best = parts[part]
                 fold, nodes = int(held.folds[here[0]]), held.nodes[here]
                 setting = best.setting._replace(rounds=rounds)
                 learnt = self._learn(held.y[fold], setting, best.theta[fold]).log_proba
                 logs[0, here] = learnt[nodes]
                 if self.spreads:
                     logs[1, here] = self._spread(learnt, held.y[fold])[nodes]
+
+            threads.map_each(judge, len(parts))
             setting, refitted = final._replace(rounds=rounds), favoured if rounds else 0.0
             if rounds:
                 found.append(Candidate.judged(setting, logs[0], held, self, refitted))
