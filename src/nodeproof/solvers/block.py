@@ -194,7 +194,11 @@ class _Solve:
             named = isinstance(given, str)
             if saved is None:
                 self.before = None
-                W = STARTS[given](problem, self.rng) if named else as_memberships(given, problem)
+                W = (
+                    self.workspace.start(given, self.rng)
+                    if named
+                    else as_memberships(given, problem)
+                )
             else:
                 W = saved.W
             # Such a start is more informative about links than a few labelled nodes.
