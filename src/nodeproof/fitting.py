@@ -208,7 +208,7 @@ class _Fit:
         """Choose, solve, and return the results."""
         nodes = self._arranged()
         sample = self._sample(nodes)
-        if self.K and isinstance(self.solver, BlockCADO):
+        if self.K and isinstance(self.solver, BlockCADO) and not self.settings.leaves_rows:
             check_rows(self.data.n_nodes, self.K)
         settings = self.settings
         if sample is not None and sample.held.sampled and settings.engine is not None:
@@ -291,9 +291,9 @@ class _Fit:
         # Settings are chosen by small fits on this machine; the final fit runs on the engine.
         if self.settings.engine is not None:
             self.solver = replace(self.solver, engine=as_engine(self.settings.engine))
-        solver, verbose = self.solver, self.settings.verbose
+        solver, verbose, left = self.solver, self.settings.verbose, self.settings.leaves_rows
         hard, spread = solver.temperature == 0, solver.engine is not None
-        needs = needs_of(problem, solver.n_init, hard=hard, spread=spread)
+        needs = needs_of(problem, solver.n_init, hard=hard, spread=spread, on_disk=left)
         needs.check()
         if hasattr(verbose, "announce"):
             verbose.announce(needs)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,9 +31,9 @@ from nodeproof.distributed.worker import connect, make_part, read_block
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.problem import Problem
 from nodeproof.solvers.memberships import Engine, OneHot
-from nodeproof.solvers.starts import STARTS
+from nodeproof.solvers.starts import STARTS, as_memberships
 from nodeproof.storage.graph_files import read_header
-from nodeproof.storage.row_files import FileRows, MembershipFiles, mapped_file, state_of
+from nodeproof.storage.row_files import FileRows, MembershipFiles, mapped_file, state_of, write_rows
 
 __all__ = ["DaskEngine", "DaskWorkspace", "as_engine"]
 
@@ -40,6 +41,9 @@ __all__ = ["DaskEngine", "DaskWorkspace", "as_engine"]
 # or for a scheduler that went away.
 _PATIENCE_AT_FIRST = 120.0
 _PATIENCE = 20.0
+
+# Entries of given memberships that are copied to a file at once.
+_AT_ONCE = 2**22
 
 # Seconds between checks for lost workers while there is no answer.
 _WATCH = 2.0
@@ -55,8 +59,8 @@ class DaskEngine:
         The cluster; by default the client that was created last.
     scratch : path, optional
         A folder that this process and all workers see. Memberships are then saved there by the
-        workers, and mapped into memory here; otherwise they are sent to this process: once in
-        thirty seconds, and at the end.
+        workers, and mapped from there by this process, which holds none; otherwise they are sent
+        to it: once in thirty seconds, and at the end.
     """
 
     client: Any = None
@@ -113,13 +117,25 @@ class DaskWorkspace:
         #: where workers save memberships; None: they are sent to this process
         self.files = None if scratch is None else MembershipFiles(Path(scratch), shape)
 
-    def start(self, name: str, rng: np.random.Generator) -> NDArray[np.float32] | OneHot:
-        """Return the memberships of a start; only that by the labels makes no row here."""
-        problem = self.problem
-        if name != "labels" or problem.labels is None:
-            return STARTS[name](problem, rng)
-        kind = np.int16 if problem.n_classes < 2**15 else np.int32
-        return OneHot(problem.labels.astype(kind), problem.n_classes)
+    def start(
+        self, given: NDArray[Any] | str, rng: np.random.Generator
+    ) -> NDArray[np.float32] | OneHot:
+        """Return memberships to start from; with a folder for them, given ones go to a file."""
+        n, K, known = self.problem.n_nodes, self.problem.n_classes, self.problem.labels
+        if not isinstance(given, str):
+            if self.files is None or len(given) != n:
+                return as_memberships(given, n, K)
+            W = self.files.create()
+            some = max(1, _AT_ONCE // K)
+            for lo in range(0, n, some):
+                rows = given[lo : lo + some]
+                rows = as_memberships(rows, len(rows), K)
+                write_rows(W.filename, (n, K), [(lo, lo + len(rows))], rows)
+            self.files.keep(W)
+            return W
+        if given != "labels" or known is None:
+            return STARTS[given](self.problem, rng)
+        return OneHot(known.astype(np.int16 if K < 2**15 else np.int32), K)
 
     def place(self, W: NDArray[Any] | OneHot, hard: bool = False) -> DaskMemberships:
         """Return memberships (n, K), distributed over the workers; hard ones are one-hot."""
@@ -191,10 +207,13 @@ class DaskWorkspace:
             for k, file in features.items()
         }
         if self.files is not None and not self._agree(state_of, str(self.files.begin())):
-            raise InputError(
-                f"not all workers of the Dask cluster see {self.files.folder.parent}: give a "
-                "folder on storage that they share, or none"
+            warnings.warn(
+                f"not all workers of the cluster see {self.files.folder.parent}: memberships are "
+                "sent to this process",
+                stacklevel=2,
             )
+            self.files.close()
+            self.files = None
 
     def _block(self, p: int) -> Any:
         """Return the block of a part: a future on its worker."""

@@ -17,7 +17,7 @@ from nodeproof.graph import RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
 from nodeproof.solvers.base import agreement
-from nodeproof.solvers.starts import STARTS
+from nodeproof.solvers.starts import STARTS, as_memberships
 from nodeproof.solvers.sweep import Charges, Sweeper
 from nodeproof.terms.summable import is_summable
 
@@ -166,8 +166,14 @@ def sweep_labels(
 class Workspace(Protocol):
     """A problem under way: what all its starts share."""
 
-    def start(self, name: str, rng: np.random.Generator) -> Any:
-        """Return the memberships of a start, for `place`: of shape (n, K), or one-hot."""
+    def start(self, given: NDArray[Any] | str, rng: np.random.Generator) -> Any:
+        """Return memberships to start from, for `place`: of shape (n, K), or one-hot.
+
+        Parameters
+        ----------
+        given : ndarray of shape (n, K) or str
+            Memberships, or the name of a start.
+        """
 
     def place(self, W: NDArray[Any], hard: bool = False) -> Any:
         """Return memberships to work on, with the methods of `LocalMemberships`.
@@ -205,9 +211,11 @@ class LocalWorkspace:
         self.problem = problem
         self.sweeper = Sweeper(problem)
 
-    def start(self, name: str, rng: np.random.Generator) -> NDArray[np.float32]:
-        """Return the memberships of a start, shape (n, K)."""
-        return STARTS[name](self.problem, rng)
+    def start(self, given: NDArray[Any] | str, rng: np.random.Generator) -> NDArray[np.float32]:
+        """Return memberships to start from, shape (n, K)."""
+        if isinstance(given, str):
+            return STARTS[given](self.problem, rng)
+        return as_memberships(given, self.problem.n_nodes, self.problem.n_classes)
 
     def place(self, W: NDArray[Any], hard: bool = False) -> LocalMemberships:
         """Return memberships to work on in place; of hard ones, one integer per node is kept."""
