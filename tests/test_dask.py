@@ -116,6 +116,7 @@ def test_a_cluster_finds_the_same_and_no_worker_holds_a_third(client, data, here
     there = NodeClassifier(engine=client, verbose=look, **SETTINGS)
     assert_same(there.fit(data.X, data.y, graph=data.graph), here)
     assert (here.labels_ == data.y_true).mean() > 0.95
+    assert "on this machine: the judging of experts" in there.choices_["engine"]["why"]
     assert sum(held) == data.graph.nnz
     assert max(held) < data.graph.nnz / 3
     assert len(data.y) < sum(rows)  # their own, and copies of others for one step

@@ -27,6 +27,7 @@ from nodeproof.solvers import BlockCADO, sweep
 from nodeproof.solvers.memberships import LocalWorkspace
 from nodeproof.storage.graph_files import read_header
 from nodeproof.storage.graph_folder import write_graph_folder
+from nodeproof.storage.row_files import mapped_file
 from nodeproof.terms import (
     Categorical,
     Counts,
@@ -450,6 +451,35 @@ def test_links_in_a_folder_are_read_by_workers_that_see_it(
         client.run = lambda function, *arguments, workers: dict.fromkeys(workers, found)
     same_solves(problem, client, n_init=1, max_iter=3)
     assert len(read) == (3 if seen is True else 0)
+
+
+def test_memberships_are_left_in_files(data, words, tmp_path, few_batches, monkeypatch):
+    """Those to start from, those saved on the way, and the result: all survive a loss."""
+    problem = make_problem("covariance", data, words)
+    start = 3.0 * draw_rows(problem.n_nodes)
+    settings = {"n_init": 1, "max_iter": 4, "n_jobs": 1}
+    here = BlockCADO(**settings).solve(problem, start)
+    monkeypatch.setattr(dask_engine, "_AT_ONCE", 100)
+    monkeypatch.setattr(dask_memberships, "_BACKUP_EVERY", -1.0)
+    for lose_at in ((), (30, 90)):
+        client = FakeClient(3, lose_at)
+        there = BlockCADO(engine=DaskEngine(client, tmp_path), **settings).solve(problem, start)
+        assert mapped_file(there.W) is not None
+        assert same_bits(there.W, here.W)
+        assert there.value == here.value
+        assert client.n_lost == len(lose_at)
+        assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_workers_do_not_see_is_not_used(data, words, tmp_path, few_batches):
+    problem = make_problem("graph, labels", data, words)
+    client = FakeClient(2)
+    client.run = lambda function, *arguments, workers: dict.fromkeys(workers)
+    solver = BlockCADO(engine=DaskEngine(client, tmp_path), n_init=1, max_iter=2)
+    with pytest.warns(UserWarning, match="not all workers of the cluster see"):
+        result = solver.solve(problem)
+    assert mapped_file(result.W) is None
+    assert not list(tmp_path.iterdir())
 
 
 def test_models_are_sent_once_per_sweep(data, words, monkeypatch):

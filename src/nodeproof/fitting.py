@@ -22,7 +22,7 @@ from nodeproof.auto.experts import as_experts
 from nodeproof.auto.experts.guarded import Guarded
 from nodeproof.auto.merging import Family
 from nodeproof.auto.plans import Plan, choose_plan
-from nodeproof.auto.records import record_held_out, record_outcome
+from nodeproof.auto.records import record_engine, record_held_out, record_outcome
 from nodeproof.auto.sampling import Sample, sample_to_judge
 from nodeproof.auto.settings import (
     Choices,
@@ -288,9 +288,9 @@ class _Fit:
 
     def _prepare_block(self, problem: Problem) -> None:
         """Report what the fit needs, check the memory, and set engine and checkpoint."""
-        # Settings are chosen by small fits on this machine; the final fit runs on the engine.
         if self.settings.engine is not None:
             self.solver = replace(self.solver, engine=as_engine(self.settings.engine))
+            record_engine(problem, self.solver.n_init, self.choices)
         solver, verbose, left = self.solver, self.settings.verbose, self.settings.leaves_rows
         hard, spread = solver.temperature == 0, solver.engine is not None
         needs = needs_of(problem, solver.n_init, hard=hard, spread=spread, on_disk=left)
