@@ -196,7 +196,8 @@ class Part:
     n_own, n_copies : int
         Number of its nodes, and the most copies that a step needs.
     asks : list of ndarray
-        For each part, the positions there of the nodes asked for, step by step.
+        For each part, the positions there of the nodes asked for, step by step; empty once the
+        others know.
     """
 
     def __init__(self, layout: Layout, number: int, block: Block) -> None:

@@ -147,6 +147,7 @@ def connect(part: Part, key: str, peers: Peers) -> None:
 
 def place(part: Part, rows: Any, key: str, peers: Peers) -> Done:
     """Return the state of a part with these memberships: an array, or one-hot ones."""
+    part.asks = []  # the others know by now
     W = np.empty((part.n_own + part.n_copies, part.layout.n_classes), dtype=np.float32)
     W[: part.n_own] = rows
     state = State(part, key, peers, W)
