@@ -39,8 +39,6 @@ class FakeClient:
         self.status = "running"
         self.n_tasks = self.n_lost = 0
         self.futures: list[FakeFuture] = []
-        #: what went from one worker to another
-        self.travelled: list[Any] = []
 
     def scheduler_info(self, n_workers: int = 5) -> dict[str, Any]:
         return {"workers": dict.fromkeys(self.workers)}
@@ -114,7 +112,6 @@ class FakeClient:
             raise argument.value
         if argument.home == home:
             return argument.value
-        self.travelled.append(argument.value)
         return copy.deepcopy(argument.value)
 
 
@@ -146,3 +143,11 @@ def links_held(dask_worker: Any) -> int:
         if isinstance(part, Part | Block):
             found[id(part)] = part
     return sum(len(part.indices) for part in found.values())
+
+
+def rows_held(dask_worker: Any) -> int:
+    """Return how many memberships a worker holds: of its own nodes, and copies of others."""
+    from nodeproof.distributed.worker import Done
+
+    done = (thing for thing in dask_worker.data.values() if isinstance(thing, Done))
+    return sum({id(thing.state): len(thing.state.W) for thing in done}.values())

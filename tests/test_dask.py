@@ -14,14 +14,19 @@ import numpy as np
 import pytest
 
 import compile_once
-from cluster_helpers import links_held, same_bits
-from nodeproof import NodeClassifier
+from cluster_helpers import links_held, rows_held, same_bits
+from nodeproof import NodeClassifier, Problem
 from nodeproof.datasets import make_planted
+from nodeproof.distributed import DaskEngine
 from nodeproof.distributed import engine as dask_engine
+from nodeproof.distributed import layout as dask_layout
+from nodeproof.distributed import memberships as dask_memberships
 from nodeproof.errors import InputError, MissingExtraError
-from nodeproof.solvers import sweep
+from nodeproof.graph import Graph
+from nodeproof.solvers import BlockCADO, sweep
 from nodeproof.storage.graph_folder import write_graph_folder
-from nodeproof.terms import Covariance, Labels
+from nodeproof.storage.row_files import FileRows, mapped_file
+from nodeproof.terms import Covariance, Labels, NodeData
 
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 
@@ -100,33 +105,48 @@ def assert_same(there: NodeClassifier, here: NodeClassifier) -> None:
     assert there.history_ == here.history_
 
 
-def test_a_cluster_finds_the_same_and_no_worker_holds_a_third_of_the_links(client, data, here):
-    held = []
+def test_a_cluster_finds_the_same_and_no_worker_holds_a_third(client, data, here):
+    held, rows = [], []
 
     def look(progress):
         if progress.iteration == 1:
             held.extend(client.run(links_held).values())
+            rows.extend(client.run(rows_held).values())
 
     there = NodeClassifier(engine=client, verbose=look, **SETTINGS)
     assert_same(there.fit(data.X, data.y, graph=data.graph), here)
     assert (here.labels_ == data.y_true).mean() > 0.95
+    assert "on this machine: the judging of experts" in there.choices_["engine"]["why"]
     assert sum(held) == data.graph.nnz
     assert max(held) < data.graph.nnz / 3
+    assert len(data.y) < sum(rows)  # their own, and copies of others for one step
+    assert max(rows) < len(data.y) / 3
     wait_until(lambda: sum(client.run(links_held).values()) == 0)  # nothing is left behind
 
 
-def test_the_client_made_last_is_found_and_workers_read_a_folder(
-    client, data, tmp_path, monkeypatch
-):
+def test_the_client_made_last_is_found_and_holds_no_row(client, data, tmp_path, monkeypatch):
+    """Workers read links and features from files, and write their memberships to one."""
     write_graph_folder(tmp_path / "graph", data.graph)
-    here = NodeClassifier(**SETTINGS).fit(data.X, data.y, graph=tmp_path / "graph")
+    np.save(tmp_path / "X.npy", data.X)
+    nodes = NodeData(K, np.load(tmp_path / "X.npy", mmap_mode="r"), data.y)
+    terms = [Covariance().bind(nodes), Labels().bind(nodes)]
+    problem = Problem(Graph(tmp_path / "graph"), terms, K)
+    here = BlockCADO(n_init=1, max_iter=4).solve(problem)
 
     def fail(*arguments):
-        raise AssertionError("links are sent though the workers see the folder")
+        raise AssertionError("the client reads, sends or gets what it should not")
 
-    monkeypatch.setattr(dask_engine, "cut_links", fail)  # here, not there
-    there = NodeClassifier(engine="dask", **SETTINGS)
-    assert_same(there.fit(data.X, data.y, graph=tmp_path / "graph"), here)
+    # Here, not there.
+    monkeypatch.setattr(dask_layout, "cut_links", fail)
+    monkeypatch.setattr(FileRows, "read", fail)
+    monkeypatch.setattr(dask_memberships.DaskMemberships, "_gather", fail)
+    (tmp_path / "scratch").mkdir()
+    engine = DaskEngine(scratch=tmp_path / "scratch")
+    there = BlockCADO(n_init=1, max_iter=4, engine=engine).solve(problem)
+    assert mapped_file(there.W) is not None
+    assert same_bits(there.W, here.W)
+    assert there.value == here.value
+    assert not list((tmp_path / "scratch").iterdir())  # what is mapped needs no name
 
 
 def wait_until(holds) -> None:
@@ -137,12 +157,15 @@ def wait_until(holds) -> None:
         time.sleep(0.1)
 
 
-def kill_one(client, cluster, comes_back: bool):
-    """Return a callback that kills a worker after the second sweep, and a list of its address."""
+def kill_some(client, cluster, comes_back: bool):
+    """Return a callback that kills workers, and a list of their addresses.
+
+    One is killed after the second sweep; where others come, another one after the first.
+    """
     killed: list[str] = []
 
     def callback(progress):
-        if progress.iteration != 2:
+        if progress.iteration not in ((1, 2) if comes_back else (2,)):
             return
         pids = client.run(os.getpid)
         held = client.run(links_held)
@@ -158,14 +181,14 @@ def kill_one(client, cluster, comes_back: bool):
 
 
 @pytest.mark.parametrize("comes_back", [True, False], ids=["comes back", "does not come back"])
-def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(
+def test_workers_killed_in_the_middle_of_a_fit_change_nothing(
     client, cluster, data, here, comes_back
 ):
-    callback, killed = kill_one(client, cluster, comes_back)
+    callback, killed = kill_some(client, cluster, comes_back)
     there = NodeClassifier(engine=client, verbose=callback, **SETTINGS)
     assert_same(there.fit(data.X, data.y, graph=data.graph), here)
-    assert len(killed) == 1
-    wait_until(lambda: killed[0] not in client.scheduler_info(n_workers=-1)["workers"])
+    assert len(killed) == (2 if comes_back else 1)
+    wait_until(lambda: not {*killed} & {*client.scheduler_info(n_workers=-1)["workers"]})
     if comes_back:
         client.wait_for_workers(4, timeout=120)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,10 +13,12 @@ from nodeproof import Problem, kernels
 from nodeproof.datasets import make_planted
 from nodeproof.distributed import DaskEngine, as_engine
 from nodeproof.distributed import engine as dask_engine
+from nodeproof.distributed import layout as dask_layout
 from nodeproof.distributed import memberships as dask_memberships
 from nodeproof.distributed.engine import DaskWorkspace
-from nodeproof.distributed.layout import Layout, Part, Piece, boundary_of, cut_block, halo_of
-from nodeproof.distributed.worker import place
+from nodeproof.distributed.exchange import Peers
+from nodeproof.distributed.layout import Layout, Part, cut_block
+from nodeproof.distributed.worker import State, connect, make_part, place
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.problem import PAPER_WEIGHTS
@@ -23,6 +27,7 @@ from nodeproof.solvers import BlockCADO, sweep
 from nodeproof.solvers.memberships import LocalWorkspace
 from nodeproof.storage.graph_files import read_header
 from nodeproof.storage.graph_folder import write_graph_folder
+from nodeproof.storage.row_files import mapped_file
 from nodeproof.terms import (
     Categorical,
     Counts,
@@ -338,12 +343,16 @@ def test_callbacks_can_read_memberships_and_stop(data, words, few_batches):
 
 
 def make_parts(problem: Problem, n_parts: int) -> list[Part]:
-    layout = Layout(problem.n_nodes, problem.n_classes, n_parts)
-    numbers = range(n_parts)
-    blocks = [cut_block(problem.graph, problem, layout, p) for p in numbers]
-    halos = [halo_of(blocks[p], layout, p) for p in numbers]
-    edges = [boundary_of(halos, layout, p) for p in numbers]
-    return [Part(layout, p, blocks[p], halos[p], edges) for p in numbers]
+    layout = Layout.of(problem, n_parts)
+    key = uuid4().hex
+    parts = [make_part(layout, p, cut_block(problem, layout, p), key) for p in range(n_parts)]
+    for part in parts:
+        connect(part, key, Peers([""] * n_parts))
+    return parts
+
+
+def states_of(rows) -> list[State]:
+    return [done.value.state for done in rows._states]
 
 
 @pytest.fixture
@@ -353,46 +362,67 @@ def path_of_ranges() -> Problem:
     return Problem(Graph(sp.diags_array([steps, steps], offsets=[-1, 1]).tocsr()), [], K)
 
 
-def test_only_boundary_memberships_are_sent(path_of_ranges):
+def test_a_part_asks_for_the_far_ends_of_its_links_only(path_of_ranges):
+    """Of four parts, the first is linked to the second only, the second to both neighbours."""
+    parts = make_parts(path_of_ranges, 4)
+    assert [part.rows_received for part in parts] == [1, 2, 2, 1]
+    assert [len(part.asks[1]) for part in parts] == [1, 0, 1, 0]
+    assert {q: w[0].tolist() for q, w in parts[1].wanted.items()} == {0: [0], 2: [63], 3: []}
+
+
+def test_a_part_answers_with_its_memberships(path_of_ranges):
     W = draw_rows(256)
-    for part in make_parts(path_of_ranges, 2):
-        own = np.concatenate([W[lo:hi] for lo, hi in part.layout.ranges(part.number)])
-        piece = place(part, own).piece
-        ends = [63, 128, 191] if part.number == 0 else [64, 127, 192]
-        np.testing.assert_array_equal(part.boundary, ends)
-        np.testing.assert_array_equal(piece.rows, W[ends])
-        few = part.piece(own, 100, 150)
-        assert len(few.rows) == 1
-        np.testing.assert_array_equal(few.rows[0], W[128 if part.number == 0 else 127])
+    _, second, *_ = make_parts(path_of_ranges, 4)
+    answers = [second.answer(W[64:128], 2, step) for step in range(len(second.wanted[2][1]) - 1)]
+    np.testing.assert_array_equal(np.concatenate(answers), W[[127]])
 
 
-def test_memberships_of_unlinked_nodes_are_ignored(path_of_ranges):
-    """Of four parts, the first is linked to the second only; it is told of all boundaries."""
-    first, second, third, _ = make_parts(path_of_ranges, 4)
-    np.testing.assert_array_equal(second.boundary, [64, 127])
-    W = np.zeros((first.n_own + first.n_halo, K), dtype=np.float32)
-    assert first.n_halo == 1
-    first.install(W, Piece(2, 0, 256, np.full((len(third.boundary), K), 7, dtype=np.float32)))
-    assert (W == 0).all()
-    told = np.array([[1, 2, 3], [4, 5, 6]], dtype=np.float32)
-    first.install(W, Piece(1, 0, 256, told))
-    assert (W[:64] == 0).all()
-    np.testing.assert_array_equal(W[64], [1, 2, 3])
+def test_old_memberships_are_answered_with_until_the_turn_is_over(path_of_ranges):
+    part, *_ = make_parts(path_of_ranges, 2)
+    W = draw_rows(part.n_own)
+    state = place(part, W, "key", Peers(["", ""])).state
+    new = draw_rows(part.n_own, seed=1)
+    state.pending = 7, [(0, new)]
+    asked = part.wanted[1][0]
+    steps = range(len(part.wanted[1][1]) - 1)
+    for turn, rows in ((7, W), (8, new)):
+        answers = np.concatenate([state.answer(turn, 1, step) for step in steps])
+        np.testing.assert_array_equal(answers, rows[asked])
 
 
 def test_workers_exchange_boundary_memberships_only(path_of_ranges):
-    client = FakeClient(2)
-    rows = DaskEngine(client).open(path_of_ranges).place(draw_rows(256))
+    rows = DaskEngine(FakeClient(2)).open(path_of_ranges).place(draw_rows(256))
     rows.sums()
-    client.travelled.clear()
     models = path_of_ranges.fit_models(draw_rows(256))
     for _ in range(2):
         rows.sweep(models, 1.0)
-        rows.link_mass()
-    assert {type(thing) for thing in client.travelled} == {Piece}
-    told = np.concatenate([piece.rows for piece in client.travelled])
-    assert len(told) == 2 * 6  # each of six ends to the one other part, in each sweep
-    np.testing.assert_array_equal(told[6:], rows.fetch()[[63, 64, 127, 128, 191, 192]])
+    # Each of six ends goes to the one other part, in each sweep.
+    assert [state.rows_received for state in states_of(rows)] == [2 * 3, 2 * 3]
+    assert [state.part.rows_received for state in states_of(rows)] == [3, 3]
+    rows.link_mass()
+    assert [state.rows_received for state in states_of(rows)] == [3 * 3, 3 * 3]
+
+
+@pytest.mark.parametrize("most", [1, 5, 40])
+def test_a_step_has_few_links_to_other_parts(most, data, words, monkeypatch):
+    monkeypatch.setattr(dask_layout, "_FEWEST", most)
+    monkeypatch.setattr(dask_layout, "_COPIES", 10**6)
+    problem = make_problem("degree", data, words)
+    for part in make_parts(problem, 3):
+        assert sum(step.hi - step.lo for step in part.steps) == part.n_own
+        crowded = part.counts.sum(axis=1) > most
+        assert all(part.steps[k].hi - part.steps[k].lo == 1 for k in np.flatnonzero(crowded))
+    same_in_parts(problem, 3)
+
+
+def test_links_to_all_nodes_need_copies_of_few_at_a_time(random_graph, monkeypatch):
+    """In a random graph every part is linked to all nodes, but holds copies for one step."""
+    monkeypatch.setattr(dask_layout, "_FEWEST", 1)
+    n = 4000
+    parts = make_parts(Problem(Graph(random_graph(n, 20 / n)), [], K), 4)
+    for part in parts:
+        assert part.rows_received > n / 2
+        assert part.n_own + part.n_copies < n / 3
 
 
 def test_parts_hold_their_own_links_once(data, words):
@@ -413,14 +443,43 @@ def test_links_in_a_folder_are_read_by_workers_that_see_it(
     problem = Problem(Graph(tmp_path / "graph"), make_problem("covariance", data, words).terms, K)
     client = FakeClient(3)
     read = []
-    read_block = dask_engine._read_block
-    monkeypatch.setattr(dask_engine, "_read_block", lambda *a: read.append(a) or read_block(*a))
+    read_block = dask_engine.read_block
+    monkeypatch.setattr(dask_engine, "read_block", lambda *a: read.append(a) or read_block(*a))
     if seen is not True:
         write_graph_folder(tmp_path / "other", data.graph[:200, :200])
         found = read_header(tmp_path / "other") if seen == "another" else None
         client.run = lambda function, *arguments, workers: dict.fromkeys(workers, found)
     same_solves(problem, client, n_init=1, max_iter=3)
     assert len(read) == (3 if seen is True else 0)
+
+
+def test_memberships_are_left_in_files(data, words, tmp_path, few_batches, monkeypatch):
+    """Those to start from, those saved on the way, and the result: all survive a loss."""
+    problem = make_problem("covariance", data, words)
+    start = 3.0 * draw_rows(problem.n_nodes)
+    settings = {"n_init": 1, "max_iter": 4, "n_jobs": 1}
+    here = BlockCADO(**settings).solve(problem, start)
+    monkeypatch.setattr(dask_engine, "_AT_ONCE", 100)
+    monkeypatch.setattr(dask_memberships, "_BACKUP_EVERY", -1.0)
+    for lose_at in ((), (30, 90)):
+        client = FakeClient(3, lose_at)
+        there = BlockCADO(engine=DaskEngine(client, tmp_path), **settings).solve(problem, start)
+        assert mapped_file(there.W) is not None
+        assert same_bits(there.W, here.W)
+        assert there.value == here.value
+        assert client.n_lost == len(lose_at)
+        assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_workers_do_not_see_is_not_used(data, words, tmp_path, few_batches):
+    problem = make_problem("graph, labels", data, words)
+    client = FakeClient(2)
+    client.run = lambda function, *arguments, workers: dict.fromkeys(workers)
+    solver = BlockCADO(engine=DaskEngine(client, tmp_path), n_init=1, max_iter=2)
+    with pytest.warns(UserWarning, match="not all workers of the cluster see"):
+        result = solver.solve(problem)
+    assert mapped_file(result.W) is None
+    assert not list(tmp_path.iterdir())
 
 
 def test_models_are_sent_once_per_sweep(data, words, monkeypatch):

@@ -22,7 +22,7 @@ from nodeproof.auto.experts import as_experts
 from nodeproof.auto.experts.guarded import Guarded
 from nodeproof.auto.merging import Family
 from nodeproof.auto.plans import Plan, choose_plan
-from nodeproof.auto.records import record_held_out, record_outcome
+from nodeproof.auto.records import record_engine, record_held_out, record_outcome
 from nodeproof.auto.sampling import Sample, sample_to_judge
 from nodeproof.auto.settings import (
     Choices,
@@ -208,7 +208,7 @@ class _Fit:
         """Choose, solve, and return the results."""
         settings, nodes = self.settings, self._arranged()
         sample = self._sample(nodes)
-        if self.K and isinstance(self.solver, BlockCADO):
+        if self.K and isinstance(self.solver, BlockCADO) and not self.settings.leaves_rows:
             check_rows(self.data.n_nodes, self.K)
         if sample is not None and sample.held.sampled and settings.engine is not None:
             self.solver = replace(self.solver, engine=as_engine(settings.engine))
@@ -288,12 +288,12 @@ class _Fit:
 
     def _prepare_block(self, problem: Problem) -> None:
         """Report what the fit needs, check the memory, and set engine and checkpoint."""
-        # Settings are chosen by small fits on this machine; the final fit runs on the engine.
         if self.settings.engine is not None:
             self.solver = replace(self.solver, engine=as_engine(self.settings.engine))
-        solver, verbose = self.solver, self.settings.verbose
+            record_engine(problem, self.solver.n_init, self.choices)
+        solver, verbose, left = self.solver, self.settings.verbose, self.settings.leaves_rows
         hard, spread = solver.temperature == 0, solver.engine is not None
-        needs = needs_of(problem, solver.n_init, hard=hard, spread=spread)
+        needs = needs_of(problem, solver.n_init, hard=hard, spread=spread, on_disk=left)
         needs.check()
         if hasattr(verbose, "announce"):
             verbose.announce(needs)

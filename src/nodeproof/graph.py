@@ -26,7 +26,7 @@ from nodeproof.runtime.caching import cached_property
 if TYPE_CHECKING:
     from nodeproof.storage.graph_folder import GraphFolder
 
-__all__ = ["Graph", "NullCorrected", "RowSums"]
+__all__ = ["Graph", "NullCorrected", "RowSums", "null_factors"]
 
 Array = NDArray[np.float64]
 
@@ -171,13 +171,7 @@ class Graph:
                 f"null_model must be 'auto', 'uniform' or 'degree', got {null_model!r}"
             )
         self.null_model = null_model
-        self.eta = self._null_factors()
-
-    def _null_factors(self) -> Array:
-        if self.null_model == "degree" and self.total > 0:
-            return np.asarray(self.degrees / np.sqrt(self.total))
-        # Nothing is known about a node without links, not even that it avoids others.
-        return (self.degrees > 0).astype(np.float64)
+        self.eta = null_factors(self.degrees, self.null_model, self.total)
 
     def reordered(self, order: NDArray[np.int64]) -> Graph:
         """Return the same graph, in memory, with node ``order[k]`` at position k."""
@@ -194,7 +188,7 @@ class Graph:
         moved.degrees = _degrees(matrix, self.weighted)
         moved.total = float(moved.degrees.sum())
         moved.unit = moved.total / len(moved.weights) if self.weighted else 1.0
-        moved.eta = moved._null_factors()
+        moved.eta = null_factors(moved.degrees, moved.null_model, moved.total)
         return moved
 
     def _read_folder(self, folder: GraphFolder, n_nodes: int | None) -> None:
@@ -293,6 +287,24 @@ class Graph:
     def density(self) -> float:
         """Links per pair of the null model."""
         return self.total / self.all_pairs if self.all_pairs > 0 else 0.0
+
+
+def null_factors(degrees: NDArray[Any], null_model: str, total: float) -> Array:
+    """Return the factors η of a null model for nodes of these degrees, shape (n,).
+
+    Parameters
+    ----------
+    degrees : ndarray of shape (n,)
+        Of these nodes.
+    null_model : {"uniform", "degree"}
+        The null model.
+    total : float
+        Sum of the degrees of all nodes.
+    """
+    if null_model == "degree" and total > 0:
+        return np.asarray(degrees / np.sqrt(total))
+    # Nothing is known about a node without links, not even that it avoids others.
+    return np.asarray(degrees > 0, dtype=np.float64)
 
 
 def _degrees(matrix: sp.csr_array, weighted: bool) -> Array:

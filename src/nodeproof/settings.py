@@ -43,6 +43,11 @@ class Settings:
         """Return the settings that an estimator has as attributes of the same names."""
         return cls(**{setting.name: getattr(estimator, setting.name) for setting in fields(cls)})
 
+    @property
+    def leaves_rows(self) -> bool:
+        """Whether a cluster leaves the memberships in a file."""
+        return getattr(self.engine, "scratch", None) is not None
+
     def check(self) -> None:
         """Raise an error that names the first invalid setting.
 

@@ -1,4 +1,4 @@
-"""The record of what held-out labels say: of experts, class proportions and accuracy.
+"""The record of what held-out labels say of experts, proportions and accuracy; and of engines.
 
 Each function adds to the record of automatic choices (``clf.choices_``), in values that JSON holds.
 """
@@ -17,11 +17,35 @@ from nodeproof.auto.pooling import Judge
 from nodeproof.auto.settings import Choices
 from nodeproof.errors import count_of
 from nodeproof.metrics import class_scores, is_skewed
+from nodeproof.problem import Problem
+from nodeproof.solvers.starts import choose_starts
+from nodeproof.terms.summable import is_summable
 
-__all__ = ["record_experts", "record_held_out", "record_outcome"]
+__all__ = ["record_engine", "record_experts", "record_held_out", "record_outcome"]
 
 # With fewer held-out labels of a class, nobody knows how well it is recognised.
 _FEWEST_OF_A_CLASS = 5
+
+
+def record_engine(problem: Problem, n_init: int | str, choices: Choices) -> None:
+    """Record what a cluster does of a fit, and what is left to this machine.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem of the final fit.
+    n_init : int or "auto"
+        Number of starts.
+    """
+    starts = [name for name in choose_starts(problem, n_init) if name != "labels"]
+    terms = [type(t).__name__ for t in problem.terms if not (is_summable(t) and t.rounds is None)]
+    here = ["the judging of experts but for the block model", "probabilities", "certificates"]
+    if terms:
+        here.insert(0, f"the models of {', '.join(terms)}")
+    if starts:
+        here.insert(0, f"the starts {', '.join(dict.fromkeys(starts))}")
+    why = f"workers update the memberships and sum over them; on this machine: {', '.join(here)}"
+    choices["engine"] = {"value": "Dask cluster", "why": why}
 
 
 def record_held_out(

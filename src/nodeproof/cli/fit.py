@@ -29,6 +29,7 @@ from nodeproof.cli.results import (
 )
 from nodeproof.cli.terminal import as_text, check_folder, print_document
 from nodeproof.cli.terms import terms_of_columns
+from nodeproof.distributed import DaskEngine
 from nodeproof.errors import InputError, MissingExtraError, count_of
 from nodeproof.fitted import Fitted
 from nodeproof.fitting import fit_nodes
@@ -46,7 +47,7 @@ from nodeproof.saving.model import save_model
 from nodeproof.settings import Settings
 from nodeproof.solvers import Status
 from nodeproof.solvers.checkpoint import Checkpoint
-from nodeproof.storage.atomic import atomic_folder
+from nodeproof.storage.atomic import atomic_folder, resolved
 from nodeproof.storage.graph_folder import GraphFolder
 from nodeproof.terms import Labels, Term
 from nodeproof.terms.registry import make_term
@@ -135,7 +136,7 @@ def _fit_and_write(
     with (
         ProgressLine(enabled=not as_json, budget=time_budget) as progress,
         notes_from_warnings(notes),
-        _cluster(scheduler) as engine,
+        _cluster(scheduler, out if isinstance(files.graph, GraphFolder) else None) as engine,
     ):
         settings = Settings(
             n_classes=classes,
@@ -237,8 +238,8 @@ def _parse_weights(text: str) -> str | float | tuple[float, ...]:
 
 
 @contextmanager
-def _cluster(scheduler: str | None) -> Iterator[Any]:
-    """Connect to a Dask cluster, if one is named."""
+def _cluster(scheduler: str | None, out: Path | None) -> Iterator[DaskEngine | None]:
+    """Connect to a Dask cluster, if one is named; workers save memberships beside `out`."""
     if scheduler is None:
         yield None
         return
@@ -256,7 +257,7 @@ def _cluster(scheduler: str | None) -> Iterator[Any]:
     except (OSError, ValueError, TimeoutError) as error:
         raise InputError(f"--scheduler {scheduler}: no cluster responds ({error})") from None
     with client:
-        yield client
+        yield DaskEngine(client, None if out is None else resolved(out).parent)
 
 
 @contextmanager

@@ -1,41 +1,39 @@
 """The Dask engine: a problem distributed over the workers of a cluster.
 
 Every worker holds one part (see :mod:`nodeproof.distributed.layout`): a share of the graph's rows,
-of the features, and the memberships of the nodes that it has links to. Class totals and models are
-sent to the workers, a few numbers per cell come back, and after each batch the new memberships of a
-part's boundary go from worker to worker.
+of the features, and of the memberships. Class totals and models are sent to the workers, a few
+numbers per cell come back, and before each step a worker asks the others for the memberships that
+its nodes have links to.
 
 A worker that is lost takes its part with it. The parts are then redistributed over the remaining
-workers, starting from the memberships that were fetched last, and what was done since is repeated:
+workers, starting from the memberships that were saved last, and what was done since is repeated:
 with the same bits.
 """
 
 from __future__ import annotations
 
+import os
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.distributed.layout import (
-    Block,
-    Layout,
-    Part,
-    boundary_of,
-    cut_block,
-    cut_links,
-    halo_of,
-)
-from nodeproof.distributed.memberships import DaskMemberships, WorkerLostError
+from nodeproof.distributed.exchange import Peers, WorkerLostError
+from nodeproof.distributed.layout import Layout, cut_block, cut_terms
+from nodeproof.distributed.memberships import DaskMemberships
+from nodeproof.distributed.worker import connect, make_part, read_block
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.problem import Problem
 from nodeproof.solvers.memberships import Engine, OneHot
+from nodeproof.solvers.starts import STARTS, as_memberships
 from nodeproof.storage.graph_files import read_header
-from nodeproof.storage.graph_folder import GraphFolder
+from nodeproof.storage.row_files import FileRows, MembershipFiles, mapped_file, state_of, write_rows
 
 __all__ = ["DaskEngine", "DaskWorkspace", "as_engine"]
 
@@ -43,6 +41,9 @@ __all__ = ["DaskEngine", "DaskWorkspace", "as_engine"]
 # or for a scheduler that went away.
 _PATIENCE_AT_FIRST = 120.0
 _PATIENCE = 20.0
+
+# Entries of given memberships that are copied to a file at once.
+_AT_ONCE = 2**22
 
 # Seconds between checks for lost workers while there is no answer.
 _WATCH = 2.0
@@ -56,13 +57,19 @@ class DaskEngine:
     ----------
     client : distributed.Client, optional
         The cluster; by default the client that was created last.
+    scratch : path, optional
+        A folder that this process and all workers see. Memberships are then saved there by the
+        workers, and mapped from there by this process, which holds none; otherwise they are sent
+        to it: once in thirty seconds, and at the end.
     """
 
     client: Any = None
+    scratch: str | os.PathLike[str] | None = None
 
     def open(self, problem: Problem) -> DaskWorkspace:
         """Return a workspace for a problem; its parts are distributed on first use."""
-        return DaskWorkspace(problem, _current_client() if self.client is None else self.client)
+        client = _current_client() if self.client is None else self.client
+        return DaskWorkspace(problem, client, self.scratch)
 
 
 def as_engine(engine: Any) -> Engine | None:
@@ -90,29 +97,63 @@ class DaskWorkspace:
     Parameters
     ----------
     problem : Problem
-        What to solve. A graph in a folder on disk is read by the workers themselves, where they
-        see the folder; everything else is sent to them.
+        What to solve. A graph in a folder on disk, and features that are mapped from a file, are
+        read by the workers themselves, where they see them; everything else is sent to them.
     client : distributed.Client
         The cluster.
+    scratch : path, optional
+        A folder for memberships; see :class:`DaskEngine`.
     """
 
-    def __init__(self, problem: Problem, client: Any) -> None:
+    def __init__(
+        self, problem: Problem, client: Any, scratch: str | os.PathLike[str] | None = None
+    ) -> None:
         self.problem, self.client = problem, client
-        self.eta = np.ones(problem.n_nodes) if problem.graph is None else problem.graph.eta
         self.layout: Layout
         self._patience = _PATIENCE_AT_FIRST
         self.homes: list[str] = []
         self.parts: list[Any] = []
+        shape = problem.n_nodes, problem.n_classes
+        #: where workers save memberships; None: they are sent to this process
+        self.files = None if scratch is None else MembershipFiles(Path(scratch), shape)
 
-    def place(self, W: NDArray[Any], hard: bool = False) -> DaskMemberships:
+    def start(
+        self, given: NDArray[Any] | str, rng: np.random.Generator
+    ) -> NDArray[np.float32] | OneHot:
+        """Return memberships to start from; with a folder for them, given ones go to a file."""
+        n, K, known = self.problem.n_nodes, self.problem.n_classes, self.problem.labels
+        if not isinstance(given, str):
+            if self.files is None or len(given) != n:
+                return as_memberships(given, n, K)
+            W = self.files.create()
+            some = max(1, _AT_ONCE // K)
+            for lo in range(0, n, some):
+                rows = given[lo : lo + some]
+                rows = as_memberships(rows, len(rows), K)
+                write_rows(W.filename, (n, K), [(lo, lo + len(rows))], rows)
+            self.files.keep(W)
+            return W
+        if given != "labels" or known is None:
+            return STARTS[given](self.problem, rng)
+        return OneHot(known.astype(np.int16 if K < 2**15 else np.int32), K)
+
+    def place(self, W: NDArray[Any] | OneHot, hard: bool = False) -> DaskMemberships:
         """Return memberships (n, K), distributed over the workers; hard ones are one-hot."""
+        if isinstance(W, OneHot):
+            return DaskMemberships(self, W)
         if hard:
-            W = np.asarray(OneHot.of(W))
+            return DaskMemberships(self, OneHot.of(W))
         return DaskMemberships(self, np.asarray(W, dtype=np.float32))
 
-    def close(self) -> None:
-        """Release what the workers hold of the problem."""
+    def release(self) -> None:
+        """Forget what the workers hold of the problem."""
         self.parts, self.homes = [], []
+
+    def close(self) -> None:
+        """Release what the workers hold, and the files; those that are mapped stay readable."""
+        self.release()
+        if self.files is not None:
+            self.files.close()
 
     @property
     def lost(self) -> bool:
@@ -139,33 +180,60 @@ class DaskWorkspace:
         if not workers:
             self._wait_for_a_worker()
             workers = self._workers()
-        problem, graph = self.problem, self.problem.graph
         self.homes, self._patience = workers, _PATIENCE
-        self.layout = Layout(problem.n_nodes, problem.n_classes, len(workers))
-        blocks = []
-        folder = None if graph is None else graph.folder
-        if folder is not None and not self._see(folder.path):
-            folder = None
-        for p, home in enumerate(workers):
-            given = cut_block(None if folder else graph, problem, self.layout, p)
-            if folder is not None:
-                eta = np.concatenate(
-                    [self.eta[:0], *(self.eta[lo:hi] for lo, hi in self.layout.ranges(p))]
-                )
-                given = Block(given.indptr, given.indices, given.weights, eta, given.terms)
-            sent = self.client.scatter(given, workers=[home], hash=False)
-            if folder is not None:
-                ranges = self.layout.ranges(p)
-                sent = self._submit(home, _read_block, sent, str(folder.path), ranges)
-            blocks.append(sent)
-        numbers = range(len(workers))
-        halos = [self._submit(workers[p], halo_of, blocks[p], self.layout, p) for p in numbers]
-        edges = [self._submit(workers[p], boundary_of, halos, self.layout, p) for p in numbers]
-        self.parts = [
-            self._submit(workers[p], Part, self.layout, p, blocks[p], halos[p], edges)
-            for p in numbers
+        self.layout = Layout.of(self.problem, len(workers))
+        self._check_files()
+        key, peers = uuid4().hex, Peers(workers)
+        parts = [
+            self.submit(home, make_part, self.layout, p, self._block(p), key)
+            for p, home in enumerate(workers)
         ]
-        self.wait(self.parts)
+        self.wait(parts)
+        self.gather(
+            [self.submit(home, connect, parts[p], key, peers) for p, home in enumerate(workers)]
+        )
+        self.parts = parts
+
+    def _check_files(self) -> None:
+        """Find out which files all workers see."""
+        graph = self.problem.graph
+        folder = None if graph is None else graph.folder
+        self._folder = None
+        if folder is not None and self._agree(_read_header, str(folder.path)):
+            self._folder = str(folder.path)
+        features = {k: mapped_file(getattr(t, "X", None)) for k, t in enumerate(self.problem.terms)}
+        self._seen = {
+            k: file is not None and self._agree(state_of, str(file.filename))
+            for k, file in features.items()
+        }
+        if self.files is not None and not self._agree(state_of, str(self.files.begin())):
+            warnings.warn(
+                f"not all workers of the cluster see {self.files.folder.parent}: memberships are "
+                "sent to this process",
+                stacklevel=2,
+            )
+            self.files.close()
+            self.files = None
+
+    def _block(self, p: int) -> Any:
+        """Return the block of a part: a future on its worker."""
+        problem, layout, home = self.problem, self.layout, self.homes[p]
+        graph = problem.graph
+        if graph is None or self._folder is None:
+            block = cut_block(problem, layout, p)
+            block.terms.update(self._readable(block.terms))
+            return self.client.scatter(block, workers=[home], hash=False)
+        terms = self._readable(cut_terms(problem, layout.ranges(p)))
+        sent = self.client.scatter(terms, workers=[home], hash=False)
+        null = graph.null_model, graph.total
+        return self.submit(home, read_block, layout, p, self._folder, null, sent)
+
+    def _readable(self, terms: dict[int, Any]) -> dict[int, Any]:
+        """Return these shares of terms, with the features that the workers cannot read."""
+        for k, term in terms.items():
+            if isinstance(getattr(term, "X", None), FileRows) and not self._seen[k]:
+                term.X = term.X.read()
+        return terms
 
     def _wait_for_a_worker(self) -> None:
         try:
@@ -176,13 +244,14 @@ class DaskWorkspace:
                 f"{self._patience:g} seconds"
             ) from None
 
-    def _see(self, path: Path) -> bool:
-        """Tell whether all workers find this very graph at its path."""
-        seen = self.client.run(_read_header, str(path), workers=self.homes)
-        header = _read_header(str(path))
-        return all(found is not None and found == header for found in seen.values())
+    def _agree(self, look: Callable[[str], Any], path: str) -> bool:
+        """Tell whether all workers find at a path what this process does."""
+        here = look(path)
+        found = self.client.run(look, path, workers=self.homes)
+        return here is not None and all(there == here for there in found.values())
 
-    def _submit(self, home: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    def submit(self, home: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Submit a call to a worker; return its future."""
         return self.client.submit(function, *arguments, workers=[home], pure=False)
 
     def wait(self, futures: list[Any]) -> None:
@@ -205,10 +274,6 @@ class DaskWorkspace:
         if any(future.status in ("lost", "cancelled") for future in futures):
             raise WorkerLostError
         return list(self.client.gather(futures))
-
-
-def _read_block(block: Block, path: str, ranges: list[tuple[int, int]]) -> Block:
-    return Block(*cut_links(GraphFolder.open(path), ranges), block.eta, block.terms)
 
 
 def _read_header(path: str) -> dict[str, Any] | None:

@@ -8,12 +8,14 @@ from concurrent.futures import CancelledError
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import kernels
 from nodeproof.affinity import Affinity
+from nodeproof.distributed.exchange import Peers, WorkerLostError
 from nodeproof.distributed.layout import can_cut
 from nodeproof.distributed.worker import act, place
 from nodeproof.errors import InputError
@@ -21,11 +23,14 @@ from nodeproof.graph import RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
 from nodeproof.solvers.base import agreement
+from nodeproof.solvers.memberships import OneHot
+from nodeproof.storage.row_files import FileRows, MembershipFiles
+from nodeproof.terms.summable import cut_rows
 
 if TYPE_CHECKING:
     from nodeproof.distributed.engine import DaskWorkspace
 
-__all__ = ["DaskMemberships", "WorkerLostError"]
+__all__ = ["DaskMemberships"]
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -41,20 +46,24 @@ _ATTEMPTS = 20
 _CERTAINTY = 5.0
 
 
-class WorkerLostError(Exception):
-    """A worker that held a part is gone."""
-
-
 class DaskMemberships:
-    """The memberships of one start on the workers; as `LocalMemberships`, with the same results."""
+    """The memberships of one start on the workers; as `LocalMemberships`, with the same results.
 
-    def __init__(self, workspace: DaskWorkspace, W: NDArray[np.float32]) -> None:
+    Parameters
+    ----------
+    workspace : DaskWorkspace
+        Their problem.
+    W : ndarray of shape (n, K), or OneHot
+        Memberships to start from.
+    """
+
+    def __init__(self, workspace: DaskWorkspace, W: NDArray[np.float32] | OneHot) -> None:
         self.workspace, self.problem = workspace, workspace.problem
         # The memberships fetched last, and what was done since.
-        self._backup, self._since = W, []  # type: tuple[NDArray[np.float32], list[Any]]
+        self._backup, self._since = W, []  # type: tuple[Any, list[Any]]
         self._backed_up = time.monotonic()
         self._states: list[Any] = []
-        self._incoming: list[list[Any]] = []
+        self._turn = 0
         self._charged: dict[int, Array] = {}
 
     # What a solver needs. ------------------------------------------------------------
@@ -87,7 +96,7 @@ class DaskMemberships:
 
     def link_mass(self, matrix: bool = False) -> Array:
         """Return the link mass inside classes, or between each pair of them."""
-        return self._add("link_mass", matrix)
+        return self._add("link_mass", self._next_turn(), matrix)
 
     def sweep(
         self, models: Models, temperature: float, totals: Array | None = None
@@ -118,14 +127,27 @@ class DaskMemberships:
         return float(self._add("energy", models, temperature)[0]) + self.problem.penalty(models)
 
     def fetch(self) -> NDArray[np.float32]:
-        """Return the memberships, shape (n, K)."""
+        """Return the memberships, shape (n, K): mapped from a file that the workers have written.
+
+        Without a folder for such files they are sent here.
+        """
+        W = self._gather() if self.workspace.files is None else self._save(self.workspace.files)
+        self._backup, self._since, self._backed_up = W, [], time.monotonic()
+        return W
+
+    def _save(self, files: MembershipFiles) -> NDArray[np.float32]:
+        W = files.create()
+        self._surely(lambda: self._all("write", str(W.filename)))
+        files.keep(W)
+        return W
+
+    def _gather(self) -> NDArray[np.float32]:
         parts = self._surely(lambda: self._all("fetch"))
         W = np.empty((self.problem.n_nodes, self.problem.n_classes), dtype=np.float32)
         layout = self.workspace.layout
         for p, rows in enumerate(parts):
             for lo, hi, at in layout.held(p, 0, layout.n_nodes):
                 W[lo:hi] = rows[at : at + hi - lo]
-        self._backup, self._since, self._backed_up = W, [], time.monotonic()
         return W
 
     def assumed(self, labels: NDArray[np.int64] | None, look: bool) -> Affinity:
@@ -152,73 +174,57 @@ class DaskMemberships:
                 # An error on a healthy cluster would only occur again: the caller must know.
                 if not self._is_loss(error):
                     raise
-                ready, self._states, self._incoming = False, [], []
-                self.workspace.close()
+                ready, self._states = False, []
+                self.workspace.release()
         raise InputError(
             f"workers of the Dask cluster were lost {_ATTEMPTS} times; the fit was abandoned"
         )
 
     def _is_loss(self, error: Exception) -> bool:
         """Tell whether an error is due to a lost worker."""
-        if isinstance(error, _losses()) or self.workspace.lost:
-            return True
-        # The scheduler may notice a loss later than we do.
+        # The scheduler may notice a loss later than we or the other workers do.
         deadline = time.monotonic() + _CERTAINTY
-        while isinstance(error, OSError) and time.monotonic() < deadline:
+        surely = isinstance(error, _losses())
+        while not self.workspace.lost:
+            if not (surely or isinstance(error, OSError)) or time.monotonic() > deadline:
+                return surely
             time.sleep(0.1)
-            if self.workspace.lost:
-                return True
-        return False
+        return True
 
     def _begin(self) -> None:
         """Bring the parts to the current state: the last backup, and what was done since."""
         workspace = self.workspace
         if not workspace.parts:
             workspace.spread()
-        layout = workspace.layout
         self._charged = {}
-        self._states, self._incoming = [], [[] for _ in workspace.homes]
-        pieces = []
+        key, peers = uuid4().hex, Peers(workspace.homes)
+        self._states = []
         for p, home in enumerate(workspace.homes):
-            rows = [self._backup[lo:hi] for lo, hi in layout.ranges(p)]
-            sent = workspace.client.scatter(
-                np.concatenate([self._backup[:0], *rows]), workers=[home], hash=False
-            )
-            done = workspace._submit(home, place, workspace.parts[p], sent)
-            self._states.append(done)
-            pieces.append(workspace._submit(home, attrgetter("piece"), done))
-        self._send(dict(enumerate(pieces)))
+            rows = _cut(self._backup, workspace.layout.ranges(p))
+            sent = workspace.client.scatter(rows, workers=[home], hash=False)
+            self._states.append(workspace.submit(home, place, workspace.parts[p], sent, key, peers))
+        workspace.wait(self._states)  # the first to act will ask the others
         for work, arguments in self._since:
             work(self, *arguments)
 
-    def _send(self, pieces: dict[int, Any]) -> None:
-        for p, piece in pieces.items():
-            for q, incoming in enumerate(self._incoming):
-                if q != p:
-                    incoming.append(piece)
+    def _next_turn(self) -> int:
+        self._turn += 1
+        return self._turn
 
     def _order(self, p: int, action: str, *arguments: Any) -> Any:
         """Submit an action of a part; return its future."""
         home = self.workspace.homes[p]
-        done = self.workspace._submit(
-            home, act, self._states[p], self._incoming[p], action, *arguments
-        )
-        self._states[p], self._incoming[p] = done, []
-        return done
+        self._states[p] = self.workspace.submit(home, act, self._states[p], action, *arguments)
+        return self._states[p]
 
     def _act(self, parts: Iterable[int], action: str, *arguments: Any) -> list[Any]:
         """Let parts perform an action; return their answers, in this order."""
-        workspace = self.workspace
-        pieces, answers = {}, []
+        answers = []
         for p in parts:
-            home = workspace.homes[p]
             done = self._order(p, action, *arguments)
-            answers.append(workspace._submit(home, attrgetter("answer"), done))
-            if action == "sweep":
-                pieces[p] = workspace._submit(home, attrgetter("piece"), done)
-        found = workspace.gather(answers)
-        self._send(pieces)
-        return found
+            home = self.workspace.homes[p]
+            answers.append(self.workspace.submit(home, attrgetter("answer"), done))
+        return self.workspace.gather(answers)
 
     def _all(self, action: str, *arguments: Any) -> list[Any]:
         return self._act(range(len(self._states)), action, *arguments)
@@ -266,7 +272,9 @@ class DaskMemberships:
         for first in range(0, layout.n_nodes, layout.batch):
             last = min(first + layout.batch, layout.n_nodes)
             holders = layout.holders(first, last)
-            answers = self._act(holders, "sweep", first, last, temperature, totals)
+            answers = self._act(
+                holders, "sweep", self._next_turn(), first, last, temperature, totals
+            )
             runs = sorted((run for answer in answers for run in answer), key=lambda run: run[0])
             moved, mass, changes = (np.concatenate([run[k] for run in runs]) for k in (1, 2, 3))
             totals = totals.copy()  # the old ones may still be in transit
@@ -281,6 +289,13 @@ class DaskMemberships:
         if time.monotonic() - self._backed_up > _BACKUP_EVERY:
             self.fetch()
         return found
+
+
+def _cut(W: NDArray[Any] | OneHot, ranges: list[tuple[int, int]]) -> Any:
+    """Return memberships of some nodes; those in a file are read by whoever gets them."""
+    if isinstance(W, OneHot):
+        return OneHot(cut_rows(W.labels, ranges), W.shape[1])
+    return FileRows.of(W, ranges) or cut_rows(W, ranges)
 
 
 def _term_costs(problem: Problem, models: Models, others: list[int], lo: int, hi: int) -> Array:

@@ -27,7 +27,7 @@ from nodeproof.solvers.base import (
 )
 from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session, fingerprint
 from nodeproof.solvers.memberships import Engine, LocalWorkspace, Workspace
-from nodeproof.solvers.starts import STARTS, as_memberships, choose_starts, promising_starts
+from nodeproof.solvers.starts import STARTS, choose_starts, promising_starts
 from nodeproof.solvers.sweep import settled, surpassed, uninformative
 
 __all__ = ["BlockCADO"]
@@ -197,7 +197,7 @@ class _Solve:
             named = isinstance(given, str)
             if saved is None:
                 self.before = None
-                W = STARTS[given](problem, self.rng) if named else as_memberships(given, problem)
+                W = self.workspace.start(given, self.rng)
             else:
                 W = saved.W
             # Such a start is more informative about links than a few labelled nodes.

@@ -153,7 +153,7 @@ class CADO:
         rng = np.random.default_rng(self.random_state)
         if start is None or isinstance(start, str):
             start = named_start(start or self.start, problem, rng)
-        W = as_memberships(start, problem).astype(np.float64)
+        W = as_memberships(start, problem.n_nodes, problem.n_classes).astype(np.float64)
         W /= W.sum(axis=1, keepdims=True)
         with threads.using(self.n_jobs):
             return self._run(problem, W, callback)

@@ -17,6 +17,7 @@ from nodeproof.graph import RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
 from nodeproof.solvers.base import agreement
+from nodeproof.solvers.starts import STARTS, as_memberships
 from nodeproof.solvers.sweep import Charges, Sweeper
 from nodeproof.terms.summable import is_summable
 
@@ -165,12 +166,21 @@ def sweep_labels(
 class Workspace(Protocol):
     """A problem under way: what all its starts share."""
 
+    def start(self, given: NDArray[Any] | str, rng: np.random.Generator) -> Any:
+        """Return memberships to start from, for `place`: of shape (n, K), or one-hot.
+
+        Parameters
+        ----------
+        given : ndarray of shape (n, K) or str
+            Memberships, or the name of a start.
+        """
+
     def place(self, W: NDArray[Any], hard: bool = False) -> Any:
         """Return memberships to work on, with the methods of `LocalMemberships`.
 
         Parameters
         ----------
-        W : ndarray of shape (n, K)
+        W : ndarray of shape (n, K), or what `start` returned
             Memberships to start from.
         hard : bool
             Whether they are one-hot from now on.
@@ -200,6 +210,12 @@ class LocalWorkspace:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.sweeper = Sweeper(problem)
+
+    def start(self, given: NDArray[Any] | str, rng: np.random.Generator) -> NDArray[np.float32]:
+        """Return memberships to start from, shape (n, K)."""
+        if isinstance(given, str):
+            return STARTS[given](self.problem, rng)
+        return as_memberships(given, self.problem.n_nodes, self.problem.n_classes)
 
     def place(self, W: NDArray[Any], hard: bool = False) -> LocalMemberships:
         """Return memberships to work on in place; of hard ones, one integer per node is kept."""

@@ -62,7 +62,12 @@ def check_rows(n_nodes: int, n_classes: int) -> None:
 
 
 def needs_of(
-    problem: Problem, n_init: int | str = "auto", *, hard: bool = False, spread: bool = False
+    problem: Problem,
+    n_init: int | str = "auto",
+    *,
+    hard: bool = False,
+    spread: bool = False,
+    on_disk: bool = False,
 ) -> Needs:
     """Return what block CADO needs for a problem.
 
@@ -74,16 +79,19 @@ def needs_of(
         Whether the temperature is 0.
     spread : bool
         Whether a cluster does the sweeps.
+    on_disk : bool
+        Whether it leaves the memberships in a file.
     """
     n, K = problem.n_nodes, problem.n_classes
-    rows = _row_bytes(n, K)
+    rows = 0 if on_disk else _row_bytes(n, K)
     starts = choose_starts(problem, n_init)
     # A copy of hard memberships for the result; of those on a cluster, the backup.
     copies = 1 + hard + spread
     waiting = sum(term.rounds is not None for term in problem.terms) if problem.calibrated else 0
     if waiting:
         copies += 4 + 2 * waiting
-    memory = max(rows * copies, *(_start_bytes(problem, start) for start in starts))
+    made = [start for start in starts if not (on_disk and start == "labels")]
+    memory = max([rows * copies, *(_start_bytes(problem, start) for start in made)])
     # Memberships of the best start so far; class numbers, degrees; costs.
     memory += rows * (len(starts) > 1) + 20 * n + 2**22
     sweep, available = _sweep_seconds(problem), available_memory()

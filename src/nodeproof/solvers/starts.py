@@ -252,10 +252,10 @@ def _soften(clusters: NDArray[np.int32], n_classes: int) -> Rows:
     return W
 
 
-def as_memberships(start: Any, problem: Problem) -> Rows:
+def as_memberships(start: Any, n_nodes: int, n_classes: int) -> Rows:
     """Return a given start as memberships of shape (n, K), or raise an error."""
     rows = np.array(start, dtype=np.float32, order="C")
-    shape = (problem.n_nodes, problem.n_classes)
+    shape = (n_nodes, n_classes)
     if rows.shape != shape or not (rows >= 0).all() or not (rows.sum(axis=1) > 0).all():
         raise InputError(
             f"a start must have non-negative rows that are not all zero, shape {shape}; got shape "

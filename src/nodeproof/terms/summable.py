@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from nodeproof.runtime import threads
+from nodeproof.storage.row_files import FileRows
 from nodeproof.terms.base import Array, Term
 
 __all__ = ["SummableTerm", "cut_rows", "is_summable"]
@@ -50,7 +51,8 @@ class SummableTerm(Term):
         are the features that `bind` has stored as ``X``; write it for a term that holds more.
         """
         part = copy.copy(self)
-        part.X = cut_rows(self.X, ranges)
+        # Of features in a file, where they are: whoever unpickles the copy reads them there.
+        part.X = FileRows.of(self.X, ranges) or cut_rows(self.X, ranges)
         part.n_nodes = part.X.shape[0]
         return part
 
