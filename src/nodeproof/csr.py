@@ -24,6 +24,7 @@ __all__ = [
     "check_csr",
     "check_symmetric",
     "csr_of_entries",
+    "find_twins",
     "from_edges",
     "largest_of_each",
     "merge_edges",
@@ -306,6 +307,13 @@ def _inspect(matrix: sp.csr_array) -> _Findings:
     odd = sum(int(found[5]) for found in parts) % 2**64
     ordered = all(found[4] for found in parts)
     return _Findings(loops, zeros, bad, ones == matrix.nnz, ordered, odd == 0)
+
+
+def find_twins(indptr: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
+    """Return, for each link of a symmetric CSR matrix with sorted rows, where its twin is."""
+    positions = np.arange(len(indices), dtype=indptr.dtype)
+    n = len(indptr) - 1
+    return np.asarray(sp.csr_array((positions, indices, indptr), (n, n)).tocsc().data)
 
 
 def unless_all_one(data: NDArray[Any]) -> NDArray[Any]:

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import kernels
+from nodeproof.affinity import charge_rows
 from nodeproof.distributed.layout import Part, Piece
-from nodeproof.graph import RowSums
+from nodeproof.graph import RowSums, mass_between, product_rows
 from nodeproof.problem import Models
 from nodeproof.runtime import threads
 
@@ -91,6 +92,7 @@ def _sweep(state: State, first: int, last: int, temperature: float, totals: Arra
     ell = np.zeros((1, 1)) if affinity is None else affinity.ell
     ell_t = np.zeros((1, 1)) if affinity is None else affinity.ell_t
     runs = list(layout.held(part.number, first, last))
+    nobody = np.zeros(1, dtype=np.int64)  # waits for another thread
     sums: list[tuple[int, Array, Array, Array]] = []
     solved: list[tuple[int, Rows]] = []
     for lo, hi, at in runs:
@@ -99,10 +101,10 @@ def _sweep(state: State, first: int, last: int, temperature: float, totals: Arra
         charged, costs = _charge_range(state, models, at)
         new = np.empty((hi - lo, K), dtype=np.float32)
         # Ranges are multiples of cells: cells begin at the same rows here and there.
-        kernels.sweep_rows(
-            at, at + hi - lo, at, cell, block.indptr, part.indices, block.weights, block.eta, W,
-            totals, costs, charged, models.log_prior, ell, ell_t, temperature, new, moved, mass,
-            change,
+        kernels.sweep_batches(
+            0, 1, nobody, at, at + hi - lo, hi - lo, cell, block.indptr, part.indices,
+            block.weights, block.eta, W, totals, costs, charged, models.log_prior, ell, ell_t,
+            temperature, new, moved, mass, change, ell, totals, False, *kernels.workspace(K),
         )  # fmt: skip
         solved.append((at, new))
         sums.append((lo // cell, moved, mass, change))
@@ -164,13 +166,11 @@ def _term_sums(state: State, k: int) -> Done:
 
 
 def _link_mass(state: State, matrix: bool) -> Done:
-    part, W, K = state.part, state.W, state.part.layout.n_classes
+    part, W = state.part, state.W
 
     def mass(lo: int, hi: int) -> Array:
-        total = np.zeros((K, K) if matrix else (1, 1))
-        block = part.block
-        kernels.link_mass(lo, hi, block.indptr, part.indices, block.weights, W, total)
-        return total
+        near = product_rows(part.block.indptr, part.indices, part.block.weights, W, lo, hi)
+        return mass_between(W[lo:hi], near, matrix)
 
     return Done(state, None, _by_range(state, mass))
 
@@ -179,7 +179,7 @@ def _energy(state: State, models: Models, temperature: float) -> Done:
     def charged(lo: int, hi: int) -> Array:
         costs = _costs(state, models, lo, hi)
         rows = state.W[lo:hi]
-        return np.array([kernels.charge_rows(rows, costs, models.log_prior, temperature)])
+        return np.array([charge_rows(rows, costs, models.log_prior, temperature)])
 
     return Done(state, None, _by_range(state, charged))
 
