@@ -317,5 +317,6 @@ def find_twins(indptr: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
 
 
 def unless_all_one(data: NDArray[Any]) -> NDArray[Any]:
-    """Return the weights for the kernels: an empty array where all are one."""
-    return data[:0] if len(data) == 0 or data.min() == data.max() == 1.0 else data
+    """Return the weights for the kernels: an empty array, of one type, where all are one."""
+    none = len(data) == 0 or data.min() == data.max() == 1.0
+    return np.empty(0, dtype=np.float32) if none else data

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nodeproof.kernels.primitives import compiled, inlined
+from nodeproof.kernels.primitives import compiled, inlined, least_of
 
 __all__ = ["anneal_clusters", "anneal_nodes"]
 
@@ -10,7 +10,7 @@ __all__ = ["anneal_clusters", "anneal_nodes"]
 @inlined
 def _draw(price, temperature, uniform):
     """Return i with probability ∝ ``exp(−price[i] / temperature)``; overwrites the prices."""
-    least = price.min()
+    least = least_of(price)
     total = 0.0
     for i in range(len(price)):
         price[i] = np.exp((least - price[i]) / temperature)

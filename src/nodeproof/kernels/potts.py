@@ -8,7 +8,7 @@ it costs ``c_e = scale · A_uv``. No `weights` means all are one. A label that c
 
 import numpy as np
 
-from nodeproof.kernels.primitives import compiled, inlined
+from nodeproof.kernels.primitives import compiled, inlined, least_of
 
 __all__ = [
     "decode_flows",
@@ -143,7 +143,7 @@ def reduce_costs(lo, hi, indptr, indices, link_of, costs, eta, slope, y, out):
     total = 0.0
     for v in range(lo, hi):
         _gather(v, indptr, indices, link_of, costs, eta, slope, y, theta)
-        least = theta.min()
+        least = least_of(theta)
         total += least
         if len(out) > 0:
             for i in range(len(theta)):
@@ -193,7 +193,11 @@ def decode_flows(indptr, indices, weights, link_of, costs, eta, slope, scale, y,
                 flow = y[link_of[at]]
                 for i in range(K):
                     theta[i] += flow[i]
-        labels[v] = theta.argmin()
+        best = 0
+        for i in range(1, K):
+            if theta[i] < theta[best]:
+                best = i
+        labels[v] = best
 
 
 @compiled
@@ -215,7 +219,7 @@ def push_slack(
         for at in range(indptr[v], indptr[v + 1]):
             count += (rank[indices[at]] > rank[v]) == forward
         part = 1.0 / max(count + kept, 1)
-        least = theta.min()
+        least = least_of(theta)
         for at in range(indptr[v], indptr[v + 1]):
             t = indices[at]
             if (rank[t] > rank[v]) != forward:

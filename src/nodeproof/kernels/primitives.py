@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -20,19 +19,13 @@ __all__ = [
     "exp_rows",
     "inlined",
     "intrinsic_like",
-    "is_compiled",
+    "least_of",
     "prefetch",
 ]
 
 
 # Whether nothing is compiled.
 _PLAIN = bool(config.DISABLE_JIT)  # type: ignore[attr-defined]
-
-
-def is_compiled() -> bool:
-    """Tell whether a compiled sweep is cached (of any version), or none is needed."""
-    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent / "__pycache__")
-    return _PLAIN or next(folder.rglob("*.sweep_batches*.nbi"), None) is not None
 
 
 # For what Python calls, and for what such functions call. Wrappers take a fifth of the time of
@@ -145,6 +138,15 @@ def barrier(counter, arrivals):
         if looks > _PATIENCE:
             _yield_processor()
     return np.int64(looks)
+
+
+@inlined
+def least_of(numbers):
+    """Return the least of some numbers; numba takes half a second to compile its own."""
+    least = numbers[0]
+    for i in range(1, len(numbers)):
+        least = min(least, numbers[i])
+    return least
 
 
 # Exponentials of eight numbers at once: LLVM would call a library for each of them.
