@@ -14,14 +14,23 @@ AUDIT  := .venv-audit
 
 venv: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "nodeproof needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@
 
-demo: venv
+# What a user installs, for the demo; all else needs the tools of the tests, which are many times
+# as large and come on top of it.
+$(VENV)/.plain: pyproject.toml | $(VENV)/.python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plot]'
+	@touch $@
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/.python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $(VENV)/.plain $@
+
+demo: $(VENV)/.plain
 	$(BIN)/nodeproof demo --out $(OUT)
 
 # Files stay whole on one worker, for their fixtures. Loops are compiled once for all workers

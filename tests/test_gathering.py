@@ -34,7 +34,9 @@ def test_products_agree_with_scipy(K, weights, index):
         given = A.data.astype(weights)
     M = np.random.default_rng(K).standard_normal((120, K)).astype(np.float32)
     out = np.full((90, K), np.nan)
-    kernels.product_rows(20, 110, A.indptr.astype(index), A.indices.astype(index), given, M, out)
+    kernels.product_rows(
+        20, 110, A.indptr.astype(index), A.indices.astype(index), given, M, out, np.empty(K)
+    )
     expected = A.astype(np.float64) @ M.astype(np.float64)
     np.testing.assert_allclose(out, expected[20:110], atol=2e-5)
 
@@ -48,7 +50,9 @@ def test_sums_over_many_links_are_not_left_in_single_precision(K):
     )
     M = np.full((n, K), 0.1, dtype=np.float32)
     out = np.empty((1, K))
-    kernels.product_rows(0, 1, star.indptr, star.indices, np.zeros(0, np.float32), M, out)
+    kernels.product_rows(
+        0, 1, star.indptr, star.indices, np.zeros(0, np.float32), M, out, np.empty(M.shape[1])
+    )
     np.testing.assert_allclose(out, (n - 1) * np.float64(np.float32(0.1)), rtol=1e-5)
 
 
@@ -56,7 +60,9 @@ def test_rows_without_links_are_zero_and_the_last_row_reads_nothing_beyond():
     A = sp.csr_array((np.ones(2, np.float32), ([0, 4], [4, 0])), (5, 5))
     M = np.arange(50, dtype=np.float32).reshape(5, 10)
     out = np.full((5, 10), np.nan)
-    kernels.product_rows(0, 5, A.indptr, A.indices, np.zeros(0, np.float32), M, out)
+    kernels.product_rows(
+        0, 5, A.indptr, A.indices, np.zeros(0, np.float32), M, out, np.empty(M.shape[1])
+    )
     np.testing.assert_array_equal(out, A @ M)
 
 
@@ -77,10 +83,11 @@ def test_the_exponential_has_the_precision_of_the_rows():
     costs[:, 3] = 0.0
     n, K = costs.shape
     W, new = np.full((n, K), 1 / K, dtype=np.float32), np.empty((n, K), dtype=np.float32)
-    kernels.sweep_rows(
-        0, n, 0, 512, np.zeros(n + 1, np.int32), np.zeros(0, np.int32), np.zeros(0, np.float32),
-        np.ones(n), W, np.zeros(K), costs, 0, np.zeros(K), np.zeros((1, 1)), np.zeros((1, 1)), 1.0,
-        new, np.zeros((2, K)), np.zeros((2, 1, 1)), np.zeros(2),
+    kernels.sweep_batches(
+        0, 1, np.zeros(1, np.int64), 0, n, n, 512, np.zeros(n + 1, np.int32), np.zeros(0, np.int32),
+        np.zeros(0, np.float32), np.ones(n), W, np.zeros(K), costs, 0, np.zeros(K),
+        np.zeros((1, 1)), np.zeros((1, 1)), 1.0, new, np.zeros((2, K)), np.zeros((2, 1, 1)),
+        np.zeros(2), np.zeros((1, 1)), np.zeros(1), False, *kernels.workspace(K),
     )  # fmt: skip
     expected = np.exp(-costs) / np.exp(-costs).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(new, expected, rtol=5e-6, atol=1e-36)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from nodeproof import Problem, kernels
+from nodeproof import Problem
 from nodeproof.affinity import Affinity
+from nodeproof.csr import find_twins
 from nodeproof.graph import Graph
 from nodeproof.problem import Models
 from nodeproof.runtime import threads
@@ -130,7 +131,7 @@ def test_isolated_nodes_follow_their_costs_alone():
 
 def test_the_twin_of_a_link_is_its_way_back(random_graph):
     A = random_graph(60, 0.2)
-    twins = kernels.reverse_links(A.indptr, A.indices)
+    twins = find_twins(A.indptr, A.indices)
     rows = np.repeat(np.arange(60), np.diff(A.indptr))
     np.testing.assert_array_equal(A.indices[twins], rows)
     np.testing.assert_array_equal(rows[twins], A.indices)

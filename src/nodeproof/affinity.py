@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from nodeproof import kernels
+from nodeproof.csr import find_twins
 from nodeproof.graph import Graph
 
-__all__ = ["Affinity", "FittedGraph", "memberships_at"]
+__all__ = ["Affinity", "FittedGraph", "charge_rows", "memberships_at"]
 
 Array = NDArray[np.float64]
 
@@ -260,7 +261,7 @@ class FittedGraph:
             return alone
         among = sp.csr_array(among)
         among.sort_indices()
-        twins = kernels.reverse_links(among.indptr, among.indices)
+        twins = find_twins(among.indptr, among.indices)
         sender = np.repeat(np.arange(among.shape[0]), np.diff(among.indptr))
         per_entry = sp.csr_array(
             (np.ones(among.nnz), np.arange(among.nnz), among.indptr), (among.shape[0], among.nnz)
@@ -307,6 +308,16 @@ def memberships_at(scores: Array, temperature: float) -> Array:
     with np.errstate(over="ignore"):  # to −∞ at a tiny temperature
         behind = (scores - scores.max(axis=1, keepdims=True)) / temperature
     return np.asarray(softmax(behind, axis=1))
+
+
+def charge_rows(W: NDArray[Any], costs: Array, log_prior: Array, temperature: float) -> float:
+    """Return ``Σ W (C − log π) + T Σ W log W`` over rows; where W is 0, nothing counts."""
+    rows = np.asarray(W, dtype=np.float64)
+    held = rows > 0
+    charged = costs - log_prior
+    if temperature != 0:
+        charged += temperature * np.log(rows, out=np.zeros_like(rows), where=held)
+    return float(np.multiply(rows, charged, out=np.zeros_like(rows), where=held).sum())
 
 
 def _received(messages: Array, weights: Array, ell: Array, temperature: float) -> Array:

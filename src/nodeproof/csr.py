@@ -24,6 +24,7 @@ __all__ = [
     "check_csr",
     "check_symmetric",
     "csr_of_entries",
+    "find_twins",
     "from_edges",
     "largest_of_each",
     "merge_edges",
@@ -308,6 +309,14 @@ def _inspect(matrix: sp.csr_array) -> _Findings:
     return _Findings(loops, zeros, bad, ones == matrix.nnz, ordered, odd == 0)
 
 
+def find_twins(indptr: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
+    """Return, for each link of a symmetric CSR matrix with sorted rows, where its twin is."""
+    positions = np.arange(len(indices), dtype=indptr.dtype)
+    n = len(indptr) - 1
+    return np.asarray(sp.csr_array((positions, indices, indptr), (n, n)).tocsc().data)
+
+
 def unless_all_one(data: NDArray[Any]) -> NDArray[Any]:
-    """Return the weights for the kernels: an empty array where all are one."""
-    return data[:0] if len(data) == 0 or data.min() == data.max() == 1.0 else data
+    """Return the weights for the kernels: an empty array, of one type, where all are one."""
+    none = len(data) == 0 or data.min() == data.max() == 1.0
+    return np.empty(0, dtype=np.float32) if none else data

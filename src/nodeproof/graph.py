@@ -92,12 +92,11 @@ class RowSums:
     @staticmethod
     def part(W: NDArray[Any], eta: Array, matrix: bool, lo: int, hi: int) -> Array:
         """Return the sums over rows lo…hi as one array."""
-        K = W.shape[1]
-        sums = np.zeros(2 * K + (K * K if matrix else 1))
-        side = K if matrix else 1
-        squares = sums[2 * K :].reshape(side, side)
-        kernels.row_sums(lo, hi, eta, W, sums[:K], sums[K : 2 * K], squares)
-        return sums
+        rows = np.array(W[lo:hi], dtype=np.float64, order="C")
+        weighted = eta[lo:hi, None] * rows
+        ones = np.ones(hi - lo)
+        squares = weighted.T @ weighted if matrix else np.vdot(weighted, weighted)
+        return np.concatenate([ones @ weighted, ones @ rows, np.ravel(squares)])
 
     @classmethod
     def split(cls, sums: Array, n_classes: int) -> RowSums:
@@ -223,10 +222,8 @@ class Graph:
         return out
 
     def times_rows(self, M: NDArray[Any], lo: int, hi: int) -> Array:
-        """Return rows lo…hi of ``A @ M`` for contiguous M in float32."""
-        out = np.empty((hi - lo, M.shape[1]))
-        kernels.product_rows(lo, hi, self.indptr, self.indices, self.weights, M, out)
-        return out
+        """Return rows lo…hi of ``A @ M`` for contiguous M, in float64."""
+        return product_rows(self.indptr, self.indices, self.weights, M, lo, hi)
 
     def degree_dispersion(self) -> float:
         """Return the squared coefficient of variation of the degrees above Poisson noise.
@@ -261,12 +258,9 @@ class Graph:
     def link_mass(self, W: NDArray[Any], matrix: bool = False) -> Array:
         """Return ``Σ_{u≠v} A_uv W_ui W_vj``: its trace, shape (1, 1), or all of it, (K, K)."""
         W = np.ascontiguousarray(W)
-        add = kernels.link_mass if W.dtype == np.float32 else kernels.link_mass_exactly
 
         def part(lo: int, hi: int) -> Array:
-            mass = np.zeros((W.shape[1],) * 2 if matrix else (1, 1))
-            add(lo, hi, self.indptr, self.indices, self.weights, W, mass)
-            return mass
+            return mass_between(W[lo:hi], self.times_rows(W, lo, hi), matrix)
 
         return threads.sum_rows(part, self.n_nodes)
 
@@ -305,6 +299,31 @@ def null_factors(degrees: NDArray[Any], null_model: str, total: float) -> Array:
         return np.asarray(degrees / np.sqrt(total))
     # Nothing is known about a node without links, not even that it avoids others.
     return np.asarray(degrees > 0, dtype=np.float64)
+
+
+def product_rows(
+    indptr: NDArray[Any],
+    indices: NDArray[Any],
+    weights: NDArray[Any],
+    M: NDArray[Any],
+    lo: int,
+    hi: int,
+) -> Array:
+    """Return rows lo…hi of the product of links in CSR form and contiguous M, in float64."""
+    if M.dtype == np.float32:
+        out = np.empty((hi - lo, M.shape[1]))
+        kernels.product_rows(lo, hi, indptr, indices, weights, M, out, np.empty(M.shape[1]))
+        return out
+    part = slice(indptr[lo], indptr[hi])
+    data = weights[part] if len(weights) > 0 else np.ones(part.stop - part.start)
+    pointers = indptr[lo : hi + 1] - indptr[lo]
+    return np.asarray(sp.csr_array((data, indices[part], pointers), (hi - lo, len(M))) @ M)
+
+
+def mass_between(rows: NDArray[Any], near: Array, matrix: bool) -> Array:
+    """Return ``Σ_v W_vi (AW)_vj`` over rows of W and AW: its trace, (1, 1), or all."""
+    rows = np.asarray(rows, dtype=np.float64)
+    return np.asarray(rows.T @ near) if matrix else np.full((1, 1), np.vdot(rows, near))
 
 
 def _degrees(matrix: sp.csr_array, weighted: bool) -> Array:

@@ -12,8 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof import kernels
-from nodeproof.affinity import Affinity
+from nodeproof.affinity import Affinity, charge_rows
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.runtime import threads
@@ -372,7 +371,7 @@ class Problem:
 
         def part(lo: int, hi: int) -> Array:
             costs = self.costs(models, lo, hi)
-            return np.array([kernels.charge_rows(W[lo:hi], costs, models.log_prior, temperature)])
+            return np.array([charge_rows(W[lo:hi], costs, models.log_prior, temperature)])
 
         total = float(threads.sum_rows(part, self.n_nodes)[0])
         if norms := self._norms(models):

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 
-from nodeproof import kernels
-from nodeproof.graph import Graph
+from nodeproof.graph import Graph, product_rows
 from nodeproof.runtime import threads
 from nodeproof.runtime.caching import cached_property
 from nodeproof.runtime.memory import check_free
@@ -327,15 +326,17 @@ class Smoothing:
         if done > hops:
             done, Z, total = 0, self.base, np.zeros_like(self.base)
         total = total.copy()
-        A, weights, scale = self.graph.adjacency, self.weights, self.normaliser
+        indptr, indices, weights = self.graph.indptr, self.graph.indices, self.weights
+        scale = self.normaliser[:, None]
         for _ in range(hops - done):
-            out = np.empty_like(Z)
+            scaled, Z = scale * Z, np.empty_like(Z)
 
-            def part(lo: int, hi: int, Z: Rows = Z, out: Rows = out) -> None:
-                kernels.smooth_rows(lo, hi, A.indptr, A.indices, weights, scale, Z, out, total)
+            def part(lo: int, hi: int, scaled: Rows = scaled, out: Rows = Z) -> None:
+                near = product_rows(indptr, indices, weights, scaled, lo, hi)
+                out[lo:hi] = scale[lo:hi] * (near + scaled[lo:hi])
+                total[lo:hi] += out[lo:hi]
 
             threads.map_rows(part, len(Z))
-            Z = out
         self._last = (hops, Z, total)
         lagged = total + self.base
         lagged -= Z

@@ -17,6 +17,7 @@ import click
 
 from nodeproof import __version__
 from nodeproof.cli.terminal import (
+    announce_on_terminal,
     check_limit,
     command_of,
     discard_output,
@@ -27,6 +28,7 @@ from nodeproof.cli.terminal import (
 )
 from nodeproof.cli.terms import term_options
 from nodeproof.errors import InputError, MissingExtraError
+from nodeproof.runtime.logs import announced_by
 
 __all__ = ["cli", "main"]
 
@@ -84,6 +86,15 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
 
     check_folder(out, ("demo.json", "demo.png"))
     run_demo(out, seed, as_json)
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
+def warmup(as_json: bool) -> None:
+    """Compile what fits need, so that the first one does not wait for it."""
+    from nodeproof.cli.warmup import run_warmup
+
+    run_warmup(as_json)
 
 
 @cli.command()
@@ -346,7 +357,8 @@ def main(arguments: list[str] | None = None) -> None:
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
     try:
         _check_text(given)
-        status = cli.main(given, prog_name="nodeproof", standalone_mode=False)
+        with announced_by(None if "--json" in given else announce_on_terminal):
+            status = cli.main(given, prog_name="nodeproof", standalone_mode=False)
         sys.stdout.flush()  # a full disk fails here, not at exit
     except click.exceptions.NoArgsIsHelpError as asked:
         click.echo(asked.ctx.get_help() if asked.ctx else "")

@@ -33,7 +33,6 @@ from nodeproof.distributed import DaskEngine
 from nodeproof.errors import InputError, MissingExtraError, count_of
 from nodeproof.fitted import Fitted
 from nodeproof.fitting import fit_nodes
-from nodeproof.kernels.primitives import is_compiled
 from nodeproof.query import query_nodes
 from nodeproof.report.experts import (
     caveats,
@@ -131,8 +130,6 @@ def _fit_and_write(
     )  # fmt: skip
     own_terms += terms_of_columns(counts, regress, categories, files.feature_names)
     notes = files.notes
-    if not as_json and not is_compiled():
-        note("the first fit compiles its loops once, which takes about ten seconds")
     with (
         ProgressLine(enabled=not as_json, budget=time_budget) as progress,
         notes_from_warnings(notes),

@@ -25,6 +25,7 @@ from nodeproof.runtime.memory import address_space_limit
 from nodeproof.storage.atomic import check_writable, resolved
 
 __all__ = [
+    "announce_on_terminal",
     "as_text",
     "check_file",
     "check_folder",
@@ -70,6 +71,13 @@ def check_limit() -> None:
         )
     # Arrow's own allocator would reserve a gigabyte of the address space, used or not.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+
+
+def announce_on_terminal(text: str) -> None:
+    """Print one line about a wait, as a note."""
+    from nodeproof.cli.console import note
+
+    note(text)
 
 
 def import_parts(terms: Iterable[str], experts: Iterable[str]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -17,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import kernels
+from nodeproof.affinity import charge_rows
 from nodeproof.distributed.exchange import Peers, hold
 from nodeproof.distributed.layout import Block, Layout, Part, Step, cut_links
-from nodeproof.graph import RowSums, null_factors
+from nodeproof.graph import RowSums, mass_between, null_factors, product_rows
 from nodeproof.problem import Models
 from nodeproof.runtime import threads
 from nodeproof.storage.graph_folder import GraphFolder
@@ -199,12 +201,16 @@ def _sweep_run(
     moved, mass, change = np.zeros((cells, K)), np.zeros((cells, *ell.shape)), np.zeros(cells)
     charged, costs = _charge_range(state, models, at)
     new = np.empty((hi - lo, K), dtype=np.float32)
+    nobody = np.zeros(1, dtype=np.int64)  # waits for another thread
 
     def solve(begin: int, end: int) -> None:
         # Ranges are multiples of cells: cells begin at the same rows here and there.
-        kernels.sweep_rows(
-            begin, end, at, cell, block.indptr, part.indices, block.weights, block.eta, state.W,
-            totals, costs, charged, log_prior, ell, ell_t, temperature, new, moved, mass, change,
+        off, size = begin // cell - at // cell, end - begin
+        kernels.sweep_batches(
+            0, 1, nobody, begin, end, size, cell, block.indptr, part.indices, block.weights,
+            block.eta, state.W, totals, costs, charged, log_prior, ell, ell_t, temperature,
+            new[begin - at :], moved[off:], mass[off:], change[off:], ell, totals, False,
+            *kernels.workspace(K),
         )  # fmt: skip
 
     for step in part.steps_of(lo, hi):
@@ -267,24 +273,28 @@ def _term_sums(state: State, k: int) -> list[tuple[int, Array]]:
 
 
 def _link_mass(state: State, turn: int, matrix: bool) -> list[tuple[int, Array]]:
-    """Answer with the link mass of each range, summed up row by row as on one machine."""
+    """Answer with the link mass of each range, as on one machine."""
     state.settle(turn)
-    part, W, block, K = state.part, state.W, state.part.block, state.part.layout.n_classes
-    masses: dict[int, Array] = {}
-    for step in part.steps:
+    part, W, links = state.part, state.W, state.part.block
+    found: list[tuple[int, Array]] = []
+    near: list[Array] = []  # of the steps of a range
+    for step, after in zip_longest(part.steps, part.steps[1:]):
         state.receive(turn, step)
+        end = step.at + step.hi - step.lo
+        near.append(product_rows(links.indptr, part.indices, links.weights, W, step.at, end))
         first = step.lo - step.lo % threads.ROWS
-        mass = masses.setdefault(first, np.zeros((K, K) if matrix else (1, 1)))
-        last = step.at + step.hi - step.lo
-        kernels.link_mass(step.at, last, block.indptr, part.indices, block.weights, W, mass)
-    return list(masses.items())
+        if after is None or after.lo - after.lo % threads.ROWS != first:
+            rows = np.concatenate(near)
+            found.append((first, mass_between(W[end - len(rows) : end], rows, matrix)))
+            near = []
+    return found
 
 
 def _energy(state: State, models: Models, temperature: float) -> list[tuple[int, Array]]:
     def charged(lo: int, hi: int) -> Array:
         costs = _costs(state, models, lo, hi)
         rows = state.W[lo:hi]
-        return np.array([kernels.charge_rows(rows, costs, models.log_prior, temperature)])
+        return np.array([charge_rows(rows, costs, models.log_prior, temperature)])
 
     return _by_range(state, charged)
 

@@ -1,87 +1,61 @@
 """The inner loops, compiled; no policy.
 
 Every kernel releases the GIL and works on a range of rows, so that callers may run fixed
-ranges on several threads: the result of a range does not depend on the thread. May import nothing
-of the library.
+ranges on several threads: the result of a range does not depend on the thread. May import `runtime`
+alone.
 """
 
-from nodeproof.kernels.annealing import anneal_clusters, anneal_nodes
-from nodeproof.kernels.gathering import (
-    charge_rows,
-    link_mass,
-    link_mass_exactly,
-    product_rows,
-    row_sums,
-)
-from nodeproof.kernels.links import (
-    first_bad_weight,
-    inspect_links,
-    is_symmetric,
-    labelled_links,
-    reverse_links,
-)
-from nodeproof.kernels.memberships import (
-    belief_rows,
-    deliver,
-    message_rows,
-    sweep_batches,
-    sweep_rows,
-    take_cells,
-)
-from nodeproof.kernels.nodes import (
-    charge_labels,
-    count_labels,
-    label_links,
-    products,
-    settle,
-    smooth_rows,
-    solve_each,
-    sweep_labels,
-)
-from nodeproof.kernels.potts import (
-    decode_flows,
-    number_links,
-    push_slack,
-    reduce_costs,
-    relaxed_value,
-    step_links,
-    step_nodes,
-)
-from nodeproof.kernels.trees import tree_scores
+from nodeproof.kernels import annealing, gathering, links, memberships, nodes, potts, trees
+from nodeproof.kernels.dispatch import Kernel
+from nodeproof.kernels.gathering import workspace
 
 __all__ = [
     "anneal_clusters",
     "anneal_nodes",
-    "belief_rows",
-    "charge_labels",
-    "charge_rows",
     "count_labels",
     "decode_flows",
-    "deliver",
     "first_bad_weight",
     "inspect_links",
     "is_symmetric",
     "label_links",
     "labelled_links",
-    "link_mass",
-    "link_mass_exactly",
-    "message_rows",
     "number_links",
     "product_rows",
-    "products",
     "push_slack",
+    "receive_rows",
     "reduce_costs",
     "relaxed_value",
-    "reverse_links",
-    "row_sums",
     "settle",
-    "smooth_rows",
     "solve_each",
     "step_links",
     "step_nodes",
     "sweep_batches",
     "sweep_labels",
-    "sweep_rows",
     "take_cells",
     "tree_scores",
+    "workspace",
 ]
+
+anneal_clusters = Kernel(annealing.anneal_clusters)
+anneal_nodes = Kernel(annealing.anneal_nodes)
+count_labels = Kernel(nodes.count_labels)
+decode_flows = Kernel(potts.decode_flows)
+first_bad_weight = Kernel(links.first_bad_weight)
+inspect_links = Kernel(links.inspect_links)
+is_symmetric = Kernel(links.is_symmetric)
+label_links = Kernel(nodes.label_links)
+labelled_links = Kernel(links.labelled_links)
+number_links = Kernel(potts.number_links)
+product_rows = Kernel(gathering.product_rows)
+push_slack = Kernel(potts.push_slack)
+receive_rows = Kernel(memberships.receive_rows)
+reduce_costs = Kernel(potts.reduce_costs)
+relaxed_value = Kernel(potts.relaxed_value)
+settle = Kernel(nodes.settle)
+solve_each = Kernel(nodes.solve_each)
+step_links = Kernel(potts.step_links)
+step_nodes = Kernel(potts.step_nodes)
+sweep_batches = Kernel(memberships.sweep_batches)
+sweep_labels = Kernel(nodes.sweep_labels)
+take_cells = Kernel(memberships.take_cells)
+tree_scores = Kernel(trees.tree_scores)

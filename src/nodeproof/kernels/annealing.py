@@ -1,15 +1,16 @@
 """Loops of simulated annealing: labels are drawn anew, node by node or cluster by cluster."""
 
 import numpy as np
-from numba import njit
+
+from nodeproof.kernels.primitives import compiled, inlined, least_of
 
 __all__ = ["anneal_clusters", "anneal_nodes"]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _draw(price, temperature, uniform):
     """Return i with probability ∝ ``exp(−price[i] / temperature)``; overwrites the prices."""
-    least = price.min()
+    least = least_of(price)
     total = 0.0
     for i in range(len(price)):
         price[i] = np.exp((least - price[i]) / temperature)
@@ -22,7 +23,7 @@ def _draw(price, temperature, uniform):
     return len(price) - 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def anneal_nodes(
     indptr, indices, weights, eta, costs, ell, ell_t, temperature, uniform, labels, totals
 ):  # fmt: skip
@@ -44,7 +45,7 @@ def anneal_nodes(
         totals[labels[v]] += eta[v]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def anneal_clusters(
     indptr, indices, weights, eta, costs, ell, ell_t, temperature, bonds, uniform, labels, totals,
     root, mass, paid,
@@ -78,7 +79,7 @@ def anneal_clusters(
         totals[labels[v]] += mass[v]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _bind(indptr, indices, weights, strength, bonds, labels, root):
     """Write a forest of the nodes that bonds connect; each root is the least of its tree."""
     weighted = len(weights) > 0
@@ -100,7 +101,7 @@ def _bind(indptr, indices, weights, strength, bonds, labels, root):
             link += 1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _root_of(root, v):
     """Return the root of v, and make the way to it shorter."""
     while root[v] != v:

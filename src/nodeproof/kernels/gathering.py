@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
+from numpy.typing import NDArray
 
-from nodeproof.kernels.primitives import AHEAD, intrinsic_like, prefetch
+from nodeproof.kernels.primitives import AHEAD, compiled, inlined, intrinsic_like, prefetch
 
-__all__ = ["charge_rows", "gather", "link_mass", "link_mass_exactly", "product_rows", "row_sums"]
+__all__ = ["gather", "product_rows", "workspace"]
 
 # Number of links added in float32 before the sum goes to float64.
 _STRETCH = 512
@@ -31,247 +32,151 @@ def _number(value: int) -> ir.Constant:
     return ir.Constant(_INT, value)
 
 
-def _make_adder(lanes: int, weighted: bool) -> Any:
-    """Return the intrinsic that sums `lanes` entries of rows at two places."""
-    vector = ir.VectorType(ir.FloatType(), lanes)
+def _add_links(builder: Any, arrays: Any, numbers: Any, lanes: int, weighted: bool) -> None:
+    """Generate the loop over the links: two vectors of `lanes` sums stay in registers."""
+    indices, weights, rows, sums = arrays
+    begin, end, again, width, low, high = numbers
+    vector, doubles = (ir.VectorType(kind, lanes) for kind in (ir.FloatType(), ir.DoubleType()))
+    zero = ir.Constant(vector, [0.0] * lanes)
+    totals = [cgutils.alloca_once(builder, vector) for _ in range(2)]
+    for total in totals:
+        builder.store(zero, total)
+    last = builder.sub(builder.extract_value(indices.shape, 0), _number(1))
+    kind = ir.FunctionType(ir.VoidType(), [_BYTES, _INT32, _INT32, _INT32])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        indices, weights, rows, sums = (
-            context.make_array(signature.args[k])(context, builder, arguments[k])
-            for k in (0, 1, 2, 3)
-        )
-        begin, end, width, low, high = (
-            context.cast(builder, arguments[k], signature.args[k], types.intp)
-            for k in (4, 5, 6, 7, 8)
-        )
-        zero = ir.Constant(vector, [0.0] * lanes)
-        totals = [cgutils.alloca_once(builder, vector) for _ in range(2)]
-        for total in totals:
-            builder.store(zero, total)
-        last = builder.sub(builder.extract_value(indices.shape, 0), _number(1))
-        kind = ir.FunctionType(ir.VoidType(), [_BYTES, _INT32, _INT32, _INT32])
-        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    def row_of(link: Any) -> Any:
+        node = builder.load(builder.gep(indices.data, [link]))
+        if node.type.width < 64:
+            node = builder.sext(node, _INT)
+        return builder.gep(rows.data, [builder.mul(node, width)])
 
-        def row_of(link: Any) -> Any:
-            node = builder.load(builder.gep(indices.data, [link]))
-            if node.type.width < 64:
-                node = builder.sext(node, _INT)
-            return builder.gep(rows.data, [builder.mul(node, width)])
-
-        # One past the last lane of the second place: rows begin anywhere in a cache line.
-        far = builder.add(high, _number(lanes - 1))
-        with cgutils.for_range_slice(builder, begin, end, _number(1)) as (link, _):
-            ahead = builder.add(link, _number(AHEAD))
-            ahead = builder.select(builder.icmp_signed("<", ahead, last), ahead, last)
-            later = row_of(ahead)
-            for place in (low, far):
-                address = builder.bitcast(builder.gep(later, [place]), _BYTES)
-                builder.call(prefetch, [address, _INT32(0), _INT32(3), _INT32(1)])
-            row = row_of(link)
+    # One past the last lane of the second place: rows begin anywhere in a cache line.
+    far = builder.add(high, _number(lanes - 1))
+    with cgutils.for_range_slice(builder, begin, end, _number(1)) as (link, _):
+        ahead = builder.add(link, _number(AHEAD))
+        ahead = builder.select(builder.icmp_signed("<", ahead, last), ahead, last)
+        later = row_of(ahead)
+        for place in (low, far):
+            address = builder.bitcast(builder.gep(later, [place]), _BYTES)
+            builder.call(prefetch, [address, _INT32(0), _INT32(3), _INT32(1)])
+        row = row_of(link)
+        if weighted:
+            weight = builder.load(builder.gep(weights.data, [link]))
+            if weight.type != ir.FloatType():
+                weight = builder.fptrunc(weight, ir.FloatType())
+            one = builder.insert_element(zero, weight, _INT32(0))
+            mask = ir.Constant(ir.VectorType(_INT32, lanes), [0] * lanes)
+            factor = builder.shuffle_vector(one, one, mask)
+        for place, total in zip((low, high), totals, strict=True):
+            address = builder.bitcast(builder.gep(row, [place]), vector.as_pointer())
+            entries = builder.load(address, align=4)
             if weighted:
-                weight = builder.load(builder.gep(weights.data, [link]))
-                if weight.type != ir.FloatType():
-                    weight = builder.fptrunc(weight, ir.FloatType())
-                one = builder.insert_element(zero, weight, _INT32(0))
-                mask = ir.Constant(ir.VectorType(_INT32, lanes), [0] * lanes)
-                factor = builder.shuffle_vector(one, one, mask)
-            for place, total in zip((low, high), totals, strict=True):
-                address = builder.bitcast(builder.gep(row, [place]), vector.as_pointer())
-                entries = builder.load(address, align=4)
-                if weighted:
-                    entries = builder.fmul(entries, factor)
-                builder.store(builder.fadd(builder.load(total), entries), total)
-        for k, total in enumerate(totals):
-            address = builder.gep(sums.data, [_number(k * lanes)])
-            address = builder.bitcast(address, vector.as_pointer())
-            builder.store(builder.load(total), address, align=4)
+                entries = builder.fmul(entries, factor)
+            builder.store(builder.fadd(builder.load(total), entries), total)
+    # Both places are read before one is written: where they overlap, they get the same.
+    addresses = [
+        builder.bitcast(builder.gep(sums.data, [place]), doubles.as_pointer())
+        for place in (low, high)
+    ]
+    nothing = ir.Constant(doubles, [0.0] * lanes)
+    fresh = builder.icmp_signed("==", again, _number(0))
+    before = [
+        builder.select(fresh, nothing, builder.load(address, align=8)) for address in addresses
+    ]
+    for address, sums_before, total in zip(addresses, before, totals, strict=True):
+        added = builder.fadd(sums_before, builder.fpext(builder.load(total), doubles))
+        builder.store(added, address, align=8)
+
+
+def _add_plainly(indices, weights, rows, sums, begin, end, again, width, lanes, low, high):
+    flat = rows.reshape(-1)
+    totals = np.zeros((2, lanes), dtype=np.float32)
+    for link in range(begin, end):
+        row = indices[link] * width
+        factor = np.float32(weights[link]) if len(weights) > 0 else np.float32(1.0)
+        for total, place in zip(totals, (low, high), strict=True):
+            total += factor * flat[row + place : row + place + lanes]
+    if not again:
+        sums[low : low + lanes] = sums[high : high + lanes] = 0.0
+    before = sums.copy()
+    for total, place in zip(totals, (low, high), strict=True):
+        sums[place : place + lanes] = before[place : place + lanes] + total
+
+
+# One intrinsic with a loop for each case: numba types and lowers a call of it once.
+@intrinsic_like(_add_plainly)
+def _add(typingctx, indices, weights, rows, sums, begin, end, again, width, lanes, low, high):
+    """Write what the rows of links begin…end sum up to, or add it to what is there, if `again`.
+
+    That is for `lanes` entries (4 or 8) from `low` on, and from `high` on.
+    """
+
+    def generate(context, builder, signature, arguments):
+        arrays = [
+            context.make_array(signature.args[k])(context, builder, arguments[k]) for k in range(4)
+        ]
+        begin, end, again, width, lanes, low, high = (
+            context.cast(builder, arguments[k], signature.args[k], types.intp) for k in range(4, 11)
+        )
+        many = builder.icmp_signed("==", lanes, _number(8))
+        n_weights = builder.extract_value(arrays[1].shape, 0)
+        weighted = builder.icmp_signed(">", n_weights, _number(0))
+        numbers = begin, end, again, width, low, high
+        with builder.if_else(many) as branches:
+            for count, branch in zip((8, 4), branches, strict=True):
+                with branch, builder.if_else(weighted) as (heavy, light):
+                    with heavy:
+                        _add_links(builder, arrays, numbers, count, weighted=True)
+                    with light:
+                        _add_links(builder, arrays, numbers, count, weighted=False)
         return context.get_dummy_value()
 
-    def typed(typingctx, indices, weights, rows, sums, begin, end, width, low, high):
-        return types.void(indices, weights, rows, sums, begin, end, width, low, high), generate
-
-    def plain(indices, weights, rows, sums, begin, end, width, low, high):
-        totals = np.zeros((2, lanes), dtype=np.float32)
-        for link in range(begin, end):
-            row = indices[link] * width
-            factor = np.float32(weights[link]) if weighted else np.float32(1.0)
-            for total, place in zip(totals, (low, high), strict=True):
-                total += factor * rows[row + place : row + place + lanes]
-        sums[: 2 * lanes] = totals.reshape(-1)
-
-    return intrinsic_like(plain)(typed)
+    given = indices, weights, rows, sums, begin, end, again, width, lanes, low, high
+    return types.void(*given), generate
 
 
-_add_eight = _make_adder(8, weighted=False)
-_add_eight_weighted = _make_adder(8, weighted=True)
-_add_four = _make_adder(4, weighted=False)
-_add_four_weighted = _make_adder(4, weighted=True)
+def workspace(K: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return what `sweep_batches` works with: sums of links, scores, and shares in float32.
+
+    One per thread. Arrays made inside of kernels would take as long to compile as the rest.
+    """
+    return np.empty(K), np.empty(K), np.zeros(-(-K // 8) * 8, dtype=np.float32)
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _add(indices, weights, flat, sums, begin, end, width, lanes, low, high):
-    """Write what the rows of links begin…end sum up to, `lanes` entries from low and high on."""
-    if lanes == 8:
-        if len(weights) == 0:
-            _add_eight(indices, weights, flat, sums, begin, end, width, low, high)
-        else:
-            _add_eight_weighted(indices, weights, flat, sums, begin, end, width, low, high)
-    elif len(weights) == 0:
-        _add_four(indices, weights, flat, sums, begin, end, width, low, high)
-    else:
-        _add_four_weighted(indices, weights, flat, sums, begin, end, width, low, high)
+@inlined
+def gather(begin, end, indices, weights, W, links):
+    """Write Σ_e A_e W_u(e), shape (K,), over the links begin…end to `links`.
 
-
-@njit(cache=True, nogil=True)
-def _gather_more(begin, end, indices, weights, flat, K, sums, links):
-    """Do what `gather` does for few classes, many classes, or many links."""
-    for i in range(K):
-        links[i] = 0.0
+    W is float32 and contiguous; no `weights` means all are one.
+    """
+    K = W.shape[1]
     if K < 4:
+        for i in range(K):
+            links[i] = 0.0
         for e in range(begin, end):
-            prefetch(flat, np.intp(indices[min(e + AHEAD, len(indices) - 1)]) * K)
-            row = np.intp(indices[e]) * K
+            prefetch(W, np.intp(indices[min(e + AHEAD, len(indices) - 1)]) * K)
+            u = indices[e]
             w = np.float64(weights[e]) if len(weights) > 0 else 1.0
             for i in range(K):
-                links[i] += w * flat[row + i]
+                links[i] += w * W[u, i]
         return
     lanes = 4 if K < 8 else 8
     for fresh in range(0, K, 2 * lanes):
-        # Places may overlap with each other, and with entries before `fresh`, which are done.
+        # Places may overlap with each other and with entries before `fresh`: these are done again.
         low, high = min(fresh, K - lanes), min(fresh + lanes, K - lanes)
-        for first in range(begin, end, _STRETCH):
-            until = min(first + _STRETCH, end)
-            _add(indices, weights, flat, sums, first, until, K, lanes, low, high)
-            for i in range(max(low, fresh), low + lanes):
-                links[i] += sums[i - low]
-            for i in range(max(high, low + lanes), high + lanes):
-                links[i] += sums[lanes + i - high]
+        for first in range(begin, max(end, begin + 1), _STRETCH):
+            until, again = min(first + _STRETCH, end), first > begin
+            _add(indices, weights, W, links, first, until, again, K, lanes, low, high)
 
 
-@njit(cache=True, nogil=True, inline="always")
-def gather(begin, end, indices, weights, flat, K, sums, links):
-    """Write Σ_e A_e W_u(e), shape (K,), over the links begin…end to `links`.
+@compiled
+def product_rows(lo, hi, indptr, indices, weights, M, out, links):
+    """Write rows lo…hi of ``A @ M`` to `out` (hi − lo rows); M is float32 and contiguous.
 
-    `flat` is W, float32, as one row of rows; no `weights` means all are one; `sums` is a float32
-    array of 16 numbers for the work.
+    `links` is for the work: as many numbers as M has columns.
     """
-    if 8 <= K <= 16 and end - begin <= _STRETCH:
-        _add(indices, weights, flat, sums, begin, end, K, 8, 0, K - 8)
-        for i in range(8):
-            links[i] = sums[i]
-        for i in range(8, K):
-            links[i] = sums[16 - K + i]
-    else:
-        _gather_more(begin, end, indices, weights, flat, K, sums, links)
-
-
-@njit(cache=True, nogil=True)
-def product_rows(lo, hi, indptr, indices, weights, M, out):
-    """Write rows lo…hi of ``A @ M`` to `out` (hi − lo rows); M is float32 and contiguous."""
-    K = M.shape[1]
-    sums = np.empty(16, dtype=np.float32)
-    links = np.empty(K)
-    flat = M.reshape(-1)
     for v in range(lo, hi):
-        gather(indptr[v], indptr[v + 1], indices, weights, flat, K, sums, links)
-        for i in range(K):
+        gather(indptr[v], indptr[v + 1], indices, weights, M, links)
+        for i in range(M.shape[1]):
             out[v - lo, i] = links[i]
-
-
-@njit(cache=True, nogil=True)
-def _gather_exactly(v, indptr, indices, weights, W, links):
-    """Write Σ_u A_vu W_u, shape (K,), to `links` for W of any type, all in float64."""
-    links[:] = 0.0
-    for e in range(indptr[v], indptr[v + 1]):
-        u = indices[e]
-        w = np.float64(weights[e]) if len(weights) > 0 else 1.0
-        for i in range(W.shape[1]):
-            links[i] += w * W[u, i]
-
-
-@njit(cache=True, nogil=True)
-def row_sums(lo, hi, eta, W, totals, sizes, squares):
-    """Add Σ η_v W_v, Σ W_v and Σ η_v² W_v W_vᵀ (K×K, or its trace, 1×1) over rows lo…hi."""
-    K = W.shape[1]
-    scalar = squares.shape[0] == 1
-    for v in range(lo, hi):
-        h = eta[v]
-        inside = 0.0
-        for i in range(K):
-            w = np.float64(W[v, i])
-            totals[i] += h * w
-            sizes[i] += w
-            inside += w * w
-        if scalar:
-            squares[0, 0] += h * h * inside
-        else:
-            for i in range(K):
-                for j in range(K):
-                    squares[i, j] += h * h * W[v, i] * np.float64(W[v, j])
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _log(x):
-    """Return log x of a positive number that is not subnormal, to ten digits."""
-    bits = np.float64(x).view(np.int64)
-    k = (bits >> 52) - 1023
-    m = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
-    if m > 1.4142135623730951:
-        m *= 0.5
-        k += 1
-    s = (m - 1.0) / (m + 1.0)
-    q = s * s
-    series = 1.0 + q * (
-        1 / 3 + q * (1 / 5 + q * (1 / 7 + q * (1 / 9 + q * (1 / 11 + q * (1 / 13)))))
-    )
-    return k * 0.6931471805599453 + 2.0 * s * series
-
-
-@njit(cache=True, nogil=True)
-def charge_rows(W, costs, log_prior, temperature):
-    """Return Σ W (C − log π) + T Σ W log W; both arrays hold the same rows."""
-    total = 0.0
-    for v in range(W.shape[0]):
-        for i in range(W.shape[1]):
-            w = np.float64(W[v, i])
-            if w > 0.0:
-                charged = costs[v, i] - log_prior[i]
-                if temperature != 0.0:
-                    charged += temperature * _log(w)
-                total += w * charged
-    return total
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _add_mass(v, W, links, mass):
-    """Add W_v ⊗ links to `mass` (K×K), or its trace (1×1)."""
-    if mass.shape[0] == 1:
-        inside = 0.0
-        for i in range(W.shape[1]):
-            inside += W[v, i] * links[i]
-        mass[0, 0] += inside
-    else:
-        for i in range(W.shape[1]):
-            for j in range(W.shape[1]):
-                mass[i, j] += W[v, i] * links[j]
-
-
-@njit(cache=True, nogil=True)
-def link_mass(lo, hi, indptr, indices, weights, W, mass):
-    """Add Σ_v W_vi (AW)_vj over rows lo…hi to `mass` (K×K), or its trace (1×1); W float32."""
-    K = W.shape[1]
-    sums = np.empty(16, dtype=np.float32)
-    links = np.empty(K)
-    flat = W.reshape(-1)
-    for v in range(lo, hi):
-        gather(indptr[v], indptr[v + 1], indices, weights, flat, K, sums, links)
-        _add_mass(v, W, links, mass)
-
-
-@njit(cache=True, nogil=True)
-def link_mass_exactly(lo, hi, indptr, indices, weights, W, mass):
-    """Add the same for W of any type, all in float64."""
-    links = np.empty(W.shape[1])
-    for v in range(lo, hi):
-        _gather_exactly(v, indptr, indices, weights, W, links)
-        _add_mass(v, W, links, mass)

@@ -1,14 +1,13 @@
 """Loops over the links of a graph."""
 
 import numpy as np
-from numba import njit
 
-from nodeproof.kernels.primitives import AHEAD, prefetch
+from nodeproof.kernels.primitives import AHEAD, compiled, prefetch
 
-__all__ = ["first_bad_weight", "inspect_links", "is_symmetric", "labelled_links", "reverse_links"]
+__all__ = ["first_bad_weight", "inspect_links", "is_symmetric", "labelled_links"]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def first_bad_weight(data):
     """Return the position of the first weight that is negative or not finite, or −1."""
     for e in range(len(data)):
@@ -17,7 +16,7 @@ def first_bad_weight(data):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def inspect_links(lo, hi, indptr, indices, data, marks):
     """Check rows lo…hi of a CSR matrix in one pass.
 
@@ -58,7 +57,7 @@ def inspect_links(lo, hi, indptr, indices, data, marks):
     return loops, zeros, ones, bad, ordered, odd
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def is_symmetric(indptr, indices, weights):
     """Tell whether a CSR matrix with sorted rows equals its transpose, in one pass.
 
@@ -87,7 +86,7 @@ def is_symmetric(indptr, indices, weights):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def labelled_links(nodes, indptr, indices, weights, labels):
     """Return the weight of links from these labelled nodes to equal labels, and to any label."""
     equal = 0.0
@@ -101,17 +100,3 @@ def labelled_links(nodes, indptr, indices, weights, labels):
                 if label == labels[v]:
                     equal += w
     return equal, linked
-
-
-@njit(cache=True, nogil=True)
-def reverse_links(indptr, indices):
-    """Return, for each link of a symmetric CSR matrix with sorted rows, where its twin lies."""
-    n = len(indptr) - 1
-    pointer = indptr[:n].copy()
-    twin = np.empty(len(indices), dtype=indptr.dtype)
-    for v in range(n):
-        for e in range(indptr[v], indptr[v + 1]):
-            u = indices[e]
-            twin[e] = pointer[u]
-            pointer[u] += 1
-    return twin

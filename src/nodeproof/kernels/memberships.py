@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
-from numba import njit
 
 from nodeproof.kernels.gathering import gather
-from nodeproof.kernels.primitives import barrier, exp_rows, padded
+from nodeproof.kernels.primitives import barrier, compiled, exp_rows, inlined
 
 __all__ = [
-    "belief_rows",
-    "deliver",
-    "message_rows",
+    "receive_rows",
     "softmax",
     "sweep_batches",
-    "sweep_rows",
     "take_cells",
 ]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def softmax(score, temperature, shares, out, at):
     """Write softmax(score / T) to row `at` of `out`; T = 0 puts all on the first maximum.
 
-    `shares` is a float32 array for the work, of :func:`padded` length.
+    `shares` is a float32 array for the work; its length is K or more, a multiple of eight.
     """
     K = score.shape[0]
     top, other = score[0], score[K - 1]
@@ -45,7 +43,7 @@ def softmax(score, temperature, shares, out, at):
         shares[i] = 0.0
     exp_rows(shares)
     # Two sums: each addition waits for the one before it.
-    even, odd = 0.0, 0.0
+    even, odd = np.float64(0.0), np.float64(0.0)
     for i in range(1, K, 2):
         even += shares[i - 1]
         odd += shares[i]
@@ -56,22 +54,7 @@ def softmax(score, temperature, shares, out, at):
         out[at, i] = shares[i] * share
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _null_score(v, eta, totals, W, ell_t, score):
-    """Subtract Σ_j (ℓt)_ij η_v (Σ_u η_u W_uj − η_v W_vj); `ell_t` is 1×1 or K×K."""
-    K = score.shape[0]
-    h = eta[v]
-    if ell_t.shape[0] == 1:
-        for i in range(K):
-            score[i] -= ell_t[0, 0] * h * (totals[i] - h * W[v, i])
-    else:
-        for j in range(K):
-            rest = h * (totals[j] - h * W[v, j])
-            for i in range(K):
-                score[i] -= ell_t[i, j] * rest
-
-
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _row_moved(v, W, new, at, eta, moved, c):
     """Add η_v (new_at − W_v) to ``moved[c]``; return the largest |new_at,i − W_vi|."""
     largest = 0.0
@@ -83,61 +66,84 @@ def _row_moved(v, W, new, at, eta, moved, c):
     return largest
 
 
-@njit(cache=True, nogil=True)
-def sweep_rows(
-    lo, hi, first, cell, indptr, indices, weights, eta, W, totals, costs, charged, log_prior, ell,
-    ell_t, temperature, new, moved, mass, change,
+@compiled
+def sweep_batches(
+    thread, n_threads, counter, begin, end, batch, cell, indptr, indices, weights, eta, W, totals,
+    costs, charged, log_prior, ell, ell_t, temperature, new, moved, mass, change, links, changed,
+    in_place, near, score, shares,
 ):  # fmt: skip
-    """Update nodes lo…hi given all others; write node v to ``new[v − first]``.
+    """Update nodes begin…end in batches, each batch given all others.
 
-    `ell` and `ell_t` are 1×1 (one pair for all classes) or K×K; row v costs
-    ``costs[v − charged]``. Sums go to the cell of the row, ``c = v // cell − first // cell``: to
-    ``moved[c]`` the change of Σ η_v W_vi, to ``mass[c]`` what links W_v with its neighbours,
-    ⟨AW_v, W_v⟩ (1×1) or the outer product (K×K), and to ``change[c]`` max_i |ΔW_vi|.
+    To be run by `n_threads` threads at the same time, each with its number and all with the same
+    arrays and `counter` (one integer, zero): every batch is shared out by cells.
+
+    `ell` and `ell_t` are 1×1 (one pair for all classes) or K×K, symmetric; row v costs
+    ``costs[v − charged]``. A batch goes to the rows of `new`. Sums go to the cell of the row, c
+    from the first of the batch: to ``moved[c]`` the change of Σ η_v W_vi, to ``mass[c]`` what links
+    W_v with its neighbours, ⟨AW_v, W_v⟩ (1×1) or the outer product (K×K), and to ``change[c]``
+    max_i |ΔW_vi|. Where rows are updated `in_place`, they go on to W, and the sums of the cells, in
+    their order, to `totals`, `links` and ``changed[0]``. The last three are of :func:`workspace`.
     """
     K = W.shape[1]
-    sums = np.empty(16, dtype=np.float32)
-    links = np.empty(K)
-    score = np.empty(K)
-    shares = np.zeros(padded(K), dtype=np.float32)
     scalar = ell.shape[0] == 1
-    flat = W.reshape(-1)
-    c = lo // cell - first // cell
-    next_cell = (lo // cell + 1) * cell
-    for v in range(lo, hi):
-        if v == next_cell:
-            c += 1
-            next_cell += cell
-        gather(indptr[v], indptr[v + 1], indices, weights, flat, K, sums, links)
-        at, cost, h = v - first, v - charged, eta[v]
-        if scalar:
-            price = ell_t[0, 0] * h
-            for i in range(K):
-                score[i] = (
-                    ell[0, 0] * links[i]
-                    - price * (totals[i] - h * W[v, i])
-                    + (log_prior[i] - costs[cost, i])
-                )
-        else:
-            for i in range(K):
-                score[i] = log_prior[i] - costs[cost, i]
+    arrivals = 0
+    for first in range(begin, end, batch):
+        last = min(first + batch, end)
+        low = first // cell
+        cells = (last - 1) // cell - low + 1
+        lo = max(first, (low + cells * thread // n_threads) * cell)
+        hi = min(last, (low + cells * (thread + 1) // n_threads) * cell)
+        c = lo // cell - low
+        next_cell = (lo // cell + 1) * cell
+        for v in range(lo, hi):
+            if v == next_cell:
+                c += 1
+                next_cell += cell
+            gather(indptr[v], indptr[v + 1], indices, weights, W, near)
+            at, cost, h = v - first, v - charged, eta[v]
+            if scalar:
+                price = ell_t[0, 0] * h
+                for i in range(K):
+                    score[i] = (
+                        ell[0, 0] * near[i]
+                        - price * (totals[i] - h * W[v, i])
+                        + (log_prior[i] - costs[cost, i])
+                    )
+            else:
+                for i in range(K):
+                    score[i] = log_prior[i] - costs[cost, i]
                 for j in range(K):
-                    score[i] += ell[i, j] * links[j]
-            _null_score(v, eta, totals, W, ell_t, score)
-        softmax(score, temperature, shares, new, at)
-        change[c] += _row_moved(v, W, new, at, eta, moved, c)
-        if scalar:
-            inside = 0.0
+                    linked, rest = near[j], h * (totals[j] - h * W[v, j])
+                    for i in range(K):
+                        score[i] += ell[j, i] * linked - ell_t[j, i] * rest
+            softmax(score, temperature, shares, new, at)
+            change[c] += _row_moved(v, W, new, at, eta, moved, c)
+            if scalar:
+                inside = 0.0
+                for i in range(K):
+                    inside += near[i] * new[at, i]
+                mass[c, 0, 0] += inside
+            else:
+                for i in range(K):
+                    own = np.float64(new[at, i])
+                    for j in range(K):
+                        mass[c, i, j] += own * near[j]
+        if not in_place:
+            continue
+        if n_threads > 1:
+            arrivals += n_threads
+            barrier(counter, arrivals)
+        for v in range(lo, hi):
             for i in range(K):
-                inside += links[i] * new[at, i]
-            mass[c, 0, 0] += inside
-        else:
-            for i in range(K):
-                for j in range(K):
-                    mass[c, i, j] += new[at, i] * links[j]
+                W[v, i] = new[v - first, i]
+        if thread == 0:
+            changed[0] += take_cells(cells, moved, mass, change, totals, links)
+        if n_threads > 1:
+            arrivals += n_threads
+            barrier(counter, arrivals)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def take_cells(count, moved, mass, change, totals, links):
     """Add the sums of `count` cells, in their order, to `totals` and `links`, and clear them.
 
@@ -158,147 +164,52 @@ def take_cells(count, moved, mass, change, totals, links):
     return changed
 
 
-@njit(cache=True, nogil=True)
-def sweep_batches(
-    thread, n_threads, counter, begin, end, batch, cell, indptr, indices, weights, eta, W, totals,
-    costs, charged, log_prior, ell, ell_t, temperature, new, moved, mass, change, links, changed,
+# Keeps divisors away from zero, far below what any probability in float32 can be; and exponents
+# within what can be multiplied.
+_SMALL, _LARGE = 1e-100, 230.0
+
+
+@compiled
+def receive_rows(
+    lo, hi, first_link, indptr, weights, ell, gain, room, messages, factors, product, scores
 ):  # fmt: skip
-    """Update nodes begin…end in batches: `sweep_rows` for each, then W in place.
+    """Write what links say of nodes lo…hi, as logarithms, to `scores` (hi − lo rows).
 
-    To be run by `n_threads` threads at the same time, each with its number and all with the same
-    arrays and `counter` (one integer, zero): every batch is shared out by cells. Adds the
-    changes of all rows to ``changed[0]``.
+    ``messages[e]`` is what the far end of link e of row v believes without v, shape (nnz, K). Link
+    e multiplies the belief of v by ``Σ_j e^ℓ_ij messages[e, j]``, which goes to
+    ``factors[e − first_link]``; if ℓ is 1×1, by e^ℓ for equal classes and 1 for others. `gain`
+    holds e^ℓ, and is overwritten if there are weights; so many factors as there is `room` for are
+    multiplied before a logarithm is taken. `product` is for the work: K numbers.
     """
-    arrivals = 0
-    for first in range(begin, end, batch):
-        last = min(first + batch, end)
-        low = first // cell
-        cells = (last - 1) // cell - low + 1
-        lo = max(first, (low + cells * thread // n_threads) * cell)
-        hi = min(last, (low + cells * (thread + 1) // n_threads) * cell)
-        if lo < hi:
-            sweep_rows(
-                lo, hi, first, cell, indptr, indices, weights, eta, W, totals, costs, charged,
-                log_prior, ell, ell_t, temperature, new, moved, mass, change,
-            )  # fmt: skip
-        if n_threads > 1:
-            arrivals += n_threads
-            barrier(counter, arrivals)
-        for v in range(lo, hi):
-            for i in range(W.shape[1]):
-                W[v, i] = new[v - first, i]
-        if thread == 0:
-            changed[0] += take_cells(cells, moved, mass, change, totals, links)
-        if n_threads > 1:
-            arrivals += n_threads
-            barrier(counter, arrivals)
-
-
-# Keeps divisors away from zero; far below what any probability in float32 can be.
-_SMALL = 1e-100
-
-
-@njit(cache=True, nogil=True)
-def _bounded_exp(ell, weight, gain):
-    """Write e^(ℓ·weight) to `gain`, kept within 1e±100 so that nothing overflows."""
-    for i in range(ell.shape[0]):
-        for j in range(ell.shape[1]):
-            gain[i, j] = np.exp(min(max(ell[i, j] * weight, -230.0), 230.0))
-
-
-@njit(cache=True, nogil=True)
-def _factor(message, gain, factor):
-    """Write Σ_j gain_ij message_j to `factor`; a 1×1 gain is that of equal classes, else 1."""
-    K = factor.shape[0]
-    if gain.shape[0] == 1:
-        for i in range(K):
-            factor[i] = max(1.0 + (gain[0, 0] - 1.0) * message[i], _SMALL)
-    else:
-        for i in range(K):
-            total = 0.0
-            for j in range(K):
-                total += gain[i, j] * message[j]
-            factor[i] = max(total, _SMALL)
-
-
-@njit(cache=True, nogil=True)
-def belief_rows(
-    lo, hi, first, indptr, weights, eta, W, totals, costs, log_prior, ell, ell_t, messages, new,
-    moved,
-):  # fmt: skip
-    """Update nodes lo…hi by belief propagation on the links; write node v to ``new[v − first]``.
-
-    ``messages[e]`` is what the far end of link e of row v believes without v, shape (nnz, K).
-    A link multiplies by ``Σ_j e^ℓ_ij messages[e, j]``; pairs without a link count as in
-    `sweep_rows`. Adds to ``moved[i]`` the change of Σ η_v W_vi, returns Σ_v max_i |ΔW_vi|.
-    """
-    K = W.shape[1]
-    factor = np.empty(K)
-    product = np.empty(K)
-    score = np.empty(K)
-    shares = np.zeros(padded(K), dtype=np.float32)
-    change = 0.0
+    K = messages.shape[1]
     weighted = len(weights) > 0
-    gain = np.empty_like(ell)
-    _bounded_exp(ell, 1.0, gain)
-    # Number of factors that can be multiplied before a logarithm must be taken.
-    room = 1 if weighted else max(1, int(400.0 / (np.abs(ell).max() + 1.0)))
+    scalar = ell.shape[0] == 1
     for v in range(lo, hi):
-        score[:] = 0.0
-        product[:] = 1.0
+        for i in range(K):
+            scores[v - lo, i] = 0.0
+            product[i] = 1.0
         pending = 0
         for e in range(indptr[v], indptr[v + 1]):
             if weighted:
-                _bounded_exp(ell, weights[e], gain)
-            _factor(messages[e], gain, factor)
+                w = np.float64(weights[e])
+                for i in range(ell.shape[0]):
+                    for j in range(ell.shape[1]):
+                        gain[i, j] = math.exp(min(max(ell[i, j] * w, -_LARGE), _LARGE))
             for i in range(K):
-                product[i] *= factor[i]
+                if scalar:
+                    factor = 1.0 + (gain[0, 0] - 1.0) * messages[e, i]
+                else:
+                    factor = 0.0
+                    for j in range(K):
+                        factor += gain[i, j] * messages[e, j]
+                factor = max(factor, _SMALL)
+                factors[e - first_link, i] = factor
+                product[i] *= factor
             pending += 1
             if pending >= room:
                 pending = 0
                 for i in range(K):
-                    score[i] += np.log(product[i])
+                    scores[v - lo, i] += math.log(product[i])
                     product[i] = 1.0
         for i in range(K):
-            score[i] += np.log(product[i])
-        _null_score(v, eta, totals, W, ell_t, score)
-        for i in range(K):
-            score[i] += log_prior[i] - costs[v, i]
-        at = v - first
-        softmax(score, 1.0, shares, new, at)
-        change += _row_moved(v, W, new, at, eta, moved, 0)
-    return change
-
-
-@njit(cache=True, nogil=True)
-def message_rows(lo, hi, first, first_link, indptr, weights, ell, messages, new, out):
-    """Write the belief of each node lo…hi without the far end of link e to ``out[e − first_link]``.
-
-    That is its belief ``new[v − first]`` less the factor which the link brought, normalised.
-    """
-    K = messages.shape[1]
-    factor = np.empty(K)
-    weighted = len(weights) > 0
-    gain = np.empty_like(ell)
-    _bounded_exp(ell, 1.0, gain)
-    for v in range(lo, hi):
-        row = new[v - first]
-        for e in range(indptr[v], indptr[v + 1]):
-            if weighted:
-                _bounded_exp(ell, weights[e], gain)
-            _factor(messages[e], gain, factor)
-            total = _SMALL
-            for i in range(K):
-                factor[i] = row[i] / factor[i]
-                total += factor[i]
-            for i in range(K):
-                out[e - first_link, i] = factor[i] / total
-
-
-@njit(cache=True, nogil=True)
-def deliver(lo, hi, first_link, twins, out, messages):
-    """Write what was sent over the links lo…hi to their other ends: ``messages[twins[e]]``."""
-    for e in range(lo, hi):
-        at = twins[e]
-        for i in range(messages.shape[1]):
-            messages[at, i] = out[e - first_link, i]
+            scores[v - lo, i] += math.log(product[i])

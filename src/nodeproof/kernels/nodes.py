@@ -1,17 +1,13 @@
 """Loops over the features and the labels of nodes."""
 
 import numpy as np
-from numba import njit
 
-from nodeproof.kernels.primitives import AHEAD, prefetch
+from nodeproof.kernels.primitives import AHEAD, compiled, prefetch
 
 __all__ = [
-    "charge_labels",
     "count_labels",
     "label_links",
-    "products",
     "settle",
-    "smooth_rows",
     "solve_each",
     "sweep_labels",
 ]
@@ -20,7 +16,7 @@ __all__ = [
 _LANES = 4
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def solve_each(matrices, x, out):
     """Write ``R_v⁻¹ x_v`` for positive definite R_v: shapes (n, m, m), (n, m) and (n, m).
 
@@ -61,53 +57,14 @@ def solve_each(matrices, x, out):
                 out[v + at, i] = solved[i, at]
 
 
-@njit(cache=True, nogil=True)
-def products(x, out):
-    """Write x_i x_j for i ≤ j, row by row of the upper triangle: (m, nodes) to (m(m+1)/2, nodes).
-
-    Nodes are along the rows, so that the loop over them is the long one.
-    """
-    m, n = x.shape
-    at = 0
-    for i in range(m):
-        for j in range(i, m):
-            for v in range(n):
-                out[at, v] = x[i, v] * x[j, v]
-            at += 1
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def smooth_rows(lo, hi, indptr, indices, weights, scale, Z, out, total):
-    """Write rows lo…hi of ``D(A + I)D Z`` to `out` and add them to `total`; D = diag(scale).
-
-    No `weights` means all are one.
-    """
-    m = Z.shape[1]
-    for v in range(lo, hi):
-        own = scale[v]
-        row = out[v]
-        for j in range(m):
-            row[j] = own * Z[v, j]
-        for e in range(indptr[v], indptr[v + 1]):
-            u = indices[e]
-            w = scale[u]
-            if len(weights) > 0:
-                w *= weights[e]
-            for j in range(m):
-                row[j] += w * Z[u, j]
-        for j in range(m):
-            row[j] *= own
-            total[v, j] += row[j]
-
-
-@njit(cache=True, nogil=True)
-def count_labels(nodes, labels, W, offset, rows, counts):
+@compiled
+def count_labels(nodes, labels, W, offset, rows, counts, part):
     """Add ``Σ_{v: y_v = j} W_vi`` over labelled nodes, in increasing order, to ``counts[i, j]``.
 
     Row v of W is ``W[v − offset]``. Sums are taken over ranges of so many rows, one after the
-    other, as they are where ranges are in different places.
+    other, as they are where ranges are in different places; `part` has the shape of `counts`, and
+    is zero.
     """
-    part = np.zeros(counts.shape)
     first = 0
     for k in range(len(nodes) + 1):
         if k == len(nodes) or nodes[k] // rows != first:
@@ -122,21 +79,7 @@ def count_labels(nodes, labels, W, offset, rows, counts):
             part[i, labels[k]] += np.float64(W[nodes[k] - offset, i])
 
 
-@njit(cache=True, nogil=True)
-def charge_labels(nodes, labels, lo, prices, out):
-    """Write the price of each class for its label, ``prices[label]``, to the rows of `out`.
-
-    Row v of these nodes is ``out[v − lo]``; the others are zero.
-    """
-    for v in range(out.shape[0]):
-        for i in range(out.shape[1]):
-            out[v, i] = 0.0
-    for k in range(len(nodes)):
-        for i in range(out.shape[1]):
-            out[nodes[k] - lo, i] = prices[labels[k], i]
-
-
-@njit(cache=True, nogil=True)
+@compiled
 def sweep_labels(
     lo, hi, first, cell, indptr, indices, weights, eta, labels, totals, costs, charged, log_prior,
     ell, ell_t, new, moved, mass, change,
@@ -204,7 +147,7 @@ def sweep_labels(
                 mass[c, best, j] += links[j]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def label_links(lo, hi, indptr, indices, weights, labels, mass):
     """Add the weight of links between labels to `mass` (K×K), or of equal ones (1×1).
 
@@ -221,7 +164,7 @@ def label_links(lo, hi, indptr, indices, weights, labels, mass):
                 mass[a, b] += w
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def settle(indptr, indices, weights, eta, costs, ell, ell_t, labels, max_sweeps, gain):
     """Move single nodes to better classes, one after the other, while a sweep moves any.
 

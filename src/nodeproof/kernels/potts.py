@@ -7,7 +7,8 @@ it costs ``c_e = scale · A_uv``. No `weights` means all are one. A label that c
 """
 
 import numpy as np
-from numba import njit
+
+from nodeproof.kernels.primitives import compiled, inlined, least_of
 
 __all__ = [
     "decode_flows",
@@ -20,7 +21,7 @@ __all__ = [
 ]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def number_links(indptr, indices, link_of):
     """Write the number of the link of each entry, in row-major order of the upper triangle.
 
@@ -37,7 +38,7 @@ def number_links(indptr, indices, link_of):
             number += 1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _gather(v, indptr, indices, link_of, costs, eta, slope, y, theta):
     """Write ``b'_v``, the costs of v with what it receives, to `theta`, shape (K,)."""
     for i in range(len(theta)):
@@ -52,7 +53,7 @@ def _gather(v, indptr, indices, link_of, costs, eta, slope, y, theta):
                 theta[i] -= flow[i]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _to_simplex(x, ordered):
     """Project x, shape (K,), on the simplex; `ordered` is overwritten."""
     K = len(x)
@@ -72,7 +73,7 @@ def _to_simplex(x, ordered):
         x[i] = max(x[i] - shift, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def step_nodes(
     lo, hi, indptr, indices, link_of, costs, eta, slope, y, step, share, x, ahead, mean
 ):  # fmt: skip
@@ -102,7 +103,7 @@ def step_nodes(
     return totals, moved
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def step_links(lo, hi, indptr, indices, weights, link_of, scale, step, share, ahead, y, mean):
     """Move the flows of links whose first end is in lo…hi along ``ahead_u − ahead_v``.
 
@@ -132,7 +133,7 @@ def step_links(lo, hi, indptr, indices, weights, link_of, scale, step, share, ah
     return moved
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def reduce_costs(lo, hi, indptr, indices, link_of, costs, eta, slope, y, out):
     """Write what each label costs above the cheapest, shape (n, K); return the sum of the least.
 
@@ -142,7 +143,7 @@ def reduce_costs(lo, hi, indptr, indices, link_of, costs, eta, slope, y, out):
     total = 0.0
     for v in range(lo, hi):
         _gather(v, indptr, indices, link_of, costs, eta, slope, y, theta)
-        least = theta.min()
+        least = least_of(theta)
         total += least
         if len(out) > 0:
             for i in range(len(theta)):
@@ -150,7 +151,7 @@ def reduce_costs(lo, hi, indptr, indices, link_of, costs, eta, slope, y, out):
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def relaxed_value(lo, hi, indptr, indices, weights, costs, eta, scale, x):
     """Return what rows lo…hi of x pay for labels and for links to larger numbers, and η·x."""
     K = costs.shape[1]
@@ -172,7 +173,7 @@ def relaxed_value(lo, hi, indptr, indices, weights, costs, eta, scale, x):
     return paid, totals
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def decode_flows(indptr, indices, weights, link_of, costs, eta, slope, scale, y, labels):
     """Write a labelling: nodes in order take the cheapest label, given those before them.
 
@@ -192,10 +193,14 @@ def decode_flows(indptr, indices, weights, link_of, costs, eta, slope, scale, y,
                 flow = y[link_of[at]]
                 for i in range(K):
                     theta[i] += flow[i]
-        labels[v] = theta.argmin()
+        best = 0
+        for i in range(1, K):
+            if theta[i] < theta[best]:
+                best = i
+        labels[v] = best
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def push_slack(
     forward, order, rank, kept, indptr, indices, weights, link_of, costs, eta, slope, scale, y
 ):  # fmt: skip
@@ -214,7 +219,7 @@ def push_slack(
         for at in range(indptr[v], indptr[v + 1]):
             count += (rank[indices[at]] > rank[v]) == forward
         part = 1.0 / max(count + kept, 1)
-        least = theta.min()
+        least = least_of(theta)
         for at in range(indptr[v], indptr[v + 1]):
             t = indices[at]
             if (rank[t] > rank[v]) != forward:

@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -13,26 +12,45 @@ from numba import njit, types
 from numba.core import cgutils, config
 from numba.extending import intrinsic
 
-__all__ = ["AHEAD", "barrier", "exp_rows", "intrinsic_like", "is_compiled", "padded", "prefetch"]
+__all__ = [
+    "AHEAD",
+    "barrier",
+    "compiled",
+    "exp_rows",
+    "inlined",
+    "intrinsic_like",
+    "least_of",
+    "prefetch",
+]
 
 
 # Whether nothing is compiled.
 _PLAIN = bool(config.DISABLE_JIT)  # type: ignore[attr-defined]
 
 
-def is_compiled() -> bool:
-    """Tell whether a compiled sweep is cached (of any version), or none is needed."""
-    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent / "__pycache__")
-    return _PLAIN or next(folder.rglob("*.sweep_batches*.nbi"), None) is not None
+# For what Python calls, and for what such functions call. Wrappers take a fifth of the time of
+# compilation: neither is called by C, and the latter not by Python; they need no file of their own.
+_OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+_jit: Any = njit
+compiled = _jit(cache=True, **_OPTIONS)
+inlined = _jit(no_cpython_wrapper=True, **_OPTIONS)
 
 
 def intrinsic_like(plain: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
     """Make an intrinsic of what is decorated; `plain` does the same in Python.
 
-    It is used where nothing is compiled (``NUMBA_DISABLE_JIT=1``): kernels are then Python
-    functions, for debuggers and coverage, and numba's intrinsics cannot be called.
+    It is used where a kernel runs as Python: numba's intrinsics cannot be called. With
+    ``NUMBA_DISABLE_JIT=1`` all kernels do, for debuggers and coverage.
     """
-    return lambda typed: plain if _PLAIN else intrinsic(typed)
+
+    def made(typed: Callable[..., Any]) -> Any:
+        if _PLAIN:
+            return plain
+        found: Any = intrinsic(typed)
+        found.py_func = plain
+        return found
+
+    return made
 
 
 # Rows are read in random order, and waiting for them is most of a sweep. They are prefetched this
@@ -110,7 +128,7 @@ def _yield_processor(typingctx):
     return types.void(), generate
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def barrier(counter, arrivals):
     """Wait at a thread barrier until `arrivals` threads have been counted in all."""
     _count_up(counter)
@@ -120,6 +138,15 @@ def barrier(counter, arrivals):
         if looks > _PATIENCE:
             _yield_processor()
     return np.int64(looks)
+
+
+@inlined
+def least_of(numbers):
+    """Return the least of some numbers; numba takes half a second to compile its own."""
+    least = numbers[0]
+    for i in range(1, len(numbers)):
+        least = min(least, numbers[i])
+    return least
 
 
 # Exponentials of eight numbers at once: LLVM would call a library for each of them.
@@ -140,8 +167,18 @@ def _all(value: float) -> ir.Constant:
 
 
 def _exp_eight_plainly(numbers, position):
-    x = numbers[position : position + _LANES]
-    x[:] = np.where(x < -85.0, 0.0, np.exp(x))
+    single = np.float32
+    small = numbers[position : position + _LANES] < single(-85.0)
+    x = np.where(small, single(-85.0), numbers[position : position + _LANES])
+    turned = x * single(np.log2(np.e)) + single(_ROUNDING)
+    k = turned - single(_ROUNDING)
+    r = x - k * single(0.693359375)
+    r = r - k * single(np.log(2.0) - 0.693359375)
+    p = np.full(_LANES, _SERIES[0], dtype=np.float32)
+    for coefficient in _SERIES[1:]:
+        p = p * r + single(coefficient)
+    p = (p.view(np.int32) + (turned.view(np.int32) << 23)).view(np.float32)
+    numbers[position : position + _LANES] = np.where(small, single(0.0), p)
 
 
 @intrinsic_like(_exp_eight_plainly)
@@ -171,13 +208,7 @@ def _exp_eight(typingctx, numbers, position):
     return types.void(numbers, position), generate
 
 
-@njit(cache=True, nogil=True)
-def padded(K):
-    """Return the next multiple of eight."""
-    return (K + 7) // 8 * 8
-
-
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def exp_rows(numbers):
     """Replace numbers x ≤ 0, float32 and a multiple of eight of them, by e^x."""
     for position in range(0, len(numbers), 8):

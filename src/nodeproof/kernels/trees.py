@@ -1,12 +1,13 @@
 """Loops over the rows that decision trees are asked about."""
 
 import numpy as np
-from numba import njit
+
+from nodeproof.kernels.primitives import compiled
 
 __all__ = ["tree_scores"]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def tree_scores(lo, hi, rows, roots, feature, threshold, children, missing_left, value, scores):
     """Add what the trees say of rows lo…hi to `scores`, shape (n, k).
 

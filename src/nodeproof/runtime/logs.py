@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,16 @@ if TYPE_CHECKING:
     from nodeproof.solvers import Progress
     from nodeproof.solvers.base import Callback
 
-__all__ = ["is_called_by", "level_of", "logger", "reporter", "shown", "warn_caller"]
+__all__ = [
+    "announce",
+    "announced_by",
+    "is_called_by",
+    "level_of",
+    "logger",
+    "reporter",
+    "shown",
+    "warn_caller",
+]
 
 
 #: silent until somebody listens
@@ -46,6 +56,38 @@ def shown(verbose: Any) -> Iterator[None]:
     finally:
         logger.setLevel(level)
         logger.removeHandler(handler)
+
+
+#: who prints announcements: a function, or None for nobody
+_announcer: ContextVar[Callable[[str], None] | None] = ContextVar("nodeproof_announcer")
+
+
+@contextmanager
+def announced_by(function: Callable[[str], None] | None) -> Iterator[None]:
+    """Let a function print what is announced inside; None: nobody."""
+    token = _announcer.set(function)
+    try:
+        yield
+    finally:
+        _announcer.reset(token)
+
+
+def announce(text: str) -> None:
+    """Log one line about a wait; print it to the standard error stream if nobody listens.
+
+    A level of the logger above INFO silences it.
+    """
+    if _configured() or logger.level > logging.INFO:
+        logger.info(text)
+        return
+    tell = _announcer.get(_print_line)
+    if tell is not None:
+        tell(text)
+
+
+def _print_line(text: str) -> None:
+    if sys.stderr is not None:
+        print(f"nodeproof: {text}", file=sys.stderr, flush=True)
 
 
 def reporter(verbose: Any) -> Callback | None:

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import kernels
+from nodeproof.affinity import memberships_at
+from nodeproof.csr import find_twins
 from nodeproof.graph import RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
@@ -18,9 +20,13 @@ from nodeproof.solvers.sweep import Sweeper
 __all__ = ["affordable", "marginals", "reported_probabilities"]
 
 Rows = NDArray[np.float32]
+Array = NDArray[np.float64]
 
 # Beliefs begin near their fixed point: fewer batches, each more work, than in the solver.
 _BATCHES = 16
+
+# Bounds that keep divisors away from zero, and exponents within what can be multiplied.
+_SMALL, _LARGE = 1e-100, 230.0
 
 # One message per link and direction: more numbers than this would dwarf the graph.
 _MOST_MESSAGES = 10_000_000
@@ -103,7 +109,7 @@ def marginals(
         sweeper = Sweeper(problem, _BATCHES)
         sweeper.charge(result.models)
         costs = np.concatenate(threads.map_rows(sweeper.costs, problem.n_nodes))
-        twins = kernels.reverse_links(sweeper.indptr, sweeper.indices)
+        twins = find_twins(sweeper.indptr, sweeper.indices)
         messages = W[sweeper.indices]
         for _ in range(max_iter):
             if _round(sweeper, W, costs, result.models, messages, twins) <= tol:
@@ -120,40 +126,45 @@ def _round(
     twins: NDArray[np.int64],
 ) -> float:
     """Update every node once, batch by batch, and send its messages; return the mean change."""
-    affinity, indptr, weights = models.affinity, sweeper.indptr, sweeper.weights
+    affinity, indptr, eta = models.affinity, sweeper.indptr, sweeper.eta
     assert affinity is not None
     n, K = W.shape
-    totals = RowSums.of(W, sweeper.eta).totals
+    totals = RowSums.of(W, eta).totals
+    gain = np.exp(np.clip(affinity.ell, -_LARGE, _LARGE))
+    # Number of factors that can be multiplied before a logarithm must be taken.
+    room = 1 if len(sweeper.weights) else max(1, int(400.0 / (np.abs(affinity.ell).max() + 1.0)))
     change = 0.0
     for first, last in sweeper.batches():
-        first_link, last_link = indptr[first], indptr[last]
-        out = np.empty((last_link - first_link, K), dtype=np.float32)
+        first_link, last_link = int(indptr[first]), int(indptr[last])
+        factors = np.empty((last_link - first_link, K))
 
         def believe(
-            lo: int, hi: int, first: int = first, totals: NDArray[np.float64] = totals
-        ) -> tuple[float, NDArray[np.float64]]:
-            moved = np.zeros((1, K))
-            changed = kernels.belief_rows(
-                lo, hi, first, indptr, weights, sweeper.eta, W, totals, costs,
-                models.log_prior, affinity.ell, affinity.ell_t, messages, sweeper.new, moved,
+            lo: int,
+            hi: int,
+            first_link: int = first_link,
+            factors: Array = factors,
+            totals: Array = totals,
+        ) -> tuple[Rows, Array]:
+            scores = np.empty((hi - lo, K))
+            kernels.receive_rows(
+                lo, hi, first_link, indptr, sweeper.weights, affinity.ell, gain.copy(), room,
+                messages, factors, np.empty(K), scores,
             )  # fmt: skip
-            return changed, moved[0]
+            own = eta[lo:hi, None]
+            rest = own * (totals - own * W[lo:hi])
+            scores += models.log_prior - costs[lo:hi]
+            scores -= rest * affinity.ell_t if affinity.ell_t.size == 1 else rest @ affinity.ell_t
+            new = memberships_at(scores, 1.0).astype(np.float32)
+            links = slice(indptr[lo] - first_link, indptr[hi] - first_link)
+            sent = np.repeat(new, np.diff(indptr[lo : hi + 1]), axis=0) / factors[links]
+            sent /= _SMALL + sent.sum(axis=1, keepdims=True)
+            factors[links] = sent
+            return new, new.astype(np.float64) - W[lo:hi]
 
-        def send(
-            lo: int, hi: int, first: int = first, first_link: int = first_link, out: Rows = out
-        ) -> None:
-            kernels.message_rows(
-                lo, hi, first, first_link, indptr, weights, affinity.ell, messages, sweeper.new, out
-            )
-
-        for changed, moved in threads.map_rows(believe, last, first):
-            change += changed
-            totals = totals + moved
-        threads.map_rows(send, last, first)
-        W[first:last] = sweeper.new[: last - first]
-
-        def deliver(lo: int, hi: int, first_link: int = first_link, out: Rows = out) -> None:
-            kernels.deliver(lo, hi, first_link, twins, out, messages)
-
-        threads.map_rows(deliver, last_link, first_link)
+        found = threads.map_rows(believe, last, first)
+        new, steps = (np.concatenate([part[k] for part in found]) for k in (0, 1))
+        change += float(np.abs(steps).max(axis=1).sum())
+        totals = totals + eta[first:last] @ steps
+        W[first:last] = new
+        messages[twins[first_link:last_link]] = factors
     return change / n

@@ -332,7 +332,7 @@ class _Pass:
                 sweeper.indptr, sweeper.indices, sweeper.weights, sweeper.eta, self.W, self.totals,
                 charges.costs, charges.first, log_prior, affinity.ell, affinity.ell_t,
                 self.temperature, sweeper.new, self.moved, self.mass, self.changes, self.links,
-                self.changed,
+                self.changed, True, *kernels.workspace(len(self.totals)),
             )  # fmt: skip
 
         if sweeper.shared:

@@ -300,8 +300,12 @@ class Covariance(SummableTerm):
 
     def _products(self, lo: int, hi: int) -> Array:
         """Return ``x_i x_j`` for i ≤ j, shape (m(m + 1)/2, hi − lo)."""
+        x = np.ascontiguousarray(self._rows(lo, hi).T)
         out = np.empty((len(self.upper[0]), hi - lo))
-        kernels.products(np.ascontiguousarray(self._rows(lo, hi).T), out)
+        at = 0
+        for i in range(len(x)):
+            np.multiply(x[i], x[i:], out=out[at : at + len(x) - i])
+            at += len(x) - i
         return out
 
     def _moments(self, W: NDArray[Any]) -> Array:

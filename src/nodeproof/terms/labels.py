@@ -177,8 +177,8 @@ class Labels(SummableTerm):
     def cost_into(self, out: Array, models: Array, lo: int, hi: int) -> None:
         """Write the same to `out`."""
         nodes = self._labelled(lo, hi)
-        prices = np.ascontiguousarray(-np.log(models).T)
-        kernels.charge_labels(nodes, self.y[nodes], lo, prices, out)
+        out[:] = 0.0
+        out[nodes - lo] = -np.log(models).T[self.y[nodes]]
 
     def penalty(self, models: Array) -> float:
         """Return the −log of the Dirichlet prior that stands for the belief."""
@@ -224,5 +224,5 @@ def label_mass(
         Labelled nodes in increasing order, and their labels.
     """
     counts = np.zeros((W.shape[1], n_labels))
-    kernels.count_labels(nodes, labels, W, offset, threads.ROWS, counts)
+    kernels.count_labels(nodes, labels, W, offset, threads.ROWS, counts, np.zeros(counts.shape))
     return counts

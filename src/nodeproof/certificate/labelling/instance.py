@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from nodeproof import kernels
 from nodeproof.certificate import audit
-from nodeproof.csr import check_csr
+from nodeproof.csr import check_csr, unless_all_one
 from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
@@ -153,8 +153,7 @@ class Instance:
     @cached_property
     def weights(self) -> NDArray[Any]:
         """The links' weights for kernels; none where all are one."""
-        data = self.adjacency.data
-        return data[:0] if (data == 1).all() else data
+        return unless_all_one(self.adjacency.data)
 
     @property
     def linked(self) -> bool:
