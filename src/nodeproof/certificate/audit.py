@@ -479,7 +479,7 @@ def audit(claim: Mapping[str, Any], arrays: Arrays, tolerance: float | None = No
     return Check(True, found.objective, found.lower_bound, "", accepted)
 
 
-def main(certificate: str, graph: str) -> int:
+def main(certificate: str = "", graph: str = "") -> int:
     """Print whether a certificate holds for a graph saved by `scipy.sparse.save_npz`."""
     try:
         arrays, A = dict(np.load(certificate, allow_pickle=False)), sp.csr_array(sp.load_npz(graph))
@@ -497,4 +497,4 @@ def main(certificate: str, graph: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:3]) if len(sys.argv) == 3 else "audit.py certificate.npz graph.npz")
+    sys.exit(main(*sys.argv[1:3]))
