@@ -215,3 +215,43 @@ def test_the_auditor_alone_refuses_what_is_not_proven(alone):
     assert done.returncode == 1
     assert done.stdout.startswith("refused: "), done.stderr
     assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        (),
+        ("graph.npz", "graph.npz"),
+        ("audit.py", "graph.npz"),
+        ("certificate.npz", "none.npz"),
+        ("row.npy", "graph.npz"),
+    ],
+)
+def test_the_auditor_alone_says_in_a_line_what_it_cannot_read(alone, names):
+    folder, _ = alone
+    np.save(folder / "row.npy", np.arange(3))
+    done = run_alone(folder, *names)
+    assert done.returncode == 2
+    assert not done.stderr
+    assert len(done.stdout.splitlines()) == 1
+
+
+# Classes that links cannot make up for. ---------------------------------------------------
+
+
+def small_state(costs, w=1.0, wt=0.0, z=(0, 0, 0)):
+    A = sp.csr_array(np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    p = audit.Problem(A, np.array([1.0, 1.0, 0.0]), w, wt, np.array(costs, dtype=float))
+    return audit.State(p, np.array(z), np.empty(0, dtype=np.int64))
+
+
+def test_classes_that_cost_more_than_links_gain_are_excluded_at_once():
+    # A link gains 2w, and the other node with a link pays 2wt at most.
+    possible = small_state([[0, 2], [0, 2.1], [0, 1e-90]]).possible
+    assert possible.tolist() == [[True, True], [True, False], [True, False]]
+    possible = small_state([[0, 4.5], [0, 7], [0, 0]], wt=1.0).possible
+    assert possible.tolist() == [[True, True], [True, False], [True, True]]
+
+
+def test_the_class_of_the_labelling_stays_possible():
+    assert small_state([[0, 9], [9, 0], [0, 1]], z=(1, 0, 1)).possible.all()

@@ -199,3 +199,11 @@ def test_thousands_of_nodes_are_certified():
     assert proof.certified
     assert proof.certified_nodes.mean() > 0.99
     assert proof.verify(), proof.verify().reason
+
+
+def test_costs_too_small_to_check_are_none():
+    instance = instance_of(1 - np.eye(3), [[0.0, 1e-150], [0.0, -1e-200], [1.0, 0.0]])
+    assert set(np.unique(instance.costs)) == {0.0, 1.0}
+    proof = certify_instance(instance, np.zeros(3, dtype=np.int64), time_budget=0)
+    assert proof.verify(instance)
+    check_never_wrong(proof, Tally())

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse.linalg import lobpcg
 from scipy.special import softmax
 
@@ -186,8 +187,9 @@ def _factor_gradient(gamma: Factors, U: Array) -> Array:
 
 Labels = NDArray[np.int64]
 
-# ρ relative to the weight of a link.
+# ρ relative to the largest gain of a pair; where z is all but proven, relative to the median one.
 _RHO = 0.25
+_RHO_CLOSE = 0.1
 
 
 class LiftedBlocks(SemidefiniteADMM):
@@ -208,9 +210,13 @@ class LiftedBlocks(SemidefiniteADMM):
         Where the multipliers begin.
     alike : bool
         Whether one block stands for all classes, at the costs of each node's cheapest class.
+    close : bool
+        Whether the optimum of the relaxation is likely to be near z: ρ is then small.
     """
 
-    def __init__(self, instance: Instance, z: Labels, dual: Dual, alike: bool = False) -> None:
+    def __init__(
+        self, instance: Instance, z: Labels, dual: Dual, alike: bool = False, close: bool = False
+    ) -> None:
         self.instance, self.alike = instance, alike
         self.B = instance.dense()
         n, K = instance.n_nodes, instance.n_classes
@@ -226,8 +232,11 @@ class LiftedBlocks(SemidefiniteADMM):
         for i in range(k):
             Z[i, 1:, 1:] = together if alike else np.outer(members[i], members[i])
         self._put_shares(Z, np.full((1, n), 1.0 / K) if alike else members)
-        size = float(np.abs(self.B).max(initial=0.0)) or float(np.abs(self.costs).max(initial=0.0))
-        super().__init__((Z,), _RHO * size * (K if alike else 1) or 1.0)
+        gains = np.abs(self.B[self.B != 0.0])
+        size = float(gains.max(initial=0.0)) or float(np.abs(self.costs).max(initial=0.0))
+        rho = _RHO_CLOSE * float(np.median(gains)) if close and len(gains) else _RHO * size
+        super().__init__((Z,), rho * (K if alike else 1) or 1.0)
+        self._ranks[:] = 0  # few eigenvalues are positive from the start
         # Residuals alone would mislead ρ: it is kept near its first value.
         self._between = (0.5 * self.rho, 4.0 * self.rho) if alike else (self.rho, self.rho)
         for i in range(k):
@@ -313,13 +322,8 @@ def margins(instance: Instance, dual: Dual, z: Labels) -> Array:
     outside, inside = np.empty((n, K)), np.empty((n, K))
     for i in range(K):
         matrix = Matrix(instance, dual, i)
-        N = matrix.dense()
-        values, vectors = np.linalg.eigh(N)
-        size = max(1e-9 * float(np.abs(values).max()), 1e-100)
-        inverse = 1.0 / np.maximum(values, size)
-        corner = float((vectors[0] ** 2 * inverse).sum())
-        border = vectors[1:] @ (inverse * vectors[0])
-        diagonal = (vectors[1:] ** 2) @ inverse
+        G = _inverse(matrix.dense())
+        corner, border, diagonal = G[0, 0], G[0, 1:], G.diagonal()[1:]
         first = 1.0 / matrix.corner_scale
         determinant = np.maximum(corner * diagonal - border**2, 1e-300)
         outside[:, i] = first**2 * diagonal / determinant
@@ -329,3 +333,15 @@ def margins(instance: Instance, dual: Dual, z: Labels) -> Array:
     own = forced[every, z]
     forced[every, z] = np.inf
     return np.asarray(forced.min(axis=1) - own)
+
+
+def _inverse(N: Array) -> Array:
+    """Return the inverse of a symmetric matrix, shifted until it is positive definite."""
+    shift = max(1e-9 * float(np.abs(N).max()), 1e-100)
+    while True:
+        try:
+            factor = cho_factor(N + shift * np.eye(len(N)), lower=True)
+        except LinAlgError:
+            shift *= 4.0
+            continue
+        return np.asarray(cho_solve(factor, np.eye(len(N))))

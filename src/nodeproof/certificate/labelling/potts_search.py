@@ -20,9 +20,10 @@ __all__ = ["PottsSearch"]
 # Sweeps between two looks at the messages; fewer where a sweep takes seconds.
 _SWEEPS = 20
 _SWEEPS_LARGE = 4
-_LARGE = 5_000_000
-# What comes after the sweeps, a labelling and the judgement, takes as long as so many of them.
-_AFTERWARDS = 25.0
+_LARGE = 1_000_000
+# What comes after the sweeps, a labelling and the judgement, takes as long as so many of them, as
+# long as nothing is known of it.
+_AFTERWARDS = 18.0
 # Slack is pushed from node to node until so many bytes of messages would be kept.
 _MOST_BYTES = 1 << 24
 # Up to this many nodes, single classes of them are probed: others are raised by twice the gap, and
@@ -43,6 +44,9 @@ class PottsSearch:
     def __init__(self, search: Search) -> None:
         self.search = search
         self._room = _MOST_BYTES
+        self._ascent: PottsAscent | None = None
+        self._about: tuple[bytes, ...] = ()  # what it is an ascent of
+        self._pace = self._afterwards = 0.0  # seconds of a sweep, and of what comes after them
 
     def follow(self, most: int | None, close: bool = True) -> None:
         """Improve a Potts dual until it stalls, and see what it proves.
@@ -55,16 +59,21 @@ class PottsSearch:
             Whether to exclude single classes by further duals.
         """
         part = self.search.proof.part()
-        ascent = PottsAscent(part.instance, part.open)
+        if time.perf_counter() + self._last_look(1) > self.search.deadline and self._pace:
+            return
+        ascent = self._ascent_of(part)
         count = _SWEEPS_LARGE if ascent.dual.y.size > _LARGE else _SWEEPS
+        # The part's objectives differ from those of the whole by what certain nodes pay.
+        rest = self.search.proof.objective - part.instance.value(part.z)
         done, began = 0, time.perf_counter()
         while not ascent.stalled and (most is None or done < most):
             ascent.sweep(count)
             done += count
-            self.search.show("potts", ascent.value)
-            pace = (time.perf_counter() - began) / done
-            if time.perf_counter() + _AFTERWARDS * pace >= self.search.deadline:
+            self.search.show("potts", min(ascent.value + rest, self.search.proof.objective))
+            self._pace = (time.perf_counter() - began) / done
+            if time.perf_counter() + self._last_look(count) >= self.search.deadline:
                 break
+        began = time.perf_counter()
         found = self.search.proof.z.copy()
         found[part.loose] = ascent.decode()
         dual = PottsDual(ascent.dual.a, ascent.dual.y.copy())
@@ -76,8 +85,22 @@ class PottsSearch:
             part, dual = now, dual.restrict(part.instance, part.z, gone) if gone.any() else dual
         if len(part.loose):
             self.search.consider("potts", dual)
+            self._afterwards = time.perf_counter() - began
             if close:
                 self._close_classes(self.search.proof.part(), part, dual)
+
+    def _ascent_of(self, part: Part) -> PottsAscent:
+        """Return the ascent of a part, to go on with where there is one."""
+        fixed = np.delete(self.search.proof.z, part.loose)
+        about = (part.loose.tobytes(), part.open.tobytes(), fixed.tobytes())
+        if self._ascent is None or self._about != about:
+            self._ascent = None  # leaves its memory to the next one
+            self._ascent, self._about = PottsAscent(part.instance, part.open), about
+        return self._ascent
+
+    def _last_look(self, count: int) -> float:
+        """Return about how long so many sweeps and what comes after them take."""
+        return count * self._pace + (1.5 * self._afterwards or _AFTERWARDS * self._pace)
 
     def _close_classes(self, now: Part, part: Part, dual: PottsDual) -> None:
         """Push slack from node to node, and close the classes that this excludes.

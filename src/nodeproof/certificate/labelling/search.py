@@ -26,6 +26,8 @@ Flags = NDArray[np.bool_]
 
 # Sweeps of messages before anything else is tried.
 _FIRST_SWEEPS = 60
+# Where no more than this share of the nodes is uncertain still, what is left is a new problem.
+_EASIER = 0.9
 # Share of the time for better labellings.
 _LABELLING_SHARE = 0.15
 
@@ -94,6 +96,7 @@ class Search:
         self.history: list[tuple[float, float, float]] = []
         self.methods: dict[int, str] = {}
         self._n_searched = 0
+        self._default_tolerance: tuple[Labels | None, float] = (None, math.nan)
         self._spectral, self._potts = SpectralSearch(self), PottsSearch(self)
 
     @property
@@ -110,7 +113,10 @@ class Search:
         """The gap that counts as a proof."""
         if self.asked_tolerance is not None:
             return self.asked_tolerance
-        return self.instance.audited.tolerance(self.proof.z)
+        z = self.proof.z
+        if self._default_tolerance[0] is not z:
+            self._default_tolerance = z, self.instance.audited.tolerance(z)
+        return self._default_tolerance[1]
 
     @property
     def certified(self) -> bool:
@@ -190,7 +196,8 @@ class Search:
         self._enumerate()
         problem, named = self.instance.audited, self.named
         free = self._free or named
-        state = free.state if self._free else audit.State(problem, named.z, named.anchors)
+        unnamed = problem.unnamed(named.z)[0]
+        state = free.state if self._free else audit.State(unnamed, named.z, named.anchors)
         slacks = [*named.slacks, *(free.slacks if self._free else [])]
         return audit.conclude(problem, named.state, state, slacks)
 
@@ -225,9 +232,11 @@ class Search:
             self._potts.probe_classes()
         if not self.certified:
             self._spectral.closed_forms()
+            loose = int((~self.proof.sure).sum())
             self._spectral.improve()
             self._spectral.ask_nodes()
-            self._spectral.prove_groups()
+            if (~self.proof.sure).sum() > _EASIER * loose:  # else first bound what is left
+                self._spectral.prove_groups()
 
     def _prove_nodes(self, attracts: bool) -> None:
         """Prove that nodes keep their class in every optimal labelling, where one is known."""

@@ -32,11 +32,18 @@ _BLOCKS_MOST = 1600
 # and is the end of it where they differ by less than that.
 _ALIKE = 0.05
 _ALIKE_ENOUGH = 1e-3
+# Blocks begin as if the labelling were all but proven, and go on so if after this many steps the
+# gap is below this share of the objective.
+_FIRST_STEPS = 10
+_CLOSE = 5e-3
+# A second dual of a look is judged unless the last one was so many times further from a proof.
+_FURTHER = 10.0
 # About how long a class of 1,000 nodes takes to judge, and how long that may always take. The
 # last look, with questions about single nodes, takes as long as so many others.
 _SECONDS = 0.25
 _PATIENCE = 1.0
 _LAST_LOOK = 5.0
+_QUESTION = 3.0
 # A method ends when this many checks in a row have closed less than this share of the gap.
 _STALLED = 6
 _STALLED_SHARE = 0.01
@@ -62,6 +69,8 @@ class SpectralSearch:
         self.search = search
         self.best: tuple[Dual, Part] | None = None
         self._judging = 0.0  # seconds of the last judgement
+        self._gap = math.inf  # by the last dual of blocks
+        self._tried: set[tuple[str, bytes, int]] = set()  # closed forms
 
     def _judge(
         self,
@@ -85,6 +94,10 @@ class SpectralSearch:
         if not self._affordable(part, 1.0):
             return
         for name in ("F", "G") if _informed(part.instance) else ("G", "F"):
+            key = name, self.search.proof.z.tobytes() + part.loose.tobytes(), id(self.search.proof)
+            if key in self._tried:
+                continue
+            self._tried.add(key)
             self._judge(name, FAMILIES[name](part.instance, part.z), plain=True)
             if self.search.certified:
                 self.ask_nodes()
@@ -107,7 +120,7 @@ class SpectralSearch:
         if dual is not None and self.search.proof.slack <= NO_PROOF * abs(
             self.search.proof.objective
         ):
-            if (_LAST_LOOK - 1.0) * self._judging > max(_PATIENCE, left):
+            if _QUESTION * self._judging > max(_PATIENCE, left):
                 return
             self._judge("nodes", dual)
 
@@ -144,14 +157,22 @@ class SpectralSearch:
     def _follow(self, method: str, looks: Iterator[tuple[list[Dual], Labels | None]]) -> None:
         """Judge what a method finds for as long as it gains."""
         gained: list[float] = []
+        slacks, asked = [0.0], math.inf
         sure = int(self.search.proof.sure.sum())
         while not self.search.certified:
             found = next(looks, None)
             if found is None:
                 return
             before = self.search.proof.slack
-            for dual in found[0]:
+            likely = slacks[-1] <= _FURTHER * slacks[0]
+            slacks = []
+            for dual in found[0] if likely else found[0][:1]:
                 self._judge(method, dual, plain=True)
+                slacks.append(self.search.proof.last_slack)
+            self._gap = slacks[0]
+            if self._gap <= min(_CLOSE * abs(self.search.proof.objective), 0.5 * asked):
+                asked = self._gap
+                self.ask_nodes()
             if found[1] is not None and self.search.relabel(found[1]):
                 return
             ends = time.perf_counter() + _LAST_LOOK * self._judging
@@ -163,9 +184,12 @@ class SpectralSearch:
 
     def _blocks(self, part: Part, alike: bool) -> Iterator[tuple[list[Dual], Labels | None]]:
         start = FAMILIES["F" if _informed(part.instance) else "G"](part.instance, part.z)
-        state = LiftedBlocks(part.instance, part.z, start, alike)
+        state = LiftedBlocks(part.instance, part.z, start, alike, close=not alike)
         look = 5
         for iteration in range(1, (self.search.max_iter or 10**9) + 1):
+            far = self._gap > _CLOSE * abs(self.search.proof.objective)
+            if iteration == _FIRST_STEPS + 1 and far and not alike:
+                state = LiftedBlocks(part.instance, part.z, start)
             began = time.perf_counter()
             state.step()
             # The last look, and questions about single nodes after it, take time, too.
