@@ -139,7 +139,7 @@ def test_tables_of_scikit_learn_have_features_and_no_links(name):
     table = sets.read_set(sets.find_sets(None)[name])
     assert table.data.graph is None
     assert len(table.data.X) == len(table.y)
-    assert [p.name for p in PROTOCOLS.values() if p.allows(table)] == ["features"]
+    assert [p.name for p in PROTOCOLS.values() if p.usual and p.allows(table)] == ["features"]
 
 
 def test_a_file_of_another_layout_is_named(tmp_path):

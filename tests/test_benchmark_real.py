@@ -75,6 +75,36 @@ def test_methods_are_run_only_where_they_have_what_they_need(folder):
     assert "nodeproof (validation)" not in {cell.method for cell in hidden}
 
 
+def test_a_peer_is_raced_with_every_choice_of_sources_on_all_but_small_sets(folder, monkeypatch):
+    monkeypatch.setattr(real, "SPEED_NODES", 10)
+    raced = real.plan(options("--data", str(folder), "--versus", "label propagation"))
+    found = {(c.set_name, c.protocol, c.method) for c in raced if c.set_name == "small"}
+    assert found == {
+        ("small", protocol, method)
+        for protocol in real.SPEED_PROTOCOLS
+        for method in ("nodeproof", "label propagation")
+    }
+    monkeypatch.setattr(real, "SPEED_NODES", 10**6)
+    with pytest.raises(InputError, match="no method can run"):
+        real.plan(options("--data", str(folder), "--versus", "label propagation"))
+
+
+def test_the_fastest_fits_are_compared():
+    def result(method, seconds, number=0, name="a"):
+        return Cell(f"{name}.npz", "graph", method, number), {"seconds": seconds}
+
+    failed = Cell("c.npz", "graph", "GCN", 0), {"error": "no"}
+    results = [
+        result("nodeproof", 2.0), result("GCN", 9.0), result("GCN", 6.0, 1),
+        result("nodeproof", 2.0, name="b"), result("GCN", 1.0, name="b"),
+        result("nodeproof", 2.0, name="c"), failed,
+    ]  # fmt: skip
+    table = report.speed_table(results, "GCN")
+    assert "| a | graph | 2.00 | 6.00 | 3.0 |" in table
+    assert "| c |" not in table
+    assert table.endswith("Median 1.8 × faster, least 0.5 ×; slower in 1 of 2.")
+
+
 def test_bad_input_ends_with_code_2(monkeypatch, capsys):
     monkeypatch.delenv("NODEPROOF_DATA", raising=False)
     monkeypatch.setattr(sys, "argv", ["real.py"])

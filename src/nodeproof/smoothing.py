@@ -18,7 +18,7 @@ from nodeproof.runtime import threads
 from nodeproof.runtime.caching import cached_property
 from nodeproof.runtime.memory import check_free
 
-__all__ = ["Reduction", "Smoothing", "dense_rows"]
+__all__ = ["Reduction", "Smoothing", "dense_rows", "leading_directions"]
 
 Rows = NDArray[np.float32]
 
@@ -80,7 +80,7 @@ class Reduction:
             self.scale /= np.sqrt(max(varying.sum(), 1))
         rows = self._scaled(X)
         if rows.shape[1] > rank:
-            self.directions = _leading_directions(rows, rank)
+            self.directions = leading_directions(rows, rank)
 
     @classmethod
     def of_parts(cls, parts: dict[str, NDArray[Any]]) -> Reduction:
@@ -141,7 +141,7 @@ def dense_rows(X: Any) -> NDArray[Any]:
     return np.asarray(X.toarray())
 
 
-def _leading_directions(rows: Any, rank: int) -> Rows:
+def leading_directions(rows: Any, rank: int) -> Rows:
     """Return the leading right singular vectors, shape (m, at most rank)."""
     n, m = rows.shape
     rank = min(rank, n, m)

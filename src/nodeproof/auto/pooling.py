@@ -121,15 +121,20 @@ class Judge:
         # Convex in the factor: Newton's method, kept between bounds that close in.
         told = float(np.vdot(self.weights[:, None] * targets, scores))
         low, high, scale = _LEAST_SCALE, _MOST_SCALE, 1.0
+        # Classes before rows: sums over classes are then sums of long rows.
+        columns = np.ascontiguousarray(scores.T, dtype=np.float64)
+        squares, offsets = columns**2, np.reshape(offset, (-1, 1))
         for _ in range(_NEWTON_STEPS):
-            p = softmax(scale * scores + offset, axis=1)
-            mean = (p * scores).sum(axis=1)
+            p = scale * columns + offsets
+            p = np.exp(p - p.max(axis=0))
+            p /= p.sum(axis=0)
+            mean = (p * columns).sum(axis=0)
             slope = float(self.weights @ mean) - told
             if slope > 0:
                 high = scale
             else:
                 low = scale
-            curve = float(self.weights @ ((p * scores**2).sum(axis=1) - mean**2))
+            curve = float(self.weights @ ((p * squares).sum(axis=0) - mean**2))
             step = scale - slope / curve if curve > 0 else high
             step = step if low < step < high else np.sqrt(low * high)
             if abs(step - scale) <= _CLOSE * scale:

@@ -18,6 +18,7 @@ from nodeproof.errors import InputError
 from nodeproof.graph import NullCorrected
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
+from nodeproof.smoothing import leading_directions
 from nodeproof.solvers.base import match_labels
 
 __all__ = [
@@ -49,6 +50,9 @@ _OVERSAMPLED = 6
 # Points that k-means uses.
 _SAMPLE = 20_000
 
+# Of more features, the leading directions are clustered.
+_MANY_COLUMNS = 64
+
 
 def random(problem: Problem, rng: np.random.Generator) -> Rows:
     """Return Dirichlet(1) memberships; labelled nodes at their label."""
@@ -71,6 +75,9 @@ def features(problem: Problem, rng: np.random.Generator) -> Rows:
     K = problem.n_classes
     if problem.labels is None or not (problem.labels >= 0).any():
         points = StandardScaler(with_mean=False).fit_transform(points_of(problem))
+        if points.shape[1] > _MANY_COLUMNS:
+            # Clusters are as far apart in their leading directions, and found many times as fast.
+            points = points @ leading_directions(points, max(_MANY_COLUMNS, K))
         return _soften(_cluster(points, K, rng), K)
     known = np.zeros((problem.n_nodes, K), dtype=np.float32)
     models = problem.fit_models(_place_labels(known, problem))

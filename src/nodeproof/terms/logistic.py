@@ -37,6 +37,9 @@ _WORTH_TELLING = 12.0
 # Typical curvature of a softmax in one score, p(1 − p).
 _CURVATURE = 0.1
 
+# A gradient of length g is about so many g² above the least loss.
+_SLACK = 30.0
+
 # Squares of singular values below this share of the largest are zero.
 _NO_VALUE = 1e-12
 
@@ -50,7 +53,7 @@ def fit_logistic(
     l2: float,
     weights: Array | None = None,
     start: Array | None = None,
-    tol: float = 1e-4,
+    tol: float = 1e-5,
     max_iter: int = 100,
 ) -> Array:
     """Return the coefficients that minimise the cross-entropy plus ``l2/2 ‖θ‖²``.
@@ -141,7 +144,7 @@ def _fit(
         (begin / unit).ravel(),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": max_iter, "gtol": tol, "ftol": 1e-12},
+        options={"maxiter": max_iter, "gtol": tol, "ftol": max(_SLACK * tol**2, 1e-12)},
     )
     theta = unit * found.x.reshape(F, K, d + 1)
     return np.asarray(theta[0] if weights is None or weights.ndim == 1 else theta)
@@ -195,7 +198,7 @@ def crossfit(
     if weights is not None:
         seen *= weights[:, None]
     # From nothing: a start that has seen all targets would shine through.
-    return fit_logistic(Z, targets, l2, seen, tol=3e-3)
+    return fit_logistic(Z, targets, l2, seen, tol=3e-4)
 
 
 def held_out_scores(Z: NDArray[np.floating], theta: Array, folds: NDArray[np.int64]) -> Array:
@@ -312,10 +315,11 @@ def match_confidence(scores: Array, standard: Array) -> float:
     scores, standard : ndarray of shape (n, K)
         Logarithms of probabilities, up to a constant a row.
     """
-    wanted = float(softmax(standard, axis=1).max(axis=1).mean())
+    wanted = _mean_confidence(_below_top(standard), 1.0)
+    below = _below_top(scores)
 
     def excess(log_scale: float) -> float:
-        return float(softmax(np.exp(log_scale) * scores, axis=1).max(axis=1).mean()) - wanted
+        return _mean_confidence(below, float(np.exp(log_scale))) - wanted
 
     low, high = np.log(_LEAST_SCALE), np.log(_MOST_SCALE)
     if excess(low) >= 0.0:
@@ -323,6 +327,16 @@ def match_confidence(scores: Array, standard: Array) -> float:
     if excess(high) <= 0.0:
         return _MOST_SCALE
     return float(np.exp(brentq(excess, low, high, xtol=1e-3)))
+
+
+def _below_top(scores: Array) -> Array:
+    """Return scores less the largest of their row, classes before rows, shape (K, n)."""
+    return np.ascontiguousarray((scores - scores.max(axis=1, keepdims=True)).T)
+
+
+def _mean_confidence(below: Array, scale: float) -> float:
+    """Return the mean of the largest probability at this factor of the scores."""
+    return float((1.0 / np.exp(scale * below).sum(axis=0)).mean())
 
 
 def balance(codes: NDArray[np.int64]) -> Array:

@@ -337,7 +337,7 @@ class Softmax(Term):
         weights[: len(self.labelled)] = balance(self.y[self.labelled])
         targets = W[rows].astype(np.float64)
         theta = fit_logistic(
-            self.Z[rows], targets, self.l2, weights, self.first, tol=1e-2, max_iter=_REFIT_STEPS
+            self.Z[rows], targets, self.l2, weights, self.first, tol=1e-3, max_iter=_REFIT_STEPS
         )
         # Its own targets would make it surer with every round, borne out or not.
         theta *= match_confidence(self._scores(theta), self._scores(first))

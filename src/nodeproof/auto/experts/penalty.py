@@ -100,7 +100,7 @@ class PenaltySearch:
     def fit(self, at: int) -> float:
         """Fit the regressions of a penalty, and return its loss by all held-out labels."""
         theta = fit_logistic(
-            self.Z, self.targets, _PENALTIES[at], self.seen, start=self.last, tol=1e-2
+            self.Z, self.targets, _PENALTIES[at], self.seen, start=self.last, tol=1e-3
         )
         self.last = theta
         self.fits[at] = held_out_scores(self.Z_held, theta, self.held.folds), theta
