@@ -58,7 +58,7 @@ COMMANDS = {
 }  # fmt: skip
 
 # Tested where they are: they take long.
-ELSEWHERE = {"reproduce"}
+ELSEWHERE = {"reproduce", "warmup"}
 
 
 def new_links(seeds: Seeds) -> Path:

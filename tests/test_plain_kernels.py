@@ -1,4 +1,4 @@
-"""Without compilation (NUMBA_DISABLE_JIT=1) all works as it does with it, if slowly."""
+"""Kernels that run as Python do what they do compiled, if slowly."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from nodeproof import NodeClassifier
 from nodeproof.cli import main
 from nodeproof.datasets import make_planted
+from nodeproof.kernels import dispatch
 from nodeproof.terms import Gaussian, Labels, Softmax
 
 # Numbers of classes, weights of links and settings that lead to all kernels of a fit.
@@ -41,6 +43,35 @@ def fit_all() -> dict[str, list[int]]:
         fit.set_params(**settings).fit(data.X, data.y, graph=weight * data.graph)
         found[name] = fit.labels_.tolist()
     return found
+
+
+@pytest.mark.numeric
+def test_every_call_of_a_kernel_gives_the_same_bits(monkeypatch):
+    """So that it does not matter which of both runs near the size where the other takes over."""
+    compared, different = set(), set()
+
+    def call_both(kernel, *arguments):
+        copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+        compared.add(kernel.__name__)
+        told, found = kernel.plain(*copies), kernel.compiled(*arguments)
+        pairs = [*zip(copies, arguments, strict=True), (told, found)]
+        if not all(same_bits(plain, compiled) for plain, compiled in pairs):
+            different.add(kernel.__name__)
+        return found
+
+    monkeypatch.setattr(dispatch.Kernel, "__call__", call_both)
+    fit_all()
+    data = make_planted(3, 12, p=0.8, q=0.2, omega=0.8, label_ratio=0.2, random_state=0)
+    fit = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
+    fit.certify(time_budget=1.0)
+    assert {"sweep_batches", "product_rows", "receive_rows", "settle"} <= compared
+    assert different == set()
+
+
+def same_bits(a: object, b: object) -> bool:
+    if isinstance(a, tuple):
+        return all(same_bits(x, y) for x, y in zip(a, b, strict=True))
+    return a is b or np.asarray(a).tobytes() == np.asarray(b, np.asarray(a).dtype).tobytes()
 
 
 def run_commands() -> None:

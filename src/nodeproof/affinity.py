@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from nodeproof import kernels
 from nodeproof.csr import find_twins
 from nodeproof.graph import Graph
+from nodeproof.runtime import threads
 
 __all__ = ["Affinity", "FittedGraph", "charge_rows", "memberships_at"]
 
@@ -178,9 +178,16 @@ def _labelled_mass(graph: Graph, labels: NDArray[np.int64]) -> tuple[Array, Arra
     known = np.flatnonzero(labels >= 0)
     asked = known[:: -(-len(known) // _MOST_ASKED)]
     y, eta = labels[asked], graph.eta[asked]
-    equal, linked = kernels.labelled_links(
-        asked, graph.indptr, graph.indices, graph.weights, labels
-    )
+    equal = linked = 0.0
+    for nodes in np.array_split(asked, -(-len(asked) // threads.ROWS) or 1):
+        counts = graph.indptr[nodes + 1] - graph.indptr[nodes]
+        before = np.cumsum(counts) - counts
+        entries = np.arange(counts.sum()) + np.repeat(graph.indptr[nodes] - before, counts)
+        ends = labels[graph.indices[entries]]
+        weights = graph.weights[entries] if graph.weighted else np.ones(len(entries))
+        linked += float(weights.sum(where=ends >= 0, dtype=np.float64))
+        own = np.repeat(labels[nodes], counts)
+        equal += float(weights.sum(where=ends == own, dtype=np.float64))
     totals = np.bincount(labels[known], weights=graph.eta[known])
     pairs_equal = float(eta @ (totals[y] - eta))
     pairs_all = float(eta @ (totals.sum() - eta))

@@ -40,19 +40,19 @@ def run_warmup(as_json: bool) -> None:
             step()
     stats = [kernel.compiled.stats for kernel in _kernels()]
     folder = stats[0].cache_path if stats else None
-    compiled = _count_compiled()
+    compiled, seconds = _count_compiled(), time.perf_counter() - began
     summary = {
         "nodeproof": __version__,
         "folder": folder,
         "compiled": compiled,
         "loaded": sum(sum(found.cache_hits.values()) for found in stats),
-        "seconds": round(time.perf_counter() - began, 3),
+        "seconds": round(seconds, 3),
     }
     if as_json:
         print_document(summary)
         return
     screen.print(
-        f"compiled {count_of(compiled, 'function')} in {summary['seconds']:.0f} s, "
+        f"compiled {count_of(compiled, 'function')} in {seconds:.0f} s, "
         f"{summary['loaded']} were there already: {folder}",
         soft_wrap=True,
     )

@@ -18,7 +18,6 @@ __all__ = [
     "inspect_links",
     "is_symmetric",
     "label_links",
-    "labelled_links",
     "number_links",
     "product_rows",
     "push_slack",
@@ -44,7 +43,6 @@ first_bad_weight = Kernel(links.first_bad_weight)
 inspect_links = Kernel(links.inspect_links)
 is_symmetric = Kernel(links.is_symmetric)
 label_links = Kernel(nodes.label_links)
-labelled_links = Kernel(links.labelled_links)
 number_links = Kernel(potts.number_links)
 product_rows = Kernel(gathering.product_rows)
 push_slack = Kernel(potts.push_slack)

@@ -4,7 +4,7 @@ import numpy as np
 
 from nodeproof.kernels.primitives import AHEAD, compiled, prefetch
 
-__all__ = ["first_bad_weight", "inspect_links", "is_symmetric", "labelled_links"]
+__all__ = ["first_bad_weight", "inspect_links", "is_symmetric"]
 
 
 @compiled
@@ -84,19 +84,3 @@ def is_symmetric(indptr, indices, weights):
                     return False
                 pointer[u] = twin + 1
     return True
-
-
-@compiled
-def labelled_links(nodes, indptr, indices, weights, labels):
-    """Return the weight of links from these labelled nodes to equal labels, and to any label."""
-    equal = 0.0
-    linked = 0.0
-    for v in nodes:
-        for e in range(indptr[v], indptr[v + 1]):
-            label = labels[indices[e]]
-            if label >= 0:
-                w = np.float64(weights[e]) if len(weights) > 0 else 1.0
-                linked += w
-                if label == labels[v]:
-                    equal += w
-    return equal, linked

@@ -66,6 +66,33 @@ def _row_moved(v, W, new, at, eta, moved, c):
     return largest
 
 
+@inlined
+def _take_cells(count, moved, mass, change, totals, links):
+    """Add the sums of `count` cells, in their order, to `totals` and `links`, and clear them.
+
+    Returns the sum of their changes.
+    """
+    # Loops, because numba takes seconds to compile sums and copies of whole arrays.
+    changed = 0.0
+    for c in range(count):
+        for i in range(totals.shape[0]):
+            totals[i] += moved[c, i]
+            moved[c, i] = 0.0
+        for i in range(links.shape[0]):
+            for j in range(links.shape[1]):
+                links[i, j] += mass[c, i, j]
+                mass[c, i, j] = 0.0
+        changed += change[c]
+        change[c] = 0.0
+    return changed
+
+
+@compiled
+def take_cells(count, moved, mass, change, totals, links):
+    """Do what `sweep_batches` does with the sums of cells, for those who have such sums."""
+    return _take_cells(count, moved, mass, change, totals, links)
+
+
 @compiled
 def sweep_batches(
     thread, n_threads, counter, begin, end, batch, cell, indptr, indices, weights, eta, W, totals,
@@ -137,31 +164,10 @@ def sweep_batches(
             for i in range(K):
                 W[v, i] = new[v - first, i]
         if thread == 0:
-            changed[0] += take_cells(cells, moved, mass, change, totals, links)
+            changed[0] += _take_cells(cells, moved, mass, change, totals, links)
         if n_threads > 1:
             arrivals += n_threads
             barrier(counter, arrivals)
-
-
-@compiled
-def take_cells(count, moved, mass, change, totals, links):
-    """Add the sums of `count` cells, in their order, to `totals` and `links`, and clear them.
-
-    Returns the sum of their changes.
-    """
-    # Loops, because numba takes seconds to compile sums and copies of whole arrays.
-    changed = 0.0
-    for c in range(count):
-        for i in range(totals.shape[0]):
-            totals[i] += moved[c, i]
-            moved[c, i] = 0.0
-        for i in range(links.shape[0]):
-            for j in range(links.shape[1]):
-                links[i, j] += mass[c, i, j]
-                mass[c, i, j] = 0.0
-        changed += change[c]
-        change[c] = 0.0
-    return changed
 
 
 # Keeps divisors away from zero, far below what any probability in float32 can be; and exponents
