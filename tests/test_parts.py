@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from uuid import uuid4
 
 import numpy as np
@@ -661,28 +660,3 @@ def test_a_sum_of_norms_is_refused(data, words):
     )
     with pytest.raises(InputError, match="sum of norms"):
         BlockCADO(engine=DaskEngine(FakeClient(2)), n_init=1).solve(problem)
-
-
-def test_updates_are_not_lost_while_others_ask(path_of_ranges):
-    """Other threads of a worker answer with old memberships while new ones are postponed."""
-    part, *_ = make_parts(path_of_ranges, 2)
-    state = place(part, draw_rows(part.n_own), "key", Peers(["", ""])).state
-    turn, over = 0, threading.Event()
-
-    def ask():
-        while not over.is_set():
-            state.answer(turn, 1, 0)
-
-    asking = [threading.Thread(target=ask) for _ in range(3)]
-    for thread in asking:
-        thread.start()
-    try:
-        for turn in range(1, 2000):
-            state.settle(turn)
-            state.postpone(turn, [(0, np.full((1, K), turn, dtype=np.float32))])
-            state.settle(turn + 1)
-            assert state.W[0, 0] == turn
-    finally:
-        over.set()
-        for thread in asking:
-            thread.join()
