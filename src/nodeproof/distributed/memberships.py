@@ -96,7 +96,7 @@ class DaskMemberships:
 
     def link_mass(self, matrix: bool = False) -> Array:
         """Return the link mass inside classes, or between each pair of them."""
-        return self._add("link_mass", self._next_turn(), matrix)
+        return self._add("link_mass", matrix)
 
     def sweep(
         self, models: Models, temperature: float, totals: Array | None = None
@@ -233,7 +233,9 @@ class DaskMemberships:
         """Return the sum of what all parts found for each range, in the order of the ranges."""
 
         def work() -> Array:
-            found = [entry for answer in self._all(action, *arguments) for entry in answer]
+            # After a loss, what was done since the backup has been repeated, in later turns.
+            turn = (self._next_turn(),) if action == "link_mass" else ()
+            found = [entry for answer in self._all(action, *turn, *arguments) for entry in answer]
             total, *rest = (array for _, array in sorted(found, key=lambda entry: entry[0]))
             total = np.array(total)
             for array in rest:

@@ -83,6 +83,11 @@ class State:
                     self.W[at : at + len(new)] = new
                 self.pending = when, ()
 
+    def postpone(self, turn: int, solved: Sequence[tuple[int, Rows]]) -> None:
+        """Keep updated memberships until the turn is over; all earlier ones are stored."""
+        with _lock:  # another thread may be about to store those of an earlier turn
+            self.pending = turn, solved
+
     def answer(self, turn: int, asker: int, step: int) -> Rows:
         """Return the memberships that a step of another part needs in a turn."""
         self.settle(turn)
@@ -182,7 +187,7 @@ def _sweep(
         new, found = _sweep_run(state, turn, (lo, hi, at), temperature, totals)
         solved.append((at, new))
         sums.append((lo // layout.cell, *found))
-    state.pending = turn, solved
+    state.postpone(turn, solved)
     return sums
 
 
