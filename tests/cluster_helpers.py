@@ -48,6 +48,7 @@ class FakeClient:
             raise TimeoutError("no worker came")
 
     def scatter(self, data: Any, workers: list[str], hash: bool) -> FakeFuture:  # noqa: A002
+        assert not isinstance(data, dict | list | tuple | set), "entries would be sent one by one"
         self._count(workers[0])
         if workers[0] not in self.workers:
             raise KeyError(workers[0])  # as the scheduler has it

@@ -443,8 +443,8 @@ def test_links_in_a_folder_are_read_by_workers_that_see_it(
     problem = Problem(Graph(tmp_path / "graph"), make_problem("covariance", data, words).terms, K)
     client = FakeClient(3)
     read = []
-    read_block = dask_engine.read_block
-    monkeypatch.setattr(dask_engine, "read_block", lambda *a: read.append(a) or read_block(*a))
+    read_links = dask_engine.read_links
+    monkeypatch.setattr(dask_engine, "read_links", lambda *a: read.append(a) or read_links(*a))
     if seen is not True:
         write_graph_folder(tmp_path / "other", data.graph[:200, :200])
         found = read_header(tmp_path / "other") if seen == "another" else None

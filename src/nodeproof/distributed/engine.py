@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.distributed.exchange import Peers, WorkerLostError
-from nodeproof.distributed.layout import Layout, cut_block, cut_terms
+from nodeproof.distributed.layout import Layout, cut_block
 from nodeproof.distributed.memberships import DaskMemberships
-from nodeproof.distributed.worker import connect, make_part, read_block
+from nodeproof.distributed.worker import connect, make_part, read_links
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.problem import Problem
 from nodeproof.solvers.memberships import Engine, OneHot
@@ -184,8 +184,9 @@ class DaskWorkspace:
         self.layout = Layout.of(self.problem, len(workers))
         self._check_files()
         key, peers = uuid4().hex, Peers(workers)
+        blocks = [self._block(p) for p in range(len(workers))]
         parts = [
-            self.submit(home, make_part, self.layout, p, self._block(p), key)
+            self.submit(home, make_part, self.layout, p, blocks[p], key)
             for p, home in enumerate(workers)
         ]
         self.wait(parts)
@@ -218,22 +219,20 @@ class DaskWorkspace:
     def _block(self, p: int) -> Any:
         """Return the block of a part: a future on its worker."""
         problem, layout, home = self.problem, self.layout, self.homes[p]
-        graph = problem.graph
-        if graph is None or self._folder is None:
-            block = cut_block(problem, layout, p)
-            block.terms.update(self._readable(block.terms))
-            return self.client.scatter(block, workers=[home], hash=False)
-        terms = self._readable(cut_terms(problem, layout.ranges(p)))
-        sent = self.client.scatter(terms, workers=[home], hash=False)
+        graph, folder = problem.graph, self._folder
+        block = cut_block(problem, layout, p, links=folder is None)
+        self._fill(block.terms)
+        sent = self.client.scatter(block, workers=[home], hash=False)
+        if graph is None or folder is None:
+            return sent
         null = graph.null_model, graph.total
-        return self.submit(home, read_block, layout, p, self._folder, null, sent)
+        return self.submit(home, read_links, sent, layout, p, folder, null)
 
-    def _readable(self, terms: dict[int, Any]) -> dict[int, Any]:
-        """Return these shares of terms, with the features that the workers cannot read."""
+    def _fill(self, terms: dict[int, Any]) -> None:
+        """Give shares of terms the features that the workers cannot read."""
         for k, term in terms.items():
             if isinstance(getattr(term, "X", None), FileRows) and not self._seen[k]:
                 term.X = term.X.read()
-        return terms
 
     def _wait_for_a_worker(self) -> None:
         try:

@@ -22,7 +22,7 @@ from nodeproof.solvers.sweep import batch_rows, cell_rows
 from nodeproof.terms.base import Term
 from nodeproof.terms.summable import SummableTerm, cut_rows, is_summable
 
-__all__ = ["Block", "Layout", "Part", "Step", "can_cut", "cut_block", "cut_links", "cut_terms"]
+__all__ = ["Block", "Layout", "Part", "Step", "can_cut", "cut_block", "cut_links"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
@@ -117,16 +117,11 @@ class Block:
     terms: dict[int, SummableTerm]
 
 
-def cut_terms(problem: Problem, ranges: Sequence[tuple[int, int]]) -> dict[int, SummableTerm]:
-    """Return the share of these nodes in the terms that can be split, by position."""
-    return {k: term.cut(ranges) for k, term in enumerate(problem.terms) if can_cut(term, problem)}
-
-
-def cut_block(problem: Problem, layout: Layout, part: int) -> Block:
-    """Return the block of a part."""
+def cut_block(problem: Problem, layout: Layout, part: int, links: bool = True) -> Block:
+    """Return the block of a part, with its links or without any."""
     ranges, graph = layout.ranges(part), problem.graph
-    terms = cut_terms(problem, ranges)
-    if graph is None:
+    terms = {k: term.cut(ranges) for k, term in enumerate(problem.terms) if can_cut(term, problem)}
+    if graph is None or not links:
         n = layout.size(part)
         none = np.zeros(0, dtype=np.int32)
         return Block(np.zeros(n + 1, np.int64), none, none.astype(np.float32), np.ones(n), terms)

@@ -26,9 +26,9 @@ from nodeproof.problem import Models
 from nodeproof.runtime import threads
 from nodeproof.storage.graph_folder import GraphFolder
 from nodeproof.storage.row_files import write_rows
-from nodeproof.terms.summable import SummableTerm, cut_rows
+from nodeproof.terms.summable import cut_rows
 
-__all__ = ["Done", "State", "act", "connect", "make_part", "place", "read_block"]
+__all__ = ["Done", "State", "act", "connect", "make_part", "place", "read_links"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
@@ -114,27 +114,23 @@ class Done(NamedTuple):
     answer: Any
 
 
-def read_block(
-    layout: Layout,
-    number: int,
-    path: str,
-    null: tuple[str, float],
-    terms: dict[int, SummableTerm],
+def read_links(
+    block: Block, layout: Layout, number: int, path: str, null: tuple[str, float]
 ) -> Block:
-    """Return the block of a part whose links are read from a graph folder.
+    """Return the block of a part with its links, which are read from a graph folder.
 
     Parameters
     ----------
+    block : Block
+        Without links.
     path : str
         The folder.
     null : pair of str and float
         The null model of the graph, and the sum of all degrees.
-    terms : dict of Term
-        Its nodes' share of the terms.
     """
     ranges, folder = layout.ranges(number), GraphFolder.open(path)
     eta = null_factors(cut_rows(folder.degrees, ranges), *null)
-    return Block(*cut_links(folder, ranges), eta, terms)
+    return Block(*cut_links(folder, ranges), eta, block.terms)
 
 
 def make_part(layout: Layout, number: int, block: Block, key: str) -> Part:
