@@ -32,7 +32,7 @@ KILLS = {
     "starts": {"run": 2, "sweep": 2},
     "softmax": {"round": 1, "sweep": 1},
     "words": {"sweep": 2},
-    "matrix": {"sweep": 9},
+    "matrix": {"sweep": 2},
     "hard": {"sweep": 1},
     "fixed": {"sweep": 5},
     "auto": {"sweep": 3},

@@ -40,8 +40,9 @@ def test_graphs_point_to_the_caller(data, caught):
     NodeClassifier(random_state=0).fit(y=data.y, graph=one_way)
     nx = pytest.importorskip("networkx")
     check_adjacency(nx.path_graph(3, create_using=nx.DiGraph))
-    assert {str(warning.message)[:21] for warning in caught} == {"the graph is directed"}
-    assert [warning.filename for warning in caught] == [__file__] * 3
+    directed = [w for w in caught if str(w.message).startswith("the graph is directed")]
+    assert len(directed) == 3
+    assert {warning.filename for warning in caught} == {__file__}
 
 
 def test_edges_with_several_attributes_point_to_the_caller(caught):

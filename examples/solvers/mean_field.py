@@ -49,7 +49,7 @@ class MeanField:
     def begin(self, problem, start):
         """Return the start, or the most promising one of the package; shape (n, K)."""
         if start is not None:
-            return as_memberships(start, problem).astype(float)
+            return as_memberships(start, problem.n_nodes, problem.n_classes).astype(float)
         (name,) = choose_starts(problem, 1)
         rng = np.random.default_rng(self.random_state)
         return STARTS[name](problem, rng).astype(float)

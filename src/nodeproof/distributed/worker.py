@@ -25,7 +25,7 @@ from nodeproof.graph import RowSums, mass_between, null_factors, product_rows
 from nodeproof.problem import Models
 from nodeproof.runtime import threads
 from nodeproof.storage.graph_folder import GraphFolder
-from nodeproof.storage.row_files import write_rows
+from nodeproof.storage.row_files import FileRows, write_rows
 from nodeproof.terms.summable import cut_rows
 
 __all__ = ["Done", "State", "act", "connect", "make_part", "place", "read_links"]
@@ -134,7 +134,10 @@ def read_links(
 
 
 def make_part(layout: Layout, number: int, block: Block, key: str) -> Part:
-    """Return a part, listed for the others to ask."""
+    """Return a part, listed for the others to ask; features are read where they are in a file."""
+    for term in block.terms.values():
+        if isinstance(getattr(term, "X", None), FileRows):
+            term.X = term.X.read()
     part = Part(layout, number, block)
     hold(key, number, part)
     return part
@@ -149,10 +152,10 @@ def connect(part: Part, key: str, peers: Peers) -> None:
 
 
 def place(part: Part, rows: Any, key: str, peers: Peers) -> Done:
-    """Return the state of a part with these memberships: an array, or one-hot ones."""
+    """Return the state of a part with these memberships: an array, one-hot ones, or in a file."""
     part.asks = []  # the others know by now
     W = np.empty((part.n_own + part.n_copies, part.layout.n_classes), dtype=np.float32)
-    W[: part.n_own] = rows
+    W[: part.n_own] = rows.read() if isinstance(rows, FileRows) else rows
     state = State(part, key, peers, W)
     hold(key, part.number, state)
     return Done(state, None)

@@ -44,7 +44,10 @@ class Kernel:
         for argument in arguments:
             if isinstance(argument, np.ndarray):
                 size += argument.size
-        return self.plain(*arguments) if size <= LITTLE else self.compiled(*arguments)
+        if size > LITTLE:
+            return self.compiled(*arguments)
+        with np.errstate(all="ignore"):  # as what is compiled does
+            return self.plain(*arguments)
 
 
 def as_python(function: Any) -> Any:

@@ -35,7 +35,7 @@ FileState = tuple[int, int]
 
 
 class FileRows:
-    """Rows of an array in a file: where they are unpickled, they are read.
+    """Rows of an array in a file, to be sent instead of them: whoever receives it reads them.
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ class FileRows:
 
     Examples
     --------
-    >>> import pickle, tempfile
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
     ...     array = create_rows(Path(place, "rows"), (4, 2))
     ...     write_rows(array.filename, (4, 2), [(1, 3)], np.array([[1, 2], [3, 4]], np.float32))
     ...     rows = FileRows.of(array, [(0, 1), (2, 3)])
-    ...     rows.shape, pickle.loads(pickle.dumps(rows)).tolist()
+    ...     rows.shape, rows.read().tolist()
     ((2, 2), [[0.0, 0.0], [3.0, 4.0]])
     """
 
@@ -81,13 +81,6 @@ class FileRows:
         dtype, offset, shape = self._whole
         array = np.memmap(self.path, dtype=dtype, mode="r", offset=offset, shape=shape)
         return np.concatenate([np.zeros((0, *shape[1:]), dtype), *_cut(array, self.ranges)])
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _read, (self.path, *self._whole, self.ranges)
-
-
-def _read(*arguments: Any) -> NDArray[Any]:
-    return FileRows(*arguments).read()
 
 
 def _cut(array: NDArray[Any], ranges: Ranges) -> list[NDArray[Any]]:

@@ -51,7 +51,7 @@ class SummableTerm(Term):
         are the features that `bind` has stored as ``X``; write it for a term that holds more.
         """
         part = copy.copy(self)
-        # Of features in a file, where they are: whoever unpickles the copy reads them there.
+        # Of features in a file, where they are: a worker reads them there.
         part.X = FileRows.of(self.X, ranges) or cut_rows(self.X, ranges)
         part.n_nodes = part.X.shape[0]
         return part
