@@ -178,5 +178,5 @@ def _draw_links(axes: Any, data: Planted, found: NDArray[Any], proof: Certificat
         axes.axvline(edge, color="#b04a3a", lw=1)
     axes.set(
         xlim=(0, len(order)), ylim=(len(order), 0), aspect="equal", xticks=[], yticks=[],
-        title=f"links of the default, sorted by predicted class\n(certificate: {proof.status})",
+        title=f"links of the default, by predicted class\n(certificate: {proof.status})",
     )  # fmt: skip
