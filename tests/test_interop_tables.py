@@ -292,7 +292,9 @@ LIBRARIES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table, 
 def test_a_table_of_links_and_a_table_of_nodes(library):
     make = LIBRARIES[library]
     nodes = make({"who": list(names()), "kind": kinds()} | columns())
-    given = from_tables(make(named_links()), nodes, node="who", labels="kind", features=COLUMNS)
+    given = from_tables(
+        nodes, make(named_links()), node="who", label="kind", features=COLUMNS, prepare=False
+    )
     clf = fit(**given)
     assert_same(clf, words=True)
     assert clf.node_ids_.tolist() == list(names())
@@ -306,7 +308,7 @@ def test_names_may_be_numbers():
     nodes = pd.DataFrame(columns() | {"node": numbers, "kind": kinds()})
     # What is left of another order is no name.
     nodes = nodes.set_index(pd.Index(range(119, -1, -1)))
-    clf = fit(**from_tables(links, nodes, labels="kind", features=COLUMNS))
+    clf = fit(**from_tables(nodes, links, label="kind", features=COLUMNS, prepare=False))
     assert_same(clf, words=True)
     assert clf.node_ids_.tolist() == numbers
 
@@ -314,10 +316,13 @@ def test_names_may_be_numbers():
 @pytest.mark.parametrize(
     ("links", "nodes", "options", "message"),
     [
-        ({}, {"id": ["a"]}, {}, "nodes has no column 'node', only 'id'"),
+        ({}, {"who": ["a"]}, {}, "which column of nodes names them.* there are who"),
+        ({}, {"who": ["a"]}, {"node": "id"}, "nodes has no column 'id', only 'who'"),
+        ({}, {"node": ["a"]}, {"source": "payer", "target": "b"}, "edges has no column 'payer'"),
+        ({}, {"node": ["a"]}, {"source": "source"}, "name both ends"),
         ({}, {"node": ["a", "a"]}, {}, "the node column names 'a' twice"),
         ({}, {"node": ["a", None]}, {}, "row 1 of the node column is None: names must be text"),
-        ({}, {"node": ["a", "b"]}, {"labels": "kind"}, "no column 'kind'"),
+        ({}, {"node": ["a", "b"]}, {"label": "kind"}, "no column 'kind'"),
         ({}, {"node": ["a", "b"]}, {"features": "node"}, "must be a list of columns"),
         ({"source": [0]}, {"node": ["a", "b"]}, {}, "source column names 0, which is not one"),
         ({"source": ["c"]}, {"node": ["a", "b"]}, {}, "source column names 'c', which is not one"),
@@ -327,12 +332,19 @@ def test_names_may_be_numbers():
 def test_tables_that_do_not_fit_together_are_refused(links, nodes, options, message):
     links = {"source": ["a"], "target": ["b"]} | links
     with pytest.raises(InputError, match=message):
-        from_tables(pd.DataFrame(links), pd.DataFrame(nodes, dtype=object), **options)
+        from_tables(pd.DataFrame(nodes, dtype=object), pd.DataFrame(links), **options)
 
 
 def test_what_is_no_table_is_refused():
     with pytest.raises(InputError, match="nodes must be a table with named columns, got list"):
-        from_tables({"source": [], "target": []}, ["a"])
+        from_tables(["a"], {"source": [], "target": []})
+
+
+def test_tables_in_the_other_order_are_refused():
+    links = pd.DataFrame({"source": ["a"], "target": ["b"]})
+    nodes = pd.DataFrame({"node": ["a", "b"], "size": [1, 2], "kind": ["x", "y"]})
+    with pytest.raises(InputError, match="the first table is that of the nodes"):
+        from_tables(links, nodes)
 
 
 # Out. -----------------------------------------------------------------------------------

@@ -270,7 +270,7 @@ def test_a_third_column_of_numbers_in_parquet_may_be_the_weight(tmp_path: Path) 
     columns = {"from": ["a", "b"], "to": ["b", "c"]}
     pq.write_table(pa.table(columns | {"amount": [1.5, 2.0]}), tmp_path / "e.parquet")
     (note,) = read_tables(tmp_path / "e.parquet").notes
-    assert note == "unused columns of e.parquet: amount; if it is the weight, use --weight amount"
+    assert note.startswith("unused columns of e.parquet: amount; if it is the weight, use --weight")
     pq.write_table(pa.table(columns | {"kind": ["x", "y"]}), tmp_path / "e.parquet")
     (note,) = read_tables(tmp_path / "e.parquet").notes
     assert note.startswith("the links of e.parquet have kinds, in 'kind'")

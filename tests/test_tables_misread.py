@@ -253,7 +253,7 @@ def test_where_index_and_next_column_may_both_be_the_node_it_is_asked(write: Wri
     features = write("f.csv", ",user,x\n0,2,5\n1,0,6\n2,1,7\n")
     message = refusal(edges, features)
     assert message.startswith(f"{features}: ")
-    assert "--node" in message
+    assert "--id" in message
     tables = read_tables(edges, features, node="user")
     assert tables.feature_names == ["x"]
     assert tables.X is not None

@@ -329,7 +329,7 @@ def test_a_weight_that_is_a_word_is_no_name_of_a_node(write: Write) -> None:
     assert message.endswith("got 'much'")
     features = write("f.csv", "node,x\na,1\nb,much\nc,2\n")
     message = refusal(write("e2.csv", "a,b\nb,c\n"), features)
-    assert message.endswith("got 'much'; if this column names the nodes, say so with --node, "
+    assert message.endswith("got 'much'; if this column names the nodes, say so with --id, "
                             "otherwise remove it")  # fmt: skip
 
 
@@ -348,10 +348,8 @@ def test_a_header_that_was_taken_for_a_link_explains_missing_features(write: Wri
 def test_a_third_column_of_numbers_under_a_name_may_be_the_weight(write: Write) -> None:
     edges = write("e.csv", "from_customer,to_customer,net amount\na,b,1.5\nb,c,2\n")
     (note,) = read_tables(edges).notes
-    assert (
-        note
-        == "unused columns of e.csv: net amount; if it is the weight, use --weight 'net amount'"
-    )
+    assert note.startswith("unused columns of e.csv: net amount; if it is the weight, use --weight")
+    assert note.endswith("--weight-column 'net amount'")
     assert read_tables(edges, weight="net amount").notes == []
     for content in (
         "from,to,remark\na,b,old friends\nb,c,knows\n",
@@ -360,7 +358,7 @@ def test_a_third_column_of_numbers_under_a_name_may_be_the_weight(write: Write) 
     ):
         (note,) = read_tables(write("e.csv", content)).notes
         assert note.startswith("unused columns of e.csv: ")
-        assert "--weight" not in note
+        assert "--weight-column" not in note
 
 
 @pytest.mark.parametrize("broken", [False, True])

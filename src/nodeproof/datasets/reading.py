@@ -50,6 +50,7 @@ FORMATS = {
     "graphml": "GraphML (.graphml)",
     "gml": "GML (.gml)",
     "edgelist": "a networkx edge list (.edgelist)",
+    "h5ad": "AnnData (.h5ad)",
     "planetoid": "Planetoid files (ind.<name>.*)",
     "ogb": "a folder or .zip of OGB (raw/edge.csv.gz, …)",
     "reddit": "a folder or .zip with reddit_data.npz and reddit_graph.npz",
@@ -58,7 +59,8 @@ FORMATS = {
 #: those whose nodes have attributes, read by networkx
 NETWORKS = ("graphml", "gml", "edgelist")
 _SUFFIXES = {
-    ".npz": "npz", ".mtx": "mtx", ".graphml": "graphml", ".gml": "gml", ".edgelist": "edgelist"
+    ".h5ad": "h5ad", ".npz": "npz", ".mtx": "mtx", ".graphml": "graphml", ".gml": "gml",
+    ".edgelist": "edgelist",
 }  # fmt: skip
 
 
@@ -140,6 +142,8 @@ def read_graph(
     - "mtx": MatrixMarket;
     - "graphml", "gml", "edgelist": read by networkx; a node attribute named label, class or y, or
       the one that `label` names, becomes the label;
+    - "h5ad": AnnData; the graph is ``obsp["connectivities"]``, features are ``obsm["X_pca"]`` if it
+      is there, and `label` names the column of ``obs`` with the labels;
     - "planetoid": the eight files ``ind.<name>.*``; the path is their folder, or
       ``folder/ind.<name>`` if it holds several data sets;
     - "ogb": a node data set as the Open Graph Benchmark publishes it, folder or ``.zip``;
@@ -195,7 +199,7 @@ def read_graph(
     given = [name for name, value in columns.items() if value is not None]
     if kind != "table" and given:
         raise InputError(f"{place} is not a table: leave out {', '.join(given)}")
-    if label is not None and kind not in NETWORKS:
+    if label is not None and kind not in (*NETWORKS, "h5ad"):
         raise InputError(f"{place} has no node attributes: leave out label")
     if kind == "table":
         return _read_table(place, header, source, target, weight)
@@ -205,6 +209,10 @@ def read_graph(
         return read_archive(place, split or 0)
     if kind == "mtx":
         return _read_mtx(place)
+    if kind == "h5ad":
+        from nodeproof.datasets.cells import read_h5ad
+
+        return read_h5ad(place, label)
     if kind == "planetoid":
         return read_planetoid(place)
     if kind == "ogb":
@@ -254,6 +262,8 @@ def read_with_tables(
         See `nodeproof.tables.reading.read_tables`.
     """
     kind = recognise(edges)
+    if kind != "table" and options.get("repeated", "max") != "max":
+        raise InputError(f"{edges} is not a list of links: leave out --repeated")
     if kind == "table":
         return read_tables(
             edges, features, labels, source=source, target=target, weight=weight,
@@ -262,10 +272,10 @@ def read_with_tables(
     if not source is target is weight is None:
         raise InputError(f"{edges} has no columns: leave out source, target and weight")
     attribute = None
-    if labels is None and kind in NETWORKS and label is not None:
+    if labels is options.get("nodes") is None and kind in (*NETWORKS, "h5ad") and label is not None:
         attribute, label = str(label), None
     data = read_graph(edges, format=kind, label=attribute)
-    graph = _whole_graph(edges, data, labels is None)
+    graph = _whole_graph(edges, data, labels is options.get("nodes") is None)
     return read_tables(graph, features, labels, label=label, unknown=unknown, **options)
 
 

@@ -68,6 +68,7 @@ def read_features(X: Any, check: Callable[..., Any] = check_array) -> Any:
         `check_array` of scikit-learn, or what does the same and keeps the names of the columns.
     """
     X = plain(X)
+    _refuse_texts(X)
     if np.ma.is_masked(X):
         X = X.astype(np.float64).filled(np.nan)  # refused where it is looked at
     _check_columns(X)
@@ -77,6 +78,23 @@ def read_features(X: Any, check: Callable[..., Any] = check_array) -> Any:
     except ValueError as error:
         raise InputError(str(error)) from error
     return _with_short_indices(sp.csr_array(checked)) if sp.issparse(checked) else checked
+
+
+def _refuse_texts(X: Any) -> None:
+    """Say what turns texts into features, where they are given instead of them."""
+    listed = isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype.kind in "UOT")
+    if not listed and not (hasattr(X, "iloc") and getattr(X, "ndim", 0) == 1):
+        return
+    first = X[0] if listed and len(X) else None
+    if hasattr(X, "iloc") and len(X):
+        first = X.iloc[0]
+    while isinstance(first, list | tuple | np.ndarray) and len(first) == 1:
+        first = first[0]
+    if isinstance(first, str):
+        raise InputError(
+            f"X holds texts, such as {first[:40]!r}: turn them into features first, for example "
+            "TfidfVectorizer().fit_transform(texts) of sklearn.feature_extraction.text"
+        )
 
 
 def check_reach(X: Any) -> None:
@@ -140,6 +158,8 @@ def _with_short_indices(X: sp.csr_array) -> sp.csr_array:
 
 # How many column names an error lists.
 _LISTED = 5
+# Rows that tell texts from categories, and the mean length from which on they are texts.
+_LOOKED_AT, _LONG = 20, 40
 
 
 def _check_columns(X: Any) -> None:
@@ -149,11 +169,20 @@ def _check_columns(X: Any) -> None:
     """
     if hasattr(X, "collect_schema") and not hasattr(X, "__len__"):
         raise InputError("a LazyFrame has no rows yet: give X.collect()")
-    bad = [f"{name!r} ({kind})" for name, kind in _other_columns(X)]
+    others = list(_other_columns(X))
+    bad = [f"{name!r} ({kind})" for name, kind in others]
+    long = next((name for name, _ in others if _holds_sentences(X[name])), None)
+    if long is not None:
+        raise InputError(
+            f"the column {long!r} of X holds texts: turn them into features first, for example "
+            f"TfidfVectorizer().fit_transform(X[{long!r}]) of sklearn.feature_extraction.text, or "
+            "leave it out"
+        )
     if bad:
         listed = ", ".join(bad[:_LISTED]) + (", …" if len(bad) > _LISTED else "")
         raise InputError(
-            f"{len(bad)} of the columns of X are not numbers: {listed}; encode or drop them first"
+            f"{len(bad)} of the columns of X are not numbers: {listed}; encode or drop them first, "
+            "or have it done: NodeClassifier(prepare=True), or fit(table, y='column of the labels')"
         )
 
 
@@ -171,6 +200,12 @@ def _other_columns(X: Any) -> Iterator[tuple[Any, str]]:
             name, dtype = field if isinstance(field, tuple) else (field.name, field.type)
             if not _is_numeric(dtype):
                 yield name, str(dtype)
+
+
+def _holds_sentences(column: Any) -> bool:
+    """Tell whether a column of a table begins with long texts."""
+    first = [str(cell) for cell in column[:_LOOKED_AT] if isinstance(cell, str)]
+    return bool(first) and sum(map(len, first)) >= _LONG * len(first)
 
 
 def _holds_numbers(column: Any) -> bool:

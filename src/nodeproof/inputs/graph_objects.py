@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nodeproof.csr import check_symmetric, csr_of_entries, from_edges, warn_directed
 from nodeproof.errors import InputError
+from nodeproof.inputs.link_lists import as_link_table
 from nodeproof.inputs.pyg_data import is_pyg_data, read_links, refuse_other_kinds
 from nodeproof.inputs.tensors import as_array, plain, without_hidden
 from nodeproof.runtime.logs import warn_caller
@@ -71,8 +72,9 @@ def check_adjacency(graph: Any, n_nodes: int | None = None) -> sp.csr_array:
     graph : object
         A scipy sparse matrix or array, a dense square array, a networkx or igraph graph, a
         PyTorch Geometric ``Data``, an AnnData, a torch tensor, an integer ``edge_index`` of
-        shape (2, E), or a table with the columns ``source``, ``target`` and perhaps ``weight``
-        that hold row positions.
+        shape (2, E), a list of links of shape (E, 2) or, with weights, (E, 3) (see
+        :mod:`nodeproof.inputs.link_lists`), or a table with the columns ``source``, ``target``
+        and perhaps ``weight`` that hold row positions.
     n_nodes : int, optional
         Number of nodes, where features or labels say so already.
 
@@ -100,6 +102,7 @@ def check_adjacency(graph: Any, n_nodes: int | None = None) -> sp.csr_array:
 def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
     """Return the graph as a CSR array, unchecked."""
     graph = plain(graph.matrix if isinstance(graph, NamedGraph) else graph)
+    graph = as_link_table(graph, n_nodes)
     if sp.issparse(graph):
         if graph.ndim != 2:
             raise InputError(f"a graph needs a square matrix, got a vector of shape {graph.shape}")
@@ -128,8 +131,8 @@ def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise InputError(
             f"cannot read a graph from {type(graph).__name__} of shape {array.shape}; give a "
-            "scipy sparse matrix, a square array, an edge_index of shape (2, E), a networkx or "
-            "igraph graph, or a table with the columns source and target"
+            "scipy sparse matrix, a square array, an edge_index of shape (2, E), a list of pairs, "
+            "a networkx or igraph graph, or a table with the columns source and target"
         )
     array = without_hidden(array)
     # scipy takes neither float16 nor a foreign byte order.
@@ -258,6 +261,8 @@ def table_columns(
     names = column_names(table)
     source = _find_column(names, _SOURCE_NAMES)
     target = _find_column(names, _TARGET_NAMES)
+    if source is target is None and len(names) == 2:
+        source, target = names
     if source is None or target is None:
         if set(names) == set(getattr(table, "index", ())):
             raise InputError(
@@ -266,7 +271,8 @@ def table_columns(
             )
         raise InputError(
             "an edge table needs the columns source and target (and may have weight), got "
-            f"{list_columns(names)}: rename them"
+            f"{list_columns(names)}: rename them, or say which they are with "
+            "nodeproof.interop.from_tables(nodes, edges, source=..., target=...)"
         )
     weight = _find_column(names, _WEIGHT_NAMES)
     ends = [read_ends(table[column], column) for column in (source, target)]

@@ -9,6 +9,7 @@ names is taken by position, and a default index (0, 1, 2, …) counts as no name
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -27,6 +28,7 @@ from nodeproof.inputs.graph_objects import (
 from nodeproof.runtime.logs import warn_caller
 
 __all__ = [
+    "NamedRows",
     "Names",
     "align_graph",
     "align_rows",
@@ -34,6 +36,7 @@ __all__ = [
     "as_keys",
     "as_names",
     "check_positions",
+    "check_unique",
     "find_order",
     "find_positions",
     "in_order",
@@ -48,6 +51,27 @@ __all__ = [
 
 #: text, whole numbers, floats or other objects; or positions; or None, where there is neither
 Names = NDArray[Any] | range | None
+
+
+@dataclass(frozen=True)
+class NamedRows:
+    """Rows with the names of their nodes.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n,) or (n, m)
+        Labels or features.
+    names : ndarray of shape (n,)
+        Names, each once.
+    """
+
+    values: NDArray[Any]
+    names: NDArray[Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the values."""
+        return self.values.shape
 
 
 def as_names(held: Iterable[Any]) -> NDArray[Any] | range:
@@ -108,6 +132,8 @@ def names_of_rows(rows: Any, part: str) -> Names:
     part : str
         What the rows are called in an error.
     """
+    if isinstance(rows, NamedRows):
+        return rows.names
     index: Any = getattr(rows, "index", None)
     if not hasattr(index, "equals"):  # lists have a method of that name
         return None
@@ -117,6 +143,11 @@ def names_of_rows(rows: Any, part: str) -> Names:
     if isinstance(names, np.ndarray):
         _check_names(names, part)
     return names
+
+
+def check_unique(names: NDArray[Any], part: str) -> None:
+    """Refuse names that are missing or that two nodes share; `part` is what has them."""
+    _check_names(names, part)
 
 
 def _check_names(names: NDArray[Any], part: str) -> None:
@@ -249,6 +280,10 @@ def align_rows(rows: Any, names: Names, part: str, whole: str) -> Any:
         check_positions({whole: names, part: own})
         return rows
     places = match_names(own, names, part, whole)
+    if isinstance(rows, NamedRows):
+        held = np.full(len(names), None, dtype=object)
+        held[places] = rows.values
+        return held
     if len(places) == len(names):
         return rows if _counts_up(places) else rows.iloc[np.argsort(places)]
     column = rows.iloc[:, 0] if rows.ndim == 2 and rows.shape[1] == 1 else rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -18,8 +19,12 @@ from nodeproof.inputs.graph_objects import (
     is_networkx,
     is_table,
     table_columns,
+    to_csr,
 )
+from nodeproof.inputs.knn import is_knn
+from nodeproof.inputs.link_lists import as_link_table
 from nodeproof.inputs.node_names import (
+    NamedRows,
     Names,
     align_rows,
     are_usable,
@@ -68,16 +73,19 @@ def unpack(X: Any, y: Any, graph: Any) -> FitInputs:
     ``train_mask``: the others are what is to be predicted.
     """
     refuse_other_kinds(graph)
+    graph = as_link_table(graph, _n_rows(X, y))
+    y = _by_name(y)
     if is_pyg_data(graph):
         X = read_features(graph) if X is None else X
         y = read_labels(graph) if y is None else y
     rows, labels = names_of_rows(X, "X"), names_of_rows(y, "y")
     if is_table(graph) and not is_matrix_table(graph):
-        graph = _name_links(graph, rows, labels, X is None, y is None)
-    if isinstance(graph, str | PathLike):
+        same = isinstance(y, NamedRows)  # numbers of a dict and of links mean the same
+        graph = _name_links(graph, rows, labels, X is None, y is None, same)
+    if isinstance(graph, str | PathLike) and not is_knn(graph):
         graph = _open(graph)
     known = rows if isinstance(rows, np.ndarray) else labels
-    links = _names_of_links(graph, known)
+    links = None if is_knn(graph) else _names_of_links(graph, known)
     check_positions({"X": rows, "y": labels, "graph": links})
     if is_networkx(graph) and any(
         part is not None and called is None for part, called in ((X, rows), (y, labels))
@@ -95,11 +103,51 @@ def unpack(X: Any, y: Any, graph: Any) -> FitInputs:
         names, whole = links, "graph"
         if X is not None and isinstance(labels, np.ndarray) and len(labels) == len(links):
             _refuse_doubt("X", "y", labels, "graph", links)
+    elif isinstance(labels, np.ndarray) and isinstance(y, NamedRows):
+        names = np.arange(_count_nodes(X, graph, labels))
     elif isinstance(labels, np.ndarray):
         names = labels
         _check_rows(X, len(labels))
     y = align_rows(y, names, "y", whole)
+    X = X.values if isinstance(X, NamedRows) else X
     return FitInputs(X, y, graph, names if are_usable(names) else None)
+
+
+def _by_name(y: Any) -> Any:
+    """Return the labels of a dict as rows with names; other labels unchanged."""
+    if not isinstance(y, Mapping) or sp.issparse(y):
+        return y
+    if not y:
+        raise InputError("y is an empty dict: it has no labels; leave it out")
+    whole = all(isinstance(name, int | np.integer) for name in y)
+    listed = sorted(y) if whole else list(y)  # by position, if they are positions
+    names = as_names(listed)
+    held = np.empty(len(listed), dtype=object)
+    held[:] = [y[name] for name in listed]
+    return NamedRows(held, np.asarray(names))
+
+
+def _n_rows(X: Any, y: Any) -> int | None:
+    """Return the number of nodes, where features or a list of labels say so."""
+    for part in (X, None if isinstance(y, Mapping) else y):
+        shape = np.shape(part) if isinstance(part, list | tuple) else getattr(part, "shape", ())
+        if shape:
+            return int(shape[0])
+    return None
+
+
+def _count_nodes(X: Any, graph: Any, labels: NDArray[Any]) -> int:
+    """Return the number of nodes that have no names, for labels by position."""
+    if labels.dtype.kind not in "iu":
+        raise InputError(
+            f"y names the node {shown_name(labels[0])}, but neither X nor the graph names its "
+            "nodes: give them names, or y one entry per node"
+        )
+    n = _n_rows(X, None)
+    if n is None and is_table(graph) and not is_matrix_table(graph):
+        source, target, _ = table_columns(graph)
+        return int(max(source.max(), target.max(), labels.max())) + 1
+    return int(to_csr(graph, None).shape[0]) if n is None else n
 
 
 def _open(path: str | PathLike[str]) -> Any:
@@ -165,12 +213,12 @@ def _check_rows(X: Any, n_labels: int) -> None:
         )
 
 
-def _name_links(table: Any, rows: Names, labels: Names, no_X: bool, no_y: bool) -> Any:
+def _name_links(table: Any, rows: Names, labels: Names, no_X: bool, no_y: bool, same: bool) -> Any:
     """Return the graph of a table of links between names; a table of positions unchanged."""
     source, target, weight = table_columns(table)
     names = next((part for part in (rows, labels) if isinstance(part, np.ndarray)), None)
     if source.dtype.kind in "iu" and target.dtype.kind in "iu":
-        if names is not None and names.dtype.kind in "if":
+        if names is not None and names.dtype.kind in "if" and not (same and names is labels):
             raise InputError(
                 "the rows of X or y have numeric names other than 0, 1, 2, …, so numbers in a "
                 "table of links may be names or positions: use reset_index(drop=True) for "
@@ -206,7 +254,11 @@ def _all_nodes(labels: NDArray[Any], source: NDArray[Any], target: NDArray[Any])
 
 
 def link_names(
-    source: NDArray[Any], target: NDArray[Any], weight: NDArray[Any] | None, names: NDArray[Any]
+    source: NDArray[Any],
+    target: NDArray[Any],
+    weight: NDArray[Any] | None,
+    names: NDArray[Any],
+    repeated: str = "max",
 ) -> NamedGraph | sp.csr_array:
     """Return the graph of links between names.
 
@@ -218,8 +270,10 @@ def link_names(
         Weights.
     names : ndarray of shape (n,)
         All nodes, in their order.
+    repeated : {"max", "sum"}
+        Which weight a link has that is listed more than once.
     """
     rows = [find_positions(source, names, "source"), find_positions(target, names, "target")]
-    matrix = from_edges(rows[0], rows[1], weight, len(names))
+    matrix = from_edges(rows[0], rows[1], weight, len(names), repeated)
     kept = as_names(names.tolist())
     return NamedGraph(matrix, kept) if isinstance(kept, np.ndarray) else matrix

@@ -6,11 +6,12 @@ in `inputs`. May import `estimator`, `inputs` and what is below them.
 """
 
 from nodeproof.interop.anndata import from_anndata, to_anndata
-from nodeproof.interop.networks import from_pyg, to_igraph, to_networkx, to_pyg
+from nodeproof.interop.networks import from_networkx, from_pyg, to_igraph, to_networkx, to_pyg
 from nodeproof.interop.tables import from_tables, to_table
 
 __all__ = [
     "from_anndata",
+    "from_networkx",
     "from_pyg",
     "from_tables",
     "to_anndata",

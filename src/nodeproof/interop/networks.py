@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from nodeproof.errors import InputError
+from nodeproof.inputs.attributes import read_attribute
 from nodeproof.inputs.graph_objects import is_igraph, is_networkx
 from nodeproof.inputs.node_names import (
     Names,
@@ -19,6 +21,8 @@ from nodeproof.inputs.node_names import (
     numbered,
     warn_of_shuffle,
 )
+from nodeproof.inputs.node_tables import NodeTable
+from nodeproof.inputs.preparation import check_steps
 from nodeproof.inputs.pyg_data import (
     count_nodes,
     is_pyg_data,
@@ -31,7 +35,15 @@ from nodeproof.inputs.pyg_data import (
 if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
 
-__all__ = ["NodeResults", "from_pyg", "node_results", "to_igraph", "to_networkx", "to_pyg"]
+__all__ = [
+    "NodeResults",
+    "from_networkx",
+    "from_pyg",
+    "node_results",
+    "to_igraph",
+    "to_networkx",
+    "to_pyg",
+]
 
 
 class NodeResults(NamedTuple):
@@ -87,6 +99,70 @@ def node_results(clf: NodeClassifier, n_nodes: int, what: str, names: Names = No
     return NodeResults(
         clf.labels_[order], proba.argmax(axis=1), proba, proba.max(axis=1), suspect[order]
     )
+
+
+def from_networkx(
+    graph: Any,
+    *,
+    labels: str | Mapping[Any, Any] | None = None,
+    features: Sequence[str] | None = None,
+    prepare: Any = True,
+) -> dict[str, Any]:
+    """Return the arguments of `fit`: ``clf.fit(**from_networkx(graph, labels="club"))``.
+
+    Parameters
+    ----------
+    graph : networkx.Graph
+        Its nodes are in the order of `labels_`.
+    labels : str or dict, optional
+        The node attribute with labels, missing or None where unknown; or labels by node. None by
+        default.
+    features : list of str, optional
+        Node attributes with features; none by default. Nodes may lack some of them.
+    prepare : bool, or list of "one-hot", "impute", "scale"
+        What `fit` does to the features, see :class:`nodeproof.NodeClassifier`.
+
+    Returns
+    -------
+    dict
+        ``X``, ``y`` and ``graph``.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> from nodeproof import NodeClassifier
+    >>> from nodeproof.interop import from_networkx
+    >>> graph = nx.Graph([("ann", "bob"), ("bob", "eve")])
+    >>> graph.nodes["ann"].update(age=31, town="Oslo", kind="red")
+    >>> graph.nodes["eve"].update(age=45, town="Rome", kind="blue")
+    >>> parts = from_networkx(graph, labels="kind", features=["age", "town"])
+    >>> NodeClassifier(random_state=0).fit(**parts).n_features_in_
+    4
+    """
+    if not is_networkx(graph):
+        raise InputError(f"expected a networkx graph, got {type(graph).__name__}")
+    if isinstance(features, str):
+        raise InputError(f"features must be a list of node attributes, got {features!r}")
+    held = [dict(attributes) for _, attributes in graph.nodes(data=True)]
+    known = sorted({str(name) for attributes in held for name in attributes})
+    for name in [*(features or ()), *([labels] if isinstance(labels, str) else [])]:
+        if name not in known:
+            there = ", ".join(map(repr, known)) or "none"
+            raise InputError(f"no node has the attribute {name!r}; there are {there}")
+    names = names_of_graph(graph)
+    named = names if isinstance(names, np.ndarray) else None
+    y: Any = labels
+    if isinstance(labels, str):
+        y = [attributes.get(labels) for attributes in held]
+    elif labels is not None and not isinstance(labels, Mapping) and not hasattr(labels, "index"):
+        raise InputError("labels must be a node attribute, or a dict or Series of labels by node")
+    X = None
+    if features:
+        columns = [
+            read_attribute(name, [attributes.get(name) for attributes in held]) for name in features
+        ]
+        X = NodeTable(columns, named, check_steps(prepare))
+    return {"X": X, "y": y, "graph": graph}
 
 
 def to_networkx(clf: NodeClassifier, graph: Any, *, key: str = "nodeproof") -> Any:

@@ -376,7 +376,7 @@ def _notes_on_spare(table: Table, spare: Sequence[int], suggest_weight: bool) ->
     shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
     hint = ""
     if suggest_weight and table.kind_of(spare[0]) != "text":
-        hint = f"; if it is the weight, use --weight {quote(names[0])}"
+        hint = f"; if it is the weight, use --weight-column {quote(names[0])}"
     return [*notes, f"unused columns of {table.path.name}: {shown}{hint}"]
 
 

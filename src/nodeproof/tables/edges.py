@@ -156,7 +156,9 @@ class _ArrowRows:
         return self.file.place(row), ends
 
 
-def build_graph(links: Links, nodes: NDArray[Any], n_nodes: int) -> tuple[sp.csr_array, list[str]]:
+def build_graph(
+    links: Links, nodes: NDArray[Any], n_nodes: int, repeated: str = "max"
+) -> tuple[sp.csr_array, list[str]]:
     """Return the graph of the links and notes on what was dropped or merged.
 
     Parameters
@@ -167,6 +169,8 @@ def build_graph(links: Links, nodes: NDArray[Any], n_nodes: int) -> tuple[sp.csr
         The node of each end, first ends first.
     n_nodes : int
         Number of nodes n.
+    repeated : {"max", "sum"}
+        Which weight a link has that is listed more than once.
 
     Returns
     -------
@@ -187,11 +191,19 @@ def build_graph(links: Links, nodes: NDArray[Any], n_nodes: int) -> tuple[sp.csr
     if not kept.all():
         source, target = source[kept], target[kept]
         weight = None if weight is None else weight[kept]
-    graph, repeats = merge_edges(source, target, weight, n_nodes)
+    graph, repeats = merge_edges(source, target, weight, n_nodes, repeated)
+    again = len(source) - graph.nnz // 2
+    if repeated == "sum":
+        if again:
+            notes.append(
+                f"{count_of(again, 'line')} of {name} on a link that another line lists: weights "
+                "are added"
+            )
+        return graph, notes
     largest = "" if weight is None else " with its largest weight"
     if repeats:
         notes.append(f"{count_of(repeats, 'repeated link')} in {name}; each counts once{largest}")
-    if both := len(source) - repeats - graph.nnz // 2:
+    if both := again - repeats:
         notes.append(
             f"{count_of(both, 'link')} in {name} listed in both directions; "
             f"each counts once{largest}"

@@ -34,6 +34,7 @@ __all__ = [
     "find_node",
     "note_on_others",
     "read_features",
+    "refuse_repeats",
     "some",
 ]
 
@@ -188,10 +189,10 @@ def read_features(
         if not error.unexplained:
             raise
         raise InputError(
-            f"{error}; if this column names the nodes, say so with --node, otherwise remove it"
+            f"{error}; if this column names the nodes, say so with --id, otherwise remove it"
         ) from None
     keys = Keys.of_texts(file.path, ids, file.place)
-    _refuse_repeats(keys)
+    refuse_repeats(keys)
     names = [file.names[i] for i in others]
     for name in names if not fitted else ():
         if name.lower() in LABELS and name.lower() != "y":  # often a coordinate
@@ -257,14 +258,15 @@ def find_node(
         if names or not counts:
             raise InputError(
                 f"{file.path}: are the nodes in its first column, which has no name, or in "
-                f"{file.names[others[0]]!r}? Say so with --node 0 or --node {others[0]}"
+                f"{file.names[others[0]]!r}? Say so with --id 0 or --id {others[0]}"
             )
     which = "first column" if index == 0 else f"column {file.names[index]!r}"
     notes.append(f"the {which} of {file.path.name}, which has no name, is read as the node")
     return index, None
 
 
-def _refuse_repeats(keys: Keys) -> None:
+def refuse_repeats(keys: Keys) -> None:
+    """Refuse a table with two rows for one node."""
     if len(keys.distinct) == len(keys.codes):
         return
     _, first = np.unique(keys.codes, return_index=True)

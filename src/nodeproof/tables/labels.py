@@ -33,7 +33,7 @@ from nodeproof.tables.features import FeatureRows, Known, find_node, note_on_oth
 from nodeproof.tables.files import TableFile, unnamed
 from nodeproof.tables.keys import Keys, refuse_long
 
-__all__ = ["LabelRows", "drop_label_columns", "name_numbers", "read_labels"]
+__all__ = ["LabelRows", "drop_label_columns", "find_determining", "name_numbers", "read_labels"]
 
 _POINT_ZERO = re.compile(r"\.0*$")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
@@ -305,7 +305,7 @@ def drop_label_columns(
     if sp.issparse(X):
         return X, rows.names, notes
     kept = list(range(X.shape[1]))
-    for column in _determining(X, codes):
+    for column in find_determining(X, codes):
         name, values = rows.names[column], X[codes < 0, column]
         if len(values) and (values == values[0]).all():
             kept.remove(column)
@@ -360,7 +360,7 @@ def _agree(
     return bool(2 * np.count_nonzero(ours == theirs) >= len(ours))
 
 
-def _determining(X: NDArray[Any], codes: NDArray[np.int64]) -> list[int]:
+def find_determining(X: NDArray[Any], codes: NDArray[np.int64]) -> list[int]:
     """Return the columns that have one value per class, different for every class."""
     labelled = np.flatnonzero(codes >= 0)
     classes, first = np.unique(codes[labelled], return_index=True)

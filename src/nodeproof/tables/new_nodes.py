@@ -14,14 +14,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from nodeproof.csr import largest_of_each
 from nodeproof.errors import InputError, count_of
 from nodeproof.inputs.new_links import NewLinks, links_from_pairs
+from nodeproof.inputs.preparation import Preparation
 from nodeproof.storage.graph_files import as_texts
 from nodeproof.tables.columns import Column
 from nodeproof.tables.edges import Links, read_links
 from nodeproof.tables.features import FeatureRows, WhyMissing, read_features, some
 from nodeproof.tables.files import TableFile, file_kind
 from nodeproof.tables.keys import Keys, check_lookalikes, one_node_set
+from nodeproof.tables.nodes import read_prepared
 from nodeproof.tables.reading import open_table
 
 __all__ = ["NewNodes", "read_new_nodes"]
@@ -69,6 +72,9 @@ def read_new_nodes(
     weight: Column = None,
     node: Column = None,
     missing: bool = False,
+    nodes: PathLike | None = None,
+    preparation: Preparation | None = None,
+    repeated: str = "max",
 ) -> NewNodes:
     """Read the features of new nodes, their links, or both.
 
@@ -87,23 +93,33 @@ def read_new_nodes(
     unit : float
         Weight of links that come without one: 1, or the mean of the links fitted to where those
         have weights.
-    header, source, target, weight, node, missing
+    header, source, target, weight, node, missing, repeated
         As in `nodeproof.tables.reading.read_tables`.
+    nodes : path, optional
+        A table of attributes instead of features, for a model with a preparation of them.
+    preparation : Preparation, optional
+        That of the model.
     """
     links = None
     if edges is not None:
         links = _read_links(_open(edges), header, source, target, weight, unit)
-    rows = None
-    if features is not None:
-        known = _no_node_is_known if links is None else links.keys.has
+    rows, blank = None, None
+    known = _no_node_is_known if links is None else links.keys.has
+    if nodes is not None and preparation is not None:
+        keys, made, more = read_prepared(_open(nodes), known, header, node, preparation)
+        blank = preparation.blank()
+        rows = FeatureRows(keys, made, preparation.features, more, missing=blank is not None)
+    elif features is not None:
         rows = read_features(_open(features), known, header, node, names or (), missing=missing)
     parts: list[Links | FeatureRows] = [part for part in (links, rows) if part is not None]
     if not parts:
-        raise InputError("there are no new nodes: give --features FILE, --edges FILE, or both")
+        raise InputError(
+            "there are no new nodes: give --nodes FILE or --features FILE, --edges FILE, or both"
+        )
     notes = [note for part in parts for note in part.notes]
     model = Keys.of_texts(Path("the model"), as_texts(fitted), lambda row: "the model")
     check_lookalikes([model, *(part.keys for part in parts)])
-    ids, nodes = one_node_set([part.keys for part in parts])
+    ids, places = one_node_set([part.keys for part in parts])
     position = _positions(ids, fitted)
     fresh = position < 0
     if not fresh.any():
@@ -115,7 +131,7 @@ def read_new_nodes(
     place = np.cumsum(fresh) - 1
     matrix, n_links = None, 0
     if links is not None:
-        found = _find_links(links, nodes[0], position, place, fitted, unit, notes)
+        found = _find_links(links, places[0], position, place, fitted, unit, notes, repeated)
         matrix = sp.csr_array(sp.hstack(found))
         n_links = found.to_fitted.nnz + found.among.nnz // 2
         alone = int((np.diff(found.to_fitted.indptr) == 0).sum())
@@ -123,8 +139,10 @@ def read_new_nodes(
             notes.append(f"{count_of(alone, 'new node')} without a link to a fitted node")
     X = None
     if rows is not None and names is not None:
-        why = None if links is None else partial(links.why_missing, nodes[0])
-        X = _place_features(rows, nodes[-1], ids, fresh, place, names, notes, why)
+        why = None if links is None else partial(links.why_missing, places[0])
+        X = _place_features(rows, places[-1], ids, fresh, place, names, notes, why)
+        if blank is not None:
+            X[np.isnan(X).all(axis=1)] = blank
     return NewNodes(ids[fresh], X, matrix, n_links, notes)
 
 
@@ -151,7 +169,7 @@ def _read_links(
     if weighted and links.weight is None:
         hint = f"those of {file.path.name} have no weights, so each counts as the mean, {unit:g}"
         if len(file.names) > 2:
-            hint = "if a column has the weights, use --weight"
+            hint = "if a column has the weights, use --weight-column"
         links.notes.append(f"the model was fitted to weighted links; {hint}")
     return links
 
@@ -178,6 +196,7 @@ def _find_links(
     fitted: NDArray[Any],
     unit: float,
     notes: list[str],
+    repeated: str,
 ) -> NewLinks:
     """Return the links of new nodes, with notes on the others."""
     first, second = np.split(nodes, 2)
@@ -193,20 +212,34 @@ def _find_links(
     used = ~is_fitted[new]
     if among_fitted := int((~used).sum()):
         notes.append(f"{count_of(among_fitted, 'link')} between fitted nodes in {name} not used")
+    weight = None if links.weight is None else links.weight[used]
     pairs = np.sort(first[used].astype(np.int64) * len(position) + second[used])
     if repeats := int(np.count_nonzero(pairs[1:] == pairs[:-1])):
         largest = "" if links.weight is None else " with its largest weight"
-        notes.append(f"{count_of(repeats, 'repeated link')} in {name}; each counts once{largest}")
+        how = "their weights are added" if repeated == "sum" else f"each counts once{largest}"
+        notes.append(f"{count_of(repeats, 'repeated link')} in {name}; {how}")
     new, old = new[used], old[used]
+    if repeated == "sum":
+        new, old, weight = _added_up(new, old, weight)
     found, _ = links_from_pairs(
         place[new],
         np.where(is_fitted[old], position[old], len(fitted) + place[old]),
-        None if links.weight is None else links.weight[used],
+        weight,
         n_new=int(place[-1]) + 1,
         n_fitted=len(fitted),
         unit=unit,
     )
     return found
+
+
+def _added_up(
+    new: NDArray[Any], old: NDArray[Any], weight: NDArray[np.float64] | None
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
+    """Return every pair of nodes once, with the sum of its weights; each counts one by default."""
+    weight = np.ones(len(new)) if weight is None else weight
+    order, first = largest_of_each(np.minimum(new, old), np.maximum(new, old), weight)
+    kept = order[first]
+    return new[kept], old[kept], np.add.reduceat(weight[order], np.flatnonzero(first))
 
 
 def _place_features(

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError, count_of
 from nodeproof.inputs.label_values import Unknown
+from nodeproof.inputs.preparation import Preparation
 from nodeproof.storage.atomic import check_regular
 from nodeproof.tables.arrays import read_feature_archive, read_label_archive
 from nodeproof.tables.columns import Column, refuse_one_column
@@ -23,6 +25,7 @@ from nodeproof.tables.features import FeatureRows, read_features, some
 from nodeproof.tables.files import ParquetFile, TableFile, file_kind
 from nodeproof.tables.keys import Keys, check_lookalikes, one_node_set
 from nodeproof.tables.labels import LabelRows, drop_label_columns, read_labels
+from nodeproof.tables.nodes import NodeColumns, NodeRows, read_nodes
 from nodeproof.tables.text import TextFile
 
 __all__ = ["Tables", "WholeGraph", "open_table", "read_tables", "refuse_idle"]
@@ -73,6 +76,8 @@ class Tables:
         Labels as text, empty where unknown.
     notes : list of str
         What the user should know, one line each.
+    preparation : Preparation or None
+        How a table of nodes became features.
     """
 
     ids: NDArray[Any]
@@ -81,6 +86,7 @@ class Tables:
     feature_names: list[str] | None = None
     y: NDArray[np.str_] | None = None
     notes: list[str] = field(default_factory=list)
+    preparation: Preparation | None = None
 
     def __repr__(self) -> str:
         features = "None" if self.X is None else str(self.X.shape[1])
@@ -92,7 +98,7 @@ class Tables:
 
 
 def read_tables(
-    edges: PathLike | WholeGraph,
+    edges: PathLike | WholeGraph | None,
     features: PathLike | None = None,
     labels: PathLike | None = None,
     *,
@@ -105,6 +111,9 @@ def read_tables(
     unknown: Collection[str] | None = None,
     strict: bool = False,
     missing: bool = False,
+    nodes: PathLike | None = None,
+    columns: NodeColumns | None = None,
+    repeated: str = "max",
 ) -> Tables:
     r"""Read edges, and perhaps features and labels, for the union of their nodes.
 
@@ -114,9 +123,10 @@ def read_tables(
 
     Parameters
     ----------
-    edges : path or WholeGraph
+    edges : path, WholeGraph or None
         One link per line: two ids and perhaps a weight. A graph that was read already may have
-        features and labels too; those of the other files come before them.
+        features and labels too; those of the other files come before them. None: there are no
+        links, and the features file lists the nodes.
     features : path, optional
         One node per line: its id and m numbers. Every node needs a row.
     labels : path, optional
@@ -143,6 +153,13 @@ def read_tables(
         Whether a node that no link mentions is an error rather than a note.
     missing : bool
         Whether features may be missing, and become NaN: fields that are empty, and rows.
+    nodes : path, optional
+        One table of nodes with attributes of any kind, and labels unless there is a file of them;
+        instead of features.
+    columns : NodeColumns, optional
+        What its columns hold, and how they are prepared.
+    repeated : {"max", "sum"}
+        Which weight a link has that is listed more than once.
 
     Returns
     -------
@@ -170,61 +187,102 @@ def read_tables(
     >>> tables.notes
     ['1 node in labels.csv but in no link: isolated']
     """
-    refuse_idle(features, labels, node, label)
-    links = (
-        edges
-        if isinstance(edges, WholeGraph)
-        else read_links(open_table(Path(edges)), header, source, target, weight)
-    )
-    label_rows = _label_rows(labels, links, header, node, label, Unknown.of(unknown))
-    column = None if label_rows is None else label_rows.column
-    feature_rows = _feature_rows(features, links, header, node, column, missing)
+    refuse_idle(features, labels, node, label, nodes)
+    links: Links | WholeGraph
+    if edges is None:
+        links = _no_links(features or nodes)
+    elif isinstance(edges, WholeGraph):
+        links = edges
+    else:
+        links = read_links(open_table(Path(edges)), header, source, target, weight)
+    feature_rows: FeatureRows | NodeRows | None
+    if nodes is None:
+        label_rows = _label_rows(labels, links, header, node, label, Unknown.of(unknown))
+        column = None if label_rows is None else label_rows.column
+        feature_rows = _feature_rows(features, links, header, node, column, missing)
+    else:
+        asked = replace(columns or NodeColumns(), other_labels=labels is not None)
+        feature_rows = read_nodes(
+            open_table(Path(nodes)), links.keys.has, header, node, asked, Unknown.of(unknown)
+        )
+        label_rows = feature_rows.labels
+        if labels is not None:
+            label_rows = _label_rows(labels, links, header, None, label, Unknown.of(unknown))
+    if edges is None and isinstance(links, WholeGraph) and feature_rows is not None:
+        n = len(feature_rows.keys.distinct)
+        links = replace(links, keys=feature_rows.keys, graph=sp.csr_array((n, n)))
     rows = [part for part in (feature_rows, label_rows) if part is not None]
     notes = [note for part in (links, *rows) for note in part.notes]
 
     files = [links.keys, *(part.keys for part in rows)]
     notes += check_lookalikes(files)
-    ids, nodes = one_node_set(files)
+    ids, places = one_node_set(files)
     if isinstance(links, WholeGraph):
         graph = links.graph
-        _refuse_strangers(files, nodes, ids)
+        _refuse_strangers(files, places, ids)
         alone = int((np.diff(graph.indptr) == 0).sum())
-        if alone and strict:
+        if alone and strict and edges is not None:
             raise InputError(f"{count_of(alone, 'node')} in {links.keys.path} without a link")
-        if alone:
+        if alone and edges is not None:
             notes.append(f"{count_of(alone, 'node')} without a link: isolated")
     else:
-        graph, graph_notes = build_graph(links, nodes[0], len(ids))
-        notes += graph_notes + _isolated(files, nodes, ids, strict)
+        graph, graph_notes = build_graph(links, places[0], len(ids), repeated)
+        notes += graph_notes + _isolated(files, places, ids, strict)
     tables = Tables(ids, graph, notes=notes)
     codes = None
     if label_rows is not None:
-        codes = label_rows.placed(nodes[-1], len(ids))
+        codes = label_rows.placed(places[-1], len(ids))
         if not (codes >= 0).any():
             notes.append("no node has a known label")
         tables = replace(tables, y=np.array([*label_rows.names, ""], dtype=np.str_)[codes])
-    if feature_rows is not None:
-        why = partial(links.why_missing, nodes[0]) if isinstance(links, Links) else None
-        X, names = feature_rows.placed(nodes[1], ids, why), feature_rows.names
+    if isinstance(feature_rows, NodeRows):
+        made = feature_rows.prepared(places[1], ids, codes)
+        notes += made.notes
+        if made.X is not None:
+            tables = replace(tables, X=made.X, feature_names=made.preparation.features,
+                             preparation=made.preparation)  # fmt: skip
+    elif feature_rows is not None:
+        why = partial(links.why_missing, places[0]) if isinstance(links, Links) else None
+        X, names = feature_rows.placed(places[1], ids, why), feature_rows.names
         if label_rows is not None and codes is not None:
-            X, names, more = drop_label_columns(feature_rows, nodes[1], X, label_rows, codes)
+            X, names, more = drop_label_columns(feature_rows, places[1], X, label_rows, codes)
             notes += more
         tables = replace(tables, X=X, feature_names=names)
     return tables
 
 
+def _no_links(features: PathLike | None) -> WholeGraph:
+    """Return a graph without nodes, where the features are to list them."""
+    if features is None:
+        raise InputError("without links, the nodes are those of a features file: give one")
+    keys = Keys.of_texts(Path(features), pa.array([], pa.large_string()), str)
+    return WholeGraph(keys, sp.csr_array((0, 0)), None, None, [])
+
+
 def refuse_idle(
-    features: PathLike | None, labels: PathLike | None, node: Column, label: Column
+    features: PathLike | None,
+    labels: PathLike | None,
+    node: Column,
+    label: Column,
+    nodes: PathLike | None = None,
 ) -> None:
-    """Refuse a column of a file that is not given."""
+    """Refuse a column of a file that is not given, and two files with features."""
+    if nodes is not None and features is not None:
+        raise InputError(
+            "--nodes and --features are both tables of features: put all columns into one, and "
+            "give that"
+        )
+    if nodes is not None:
+        return
     if label is not None and labels is None:
         raise InputError(
-            f"the label column {label!r} needs a labels file: give one (--labels), or leave it out"
+            f"the label column {label!r} needs a table: give one (--nodes, --labels), or leave it "
+            "out"
         )
     if node is not None and features is labels is None:
         raise InputError(
-            f"the node column {node!r} needs a features or labels file: give one "
-            "(--features, --labels), or leave it out"
+            f"the id column {node!r} needs a table of nodes: give one (--nodes, --features, "
+            "--labels), or leave it out"
         )
 
 
@@ -304,7 +362,7 @@ def _isolated(
     if not alone.any():
         return []
     last = files[-1], nodes[-1]
-    if len(files) == 2 and alone[last[1]].mean() > 0.5:
+    if len({keys.path for keys in files}) == 2 and alone[last[1]].mean() > 0.5:
         linked = ids[~alone]
         raise InputError(
             f"{int(alone[last[1]].sum())} of {len(last[1])} nodes of {last[0].path} are in no link "
@@ -312,7 +370,7 @@ def _isolated(
             "do both files name nodes the same way?"
         )
     pairs = zip(files[1:], nodes[1:], strict=True)
-    where = " and ".join(keys.path.name for keys, rows in pairs if alone[rows].any())
+    where = " and ".join(dict.fromkeys(keys.path.name for keys, rows in pairs if alone[rows].any()))
     found = f"{count_of(alone.sum(), 'node')} in {where} but in no link"
     if strict:
         raise InputError(
