@@ -90,7 +90,8 @@ def test_the_command_line_says_so_in_one_line(tmp_path, capsys):
     assert code == 0
     assert [line for line in errors.splitlines() if "class" in line] == [
         "note: all 2 labels name the class red, so every node gets it; if there are other classes, "
-        "label nodes of them, too, or give the number of classes"
+        "label nodes of them, too, or give the number of classes; positive_only=True tells this "
+        "class from all others"
     ]
     lines = (tmp_path / "out" / "predictions.csv").read_text().splitlines()
     assert all(float(line.split(",")[2]) == pytest.approx(0.75) for line in lines[1:])
