@@ -50,4 +50,4 @@ def make_uneven(n: int = 300, n_classes: int = 3, labelled: float = 0.3, seed: i
 
 def given_experts(config: pytest.Config) -> list[Expert]:
     """Return the experts that the command line names; none where it does not."""
-    return [make_expert(place) for place in config.getoption("--expert")]
+    return [make_expert(place) for place in config.getoption("--own-expert")]

@@ -447,7 +447,7 @@ def test_the_command_line_names_and_leaves_out_experts(capsys, files, options, f
 
 def test_the_command_line_takes_an_expert_of_a_user(capsys, files):
     code, printed, err = fit_files(
-        capsys, "--experts", "links", "--expert", "near:Neighbours", "--report"
+        capsys, "--experts", "links", "--own-expert", "near:Neighbours", "--report"
     )
     assert code == 0, err
     rows = json.loads(printed)["choices"]["experts"]["value"]
@@ -461,14 +461,14 @@ def test_the_command_line_takes_an_expert_of_a_user(capsys, files):
         code, _, err = run(capsys, *command)
         assert code == 2
         assert "an expert 'near', which is unknown here" in err
-        code, _, err = run(capsys, *command, "--expert", "near:Neighbours")
+        code, _, err = run(capsys, *command, "--own-expert", "near:Neighbours")
         assert code == 0, err
     registry._experts._known.pop("near")
 
 
 def test_an_expert_of_a_user_is_added_to_all_or_to_those_left(capsys, files):
     for options, found in (([], True), (["--experts", "-links"], False)):
-        code, printed, err = fit_files(capsys, "--expert", "near:Neighbours", *options)
+        code, printed, err = fit_files(capsys, "--own-expert", "near:Neighbours", *options)
         assert code == 0, err
         rows = json.loads(printed)["choices"]["experts"]["value"]
         names = {row["expert"] for row in rows}
@@ -483,15 +483,18 @@ def test_an_expert_of_a_user_is_added_to_all_or_to_those_left(capsys, files):
         (["--experts", "link"], "there is no expert 'link'; there are: propagation"),
         (["--experts", ""], "--experts must be names with commas between them"),
         (["--experts", "links,,trees"], "--experts must be names with commas between them"),
-        (["--experts", "links", "--weights", "1,2,3"], "experts are not used: weights are given"),
+        (
+            ["--experts", "links", "--source-weights", "1,2,3"],
+            "experts are not used: weights are given",
+        ),
         (
             ["--experts", "links", "--term", "nodeproof.terms:Covariance"],
             "experts are not used: terms are given",
         ),
-        (["--expert", "near"], "an expert is given as package.module:Name"),
-        (["--expert", "near:Gone"], "the module has no Gone"),
-        (["--expert", "gone:Near"], "there is no module gone"),
-        (["--expert", "near:np"], "is not an expert"),
+        (["--own-expert", "near"], "an expert is given as package.module:Name"),
+        (["--own-expert", "near:Gone"], "the module has no Gone"),
+        (["--own-expert", "gone:Near"], "there is no module gone"),
+        (["--own-expert", "near:np"], "is not an expert"),
     ],
     ids=str,
 )

@@ -136,6 +136,10 @@ def test_isolated_nodes_and_features_alone_can_be_queried():
 
 def test_a_loaded_model_says_what_it_lacks(fitted, tmp_path):
     fitted.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(
+        NodeClassifier.load(tmp_path / "model.npz").query(2), fitted.query(2)
+    )
+    fitted.save(tmp_path / "model.npz", data=False)
     loaded = NodeClassifier.load(tmp_path / "model.npz")
     with pytest.raises(InputError, match="strategy='uncertainty'"):
         loaded.query(2)

@@ -141,7 +141,7 @@ def test_every_kind_of_expert_is_kept(many, complete):
 
 
 def test_all_that_makes_up_a_pool_is_kept():
-    kept = {*pooled._POOL_ARRAYS, "scale", "noise"}
+    kept = {*pooled._POOL_ARRAYS, "scale", "noise", "at_labels"}
     assert kept == {field.name for field in fields(Pool)}
 
 
@@ -357,7 +357,7 @@ def test_an_unknown_expert_is_refused_with_what_to_do(saved, name):
     with pytest.raises(InputError, match=f"an expert '{name}', which is unknown here") as refused:
         NodeClassifier.load(saved)
     assert "nodeproof.experts.register" in str(refused.value)
-    assert "--expert" in str(refused.value)
+    assert "--own-expert" in str(refused.value)
 
 
 def test_an_unknown_expert_without_a_weight_does_not_matter(many, complete, saved):

@@ -22,6 +22,7 @@ __all__ = [
     "datasets",
     "experts",
     "interop",
+    "knn_graph",
     "metrics",
     "model_selection",
     "paper",
@@ -50,12 +51,14 @@ if TYPE_CHECKING:
     )
     from nodeproof.certificate import certify
     from nodeproof.estimator import NodeClassifier
+    from nodeproof.inputs.knn import knn_graph
     from nodeproof.problem import Problem
 
 _HOMES = {
     "NodeClassifier": "nodeproof.estimator",
     "Problem": "nodeproof.problem",
     "certify": "nodeproof.certificate",
+    "knn_graph": "nodeproof.inputs.knn",
 }
 
 

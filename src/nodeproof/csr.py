@@ -46,16 +46,17 @@ def from_edges(
     target: NDArray[Any],
     weight: NDArray[Any] | None,
     n_nodes: int | None,
+    repeated: str = "max",
 ) -> sp.csr_array:
-    """Return the symmetric CSR array of an edge list; warn of repeated edges.
+    """Return the symmetric CSR array of an edge list; warn of repeated edges unless they add up.
 
     Parameters
     ----------
-    source, target, weight, n_nodes
+    source, target, weight, n_nodes, repeated
         As in :func:`merge_edges`.
     """
-    matrix, repeats = merge_edges(source, target, weight, n_nodes)
-    if repeats:
+    matrix, repeats = merge_edges(source, target, weight, n_nodes, repeated)
+    if repeats and repeated == "max":
         warn_of_repeats(repeats, "the list of links")
     return matrix
 
@@ -65,6 +66,7 @@ def merge_edges(
     target: NDArray[Any],
     weight: NDArray[Any] | None,
     n_nodes: int | None,
+    repeated: str = "max",
 ) -> tuple[sp.csr_array, int]:
     """Return the symmetric CSR array of an edge list, and its number of repeated edges.
 
@@ -73,9 +75,12 @@ def merge_edges(
     source, target : ndarray of shape (E,)
         Row positions, each edge in one direction or in both.
     weight : ndarray of shape (E,) or None
-        Weights; of an edge listed more than once, the largest counts.
+        Weights.
     n_nodes : int or None
         Number of nodes; ``None``: one more than the largest position.
+    repeated : {"max", "sum"}
+        What counts of the weights of an edge that is listed more than once, in whichever
+        direction: the largest, or their sum.
     """
     lengths = [len(column) for column in (source, target, weight) if column is not None]
     if len(set(lengths)) > 1:
@@ -110,7 +115,12 @@ def merge_edges(
     order, first = largest_of_each(low_end, high_end, data)
     repeats = 0 if first.all() else _count_repeats(np.cumsum(first), (source < target)[order])
     kept = order[first]
-    low_end, high_end, data = low_end[kept], high_end[kept], data[kept]
+    if repeated == "sum" and len(kept) < len(order):
+        # In the order of the weights, so that the order of the list does not decide a bit.
+        data = np.add.reduceat(data[order].astype(np.float64), np.flatnonzero(first))
+    else:
+        data = data[kept]
+    low_end, high_end = low_end[kept], high_end[kept]
     both_ways = (np.concatenate([low_end, high_end]), np.concatenate([high_end, low_end]))
     matrix = sp.csr_array(sp.coo_array((np.concatenate([data, data]), both_ways), shape=(n, n)))
     matrix.sort_indices()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, Literal, Self
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +21,13 @@ from nodeproof.fitting import FitData, fit_nodes
 from nodeproof.inputs import check_features, encode_labels, read_features
 from nodeproof.inputs.graph_objects import is_table
 from nodeproof.inputs.node_names import names_of_rows
+from nodeproof.inputs.node_tables import prepare_new, read_node_table
+from nodeproof.inputs.preparation import Preparation
 from nodeproof.inputs.unpacking import unpack
 from nodeproof.outcome_warnings import explaining_split_graphs
 from nodeproof.prediction import accuracy_of, check_parts, judge_new_nodes
-from nodeproof.query import query_nodes
+from nodeproof.prediction_sets import PredictionSets
+from nodeproof.query import Queries
 from nodeproof.report.cards import NotebookCard
 from nodeproof.runtime import threads
 from nodeproof.runtime.logs import shown
@@ -30,6 +35,7 @@ from nodeproof.settings import Settings
 from nodeproof.solvers import Status
 from nodeproof.solvers.checkpoint import Checkpoint
 from nodeproof.terms.registry import allow_missing
+from nodeproof.update import Updates
 
 __all__ = ["NodeClassifier"]
 
@@ -40,7 +46,9 @@ _SHOWN = (
 )  # fmt: skip
 
 
-class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
+class NodeClassifier(
+    Updates, Queries, NotebookCard, PredictionSets, ClassifierMixin, BaseEstimator
+):
     """Label every node of a graph from its links, its features and a few labels.
 
     Any of the three may be missing. Labels may be wrong: the share of wrong labels is estimated,
@@ -80,6 +88,9 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         Maximum number of sweeps per start, between two refits of a classifier.
     tol : float
         Stop when memberships change by less, on average over the nodes.
+    prepare : "auto", bool, or list of "one-hot", "impute", "scale"
+        What is done to a table of features: text columns one-hot encoded, missing values
+        filled, numbers scaled. "auto": all of it if `y` names a column of the table, else nothing.
     engine : None, "dask" or distributed.Client
         Where sweeps run: on this machine, on the most recently connected Dask cluster, or on that
         of the client. The result does not depend on it.
@@ -91,6 +102,8 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         Print progress to standard error (or, if logging is configured, to the logger
         ``nodeproof``); or a function to call after every sweep with a
         :class:`nodeproof.solvers.Progress`.
+    positive_only : bool
+        Whether the labels, all of one class, tell it from all others: positive-unlabelled learning.
 
     Attributes
     ----------
@@ -149,19 +162,21 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         n_init: Any = "auto",
         max_iter: int = 300,
         tol: float = 1e-3,
+        prepare: Any = "auto",
         engine: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: Any = False,
+        positive_only: bool = False,
     ) -> None:
         self.n_classes = n_classes
         self.terms, self.experts = terms, experts
         self.null_model, self.threshold = null_model, threshold
         self.weights, self.son = weights, son
         self.solver, self.temperature, self.n_init = solver, temperature, n_init
-        self.max_iter, self.tol = max_iter, tol
+        self.max_iter, self.tol, self.prepare = max_iter, tol, prepare
         self.engine, self.n_jobs = engine, n_jobs
-        self.random_state, self.verbose = random_state, verbose
+        self.random_state, self.verbose, self.positive_only = random_state, verbose, positive_only
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -185,17 +200,19 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, m), optional
-            Features. Sparse ones are taken to be counts.
-        y : array of shape (n,), optional
-            Integer or string labels; −1 (or None, NaN, an empty string) where unknown. A Series
-            with names in its index is matched with those of `X` or of the graph, and may name
-            only some of the nodes; see :mod:`nodeproof.inputs.node_names`.
+        X : array, sparse matrix or table of shape (n, m), optional
+            Features. Sparse ones are taken to be counts. Of a table with text or missing values,
+            see `prepare`.
+        y : array of shape (n,), dict or str, optional
+            Integer or string labels; −1 (or None, NaN, an empty string) where unknown. A dict, or
+            a Series with names in its index, is matched with the names of `X` or of the graph, and
+            may name only some of the nodes; see :mod:`nodeproof.inputs.node_names`. A string is
+            the column of the table `X` with the labels.
         graph : object, optional
             The links: scipy sparse matrix, square array, networkx or igraph graph, PyTorch
-            Geometric ``Data``, AnnData, ``edge_index`` of shape (2, E), table of edges; or the
-            path of a folder written by `nodeproof convert`, for a graph larger than memory. See
-            :mod:`nodeproof.interop`.
+            Geometric ``Data``, AnnData, ``edge_index`` of shape (2, E), list of pairs of shape
+            (E, 2) or (E, 3), table of edges; "knn" for links to the nearest neighbours by `X`; or
+            the path of a folder written by `nodeproof convert`. See :mod:`nodeproof.interop`.
         validation : pair of arrays, or array of shape (n,), optional
             Labels to choose settings on, instead of holding out labels of `y` in turn: nodes and
             their labels, or one entry per node with −1 where there is none. They are not fitted.
@@ -208,23 +225,26 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         settings = Settings.of(self)
         settings.check()
         with threads.using(self.n_jobs), shown(self.verbose):
-            data = self._read(X, y, graph)
-            self._show(fit_nodes(data, settings, validation=validation, checkpoint=checkpoint))
+            data, how = self._read(X, y, graph)
+            fitted = fit_nodes(data, settings, validation=validation, checkpoint=checkpoint)
+            self._show(replace(fitted, preparation=how))
         if self.status_ == Status.INTERRUPTED:
             raise KeyboardInterrupt
         return self
 
-    def _read(self, X: Any, y: Any, graph: Any) -> FitData:
+    def _read(self, X: Any, y: Any, graph: Any) -> tuple[FitData, Preparation | None]:
         """Return the input as checked arrays, with the same nodes in the same order."""
         if X is None and y is None and graph is None:
             raise InputError("fit needs features, labels or a graph: X, y and graph are all None")
         with explaining_split_graphs(graph):
+            X, y, graph, how = read_node_table(X, y, graph, self.prepare)
             X, y, graph, names = unpack(X, y, graph)
             new = NodeClassifier()  # a refused fit leaves this one as it was
             X = None if X is None else read_features(X, partial(validate_data, new, reset=True))
             labels, columns = encode_labels(y, self.n_classes), vars(new).get("feature_names_in_")
+            columns = columns if how is None else np.array(how.features, dtype=object)
             parts = X, labels, graph, self.null_model, names, columns, allow_missing(self.terms)
-            return FitData.build(*parts)
+            return FitData.build(*parts), how
 
     def _show(self, fitted: Fitted) -> None:
         """Set the attributes of a fit, and remove those of an earlier one."""
@@ -253,8 +273,7 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         differ at a few nodes. Sets `map_labels_` to the best one found, which is certified,
         `certified_nodes_` to the nodes that keep their label in every optimal labelling (up to
         names of the classes if `Certificate.renaming`), and `excluded` in `suspects_` where no
-        optimal labelling keeps the given label; that does not prove it wrong. Parameters are those
-        of `nodeproof.certify`.
+        optimal labelling keeps the given label, right or wrong. Parameters: `nodeproof.certify`.
         """
         check_is_fitted(self)
         proof = self.fitted_.certify(
@@ -285,8 +304,8 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n or n_new,)
         """
-        codes = self._judge(X, graph).argmax(axis=1)
-        return np.asarray(self.classes_[codes])
+        likeliest = self._judge(X, graph).argmax(axis=1)
+        return np.asarray(self.classes_[likeliest])
 
     def predict_proba(self, X: Any = None, *, graph: Any = None) -> NDArray[Any]:
         """Return `proba_`, or the class probabilities of new nodes, shape (n or n_new, K).
@@ -320,32 +339,12 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
             return self.proba_.copy()
         check_parts(self.fitted_, X, graph)
         names = names_of_rows(X, "X") if is_table(graph) else None
-        if X is not None:
+        if X is not None and self.fitted_.preparation is not None:
+            X, names = prepare_new(X, self.fitted_.preparation)
+        elif X is not None:
             X = read_features(X, partial(validate_data, self, reset=False))
             check_features(X, self.fitted_.feature_names, allow_missing(self.fitted_.terms))
         return judge_new_nodes(self.fitted_, X, graph, names)
-
-    def query(
-        self,
-        k: int,
-        *,
-        strategy: Literal["informative", "uncertainty"] = "informative",
-        candidates: Any = None,
-    ) -> NDArray[np.int64]:
-        """Return the nodes to label next, the most informative first.
-
-        Parameters
-        ----------
-        k : int
-            How many; all candidates if there are fewer.
-        strategy : {"informative", "uncertainty"}
-            By what a label would tell about all nodes, without redundancy; or by the node's own
-            uncertainty.
-        candidates : array of int, optional
-            Positions of nodes that can be labelled; by default all unlabelled ones.
-        """
-        check_is_fitted(self)
-        return query_nodes(self.fitted_, k, strategy, candidates)[0]
 
     def report(
         self,
@@ -354,8 +353,8 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         certificate: Certificate | None = None,
         y_true: Any = None,
         title: str = "",
-    ) -> None:
-        """Write a report on the fit as one self-contained HTML page.
+    ) -> Path:
+        """Write a report on the fit as one self-contained HTML page, and return its path.
 
         Parameters
         ----------
@@ -374,27 +373,26 @@ class NodeClassifier(NotebookCard, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         proof = certificate or self._certificate
         write_report(self.fitted_, path, certificate=proof, y_true=y_true, title=title)
+        return Path(path)
 
-    def save(self, path: str | PathLike[str], *, certifiable: bool = True) -> None:
+    def save(
+        self, path: str | PathLike[str], *, certifiable: bool = True, data: bool | None = None
+    ) -> None:
         """Write the fitted model to one file, without pickle.
 
-        Parameters
-        ----------
-        certifiable : bool
-            Whether to include links and costs, so that `certify` and `report` work after loading.
-            They take as much space as the graph.
+        With links and costs if `certifiable`, so that `certify` and `report` work after loading;
+        with links and features if `data`, so that `update` and `query` do (default: as the other).
         """
+        check_is_fitted(self)
         from nodeproof.saving.model import save_model
 
-        check_is_fitted(self)
-        save_model(self.fitted_, path, certifiable)
+        save_model(self.fitted_, path, certifiable, data)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a model written by `save`; its predictions are the same, bit for bit."""
         from nodeproof.saving.model import load_model
 
-        fitted = load_model(path)
-        clf = cls(**vars(fitted.settings))
+        clf = cls(**vars((fitted := load_model(path)).settings))
         clf._show(fitted)
         return clf

@@ -21,6 +21,7 @@ from nodeproof.errors import InputError
 from nodeproof.evidence import excluded_labels, find_suspects, mark_excluded
 from nodeproof.findings import Findings, find
 from nodeproof.inputs import Unit
+from nodeproof.inputs.preparation import Preparation
 from nodeproof.prediction import PredictionState
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
@@ -93,11 +94,15 @@ class Fitted:
     node_ids : ndarray of shape (n,), or None
         Names of the nodes; None: their positions.
     data : FittedData or None
-        The data, unless the model was loaded from a file.
+        The data, unless the model was loaded from a file without them.
     saved_problem : Instance, str or None
         The labelling problem of a loaded model, or why there is none to certify.
     saved_findings : Findings or None
         The findings of a loaded model, for reports.
+    saved_held_out : CrossFitted or None
+        The held-out labels of a loaded model, for prediction sets.
+    preparation : Preparation or None
+        How a table of nodes became features, for the tables of new nodes.
     command : str
         The command line that made the fit, if any.
     notes : tuple of str
@@ -126,6 +131,8 @@ class Fitted:
     data: FittedData | None = None
     saved_problem: Instance | str | None = None
     saved_findings: Findings | None = None
+    saved_held_out: CrossFitted | None = None
+    preparation: Preparation | None = None
     command: str = ""
     notes: tuple[str, ...] = ()
 
@@ -161,6 +168,11 @@ class Fitted:
         return excluded_labels(proof, self.given, self.n_nodes)
 
     @property
+    def held_out(self) -> CrossFitted | None:
+        """Labelled nodes with their cross-fitted probabilities, if there are any."""
+        return self.saved_held_out if self.data is None else self.data.held_out
+
+    @property
     def labelled(self) -> NDArray[np.int64]:
         """The nodes with a given label, ascending."""
         return np.flatnonzero(self.given >= 0) if self.given is not None else np.arange(0)
@@ -179,7 +191,7 @@ class Fitted:
     def n_links(self) -> int | None:
         """Number of links; None without a graph, or if unknown for a loaded model."""
         if self.data is not None:
-            graph = self.data.problem.graph
+            graph = self.data.nodes.graph if self.on_graph else None
             return None if graph is None else graph.n_entries // 2
         if self.saved_findings is None or not self.on_graph:
             return None
@@ -188,7 +200,7 @@ class Fitted:
     @property
     def known_findings(self) -> Findings | None:
         """The findings, if they were computed already or loaded from a file."""
-        return self.saved_findings if self.data is None else vars(self).get("findings")
+        return self.saved_findings or vars(self).get("findings")
 
     @cached_property
     def findings(self) -> Findings:

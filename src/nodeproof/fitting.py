@@ -7,13 +7,12 @@ put back into the given order and returned as one frozen `Fitted`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from nodeproof.arrangement import Arrangement
 from nodeproof.auto.counting import FEWEST, choose_n_classes
@@ -36,18 +35,11 @@ from nodeproof.convex.results import ConvexResult
 from nodeproof.distributed import as_engine
 from nodeproof.errors import InputError
 from nodeproof.evidence import source_shares
+from nodeproof.fit_data import FitData
 from nodeproof.fitted import Fitted, FittedData
-from nodeproof.graph import Graph
-from nodeproof.inputs import (
-    EncodedLabels,
-    Unit,
-    check_distinct,
-    check_features,
-    check_reach,
-    check_validation,
-    warn_of_typos,
-)
+from nodeproof.inputs import Unit, check_reach, check_validation, warn_of_typos
 from nodeproof.outcome_warnings import warn_of_outcome
+from nodeproof.positive_only import as_labelled_or_not, with_probabilities
 from nodeproof.prediction import PredictionState
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
@@ -62,67 +54,6 @@ from nodeproof.solvers.needs import check_rows, needs_of
 from nodeproof.terms import NodeData
 
 __all__ = ["FitData", "fit_nodes"]
-
-
-@dataclass(frozen=True)
-class FitData:
-    """The data of a fit: checked, with the same nodes in the same order.
-
-    Attributes
-    ----------
-    X : ndarray or csr_array of shape (n, m), or None
-        Features, finite or, where the terms allow it, NaN.
-    labels : EncodedLabels
-        Labels as class numbers.
-    graph : Graph or None
-        The links.
-    node_ids : ndarray of shape (n,), or None
-        Names of the nodes; None: their positions.
-    feature_names : ndarray of shape (m,), or None
-        Names of the features.
-    """
-
-    X: Any
-    labels: EncodedLabels
-    graph: Graph | None
-    node_ids: NDArray[Any] | None = None
-    feature_names: NDArray[Any] | None = None
-
-    @classmethod
-    def build(
-        cls,
-        X: Any,
-        labels: EncodedLabels,
-        graph: Any,
-        null_model: str,
-        node_ids: NDArray[Any] | None = None,
-        feature_names: NDArray[Any] | None = None,
-        missing: bool = False,
-    ) -> FitData:
-        """Read the links, and check that all parts have the same number of nodes.
-
-        Parameters
-        ----------
-        graph : object or None
-            Anything that :class:`nodeproof.graph.Graph` takes.
-        null_model : {"auto", "uniform", "degree"}
-            Of the graph.
-        missing : bool
-            Whether features may be missing, as NaN.
-        """
-        if X is not None:
-            check_features(X, feature_names, missing)
-        n = X.shape[0] if X is not None else labels.n_nodes
-        network = None if graph is None else Graph(graph, null_model, n)
-        _check_sizes(X, labels, network)
-        return cls(X, labels, network, node_ids, feature_names)
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes."""
-        if self.graph is not None:
-            return self.graph.n_nodes
-        return int(self.X.shape[0] if self.X is not None else self.labels.n_nodes or 0)
 
 
 def fit_nodes(
@@ -150,7 +81,12 @@ def fit_nodes(
     """
     settings.check()
     with threads.using(settings.n_jobs), shown(settings.verbose):
-        return _Fit(data, settings, validation, checkpoint).run()
+        if not settings.positive_only:
+            return _Fit(data, settings, validation, checkpoint).run()
+        if validation is not None:
+            raise InputError("validation is not used with positive_only=True: leave it out")
+        two, fitting = as_labelled_or_not(data, settings)
+        return with_probabilities(_Fit(two, fitting, None, checkpoint).run(), settings)
 
 
 class _Fit:
@@ -161,7 +97,7 @@ class _Fit:
         self.data, self.settings = data, settings
         self.labels, self.validation, self.checkpoint = data.labels, validation, checkpoint
         self.seed = settings.seed()
-        self.choices: Choices = {}
+        self.choices: Choices = {} if data.made is None else {"graph": data.made.choice}
         self.weights, self.threshold, self.trust = choose_weights(
             settings.weights, settings.threshold, settings.solver, data.graph, self.choices
         )
@@ -366,35 +302,15 @@ class _Fit:
             n_iter=result.n_iter,
             history=result.history,
             objective=result.value,
-            new_nodes=PredictionState.of_fit(problem, result.models, proba, scale),
+            new_nodes=PredictionState.of_fit(
+                problem, result.models, proba, scale, data.made and data.made.neighbours
+            ),
             unit=self.unit,
             n_features=None if data.X is None else int(data.X.shape[1]),
             feature_names=data.feature_names,
             node_ids=data.node_ids,
             data=FittedData(nodes, problem, held_out, self.untouched),
         )
-        warn_of_outcome(fitted, result)
+        if not settings.positive_only:
+            warn_of_outcome(fitted, result)
         return fitted
-
-
-def _check_sizes(X: NDArray[Any] | None, labels: EncodedLabels, graph: Graph | None) -> None:
-    """Raise an error if there are no nodes, or if the parts differ in size."""
-    K = len(labels.classes)
-    if X is None and graph is None and labels.codes is None:
-        raise InputError("y has no labels, and there are neither features nor a graph")
-    parts = {
-        "X": None if X is None else X.shape[0],
-        "y": labels.n_nodes,
-        "graph": None if graph is None else graph.n_nodes,
-    }
-    sizes = {name: size for name, size in parts.items() if size is not None}
-    n = next(iter(sizes.values()))
-    if set(sizes.values()) != {n}:
-        listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
-        raise InputError(
-            f"X, y and graph must have the same nodes, but {listed}; y needs one entry per node, "
-            "-1 where unknown"
-        )
-    if n < K:
-        raise InputError(f"n_classes={K} exceeds the number of nodes, {n}: a class would be empty")
-    check_distinct(labels)

@@ -66,7 +66,8 @@ def warn_of_outcome(fitted: Fitted, result: Result) -> None:
         warn_caller(
             f"{'the only label names' if m == 1 else f'all {m:,} labels name'} the class "
             f"{fitted.classes[0]}, so every node gets it; if there are other classes, label nodes "
-            "of them, too, or give the number of classes"
+            "of them, too, or give the number of classes; positive_only=True tells this class from "
+            "all others"
         )
         return
     if uninformative(fitted.proba, result.models, fitted.given):

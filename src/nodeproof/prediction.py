@@ -21,6 +21,7 @@ from nodeproof.affinity import FittedGraph, memberships_at
 from nodeproof.auto.settings import choose_weights, most_certain
 from nodeproof.errors import InputError
 from nodeproof.inputs import check_reach, encode_truth
+from nodeproof.inputs.knn import Neighbours
 from nodeproof.inputs.new_links import NewLinks, check_links
 from nodeproof.inputs.node_names import Names, align_rows, names_of_rows
 from nodeproof.outcome_warnings import warn_of_missing_links
@@ -59,15 +60,26 @@ class PredictionState:
         The costs of new nodes by each term of the model; None if it does not apply to them.
     scale : float
         Final factor of the log-probabilities.
+    neighbours : Neighbours or None
+        What links new nodes to fitted ones, if the graph was made of the features.
+    labelled : float or None
+        Of labels of one class alone, the share of its nodes that have one.
     """
 
     graph: FittedGraph | None = None
     terms: tuple[NewNodeCosts | None, ...] = ()
     scale: float = 1.0
+    neighbours: Neighbours | None = None
+    labelled: float | None = None
 
     @classmethod
     def of_fit(
-        cls, problem: Problem, models: Models, W: NDArray[Any], scale: float = 1.0
+        cls,
+        problem: Problem,
+        models: Models,
+        W: NDArray[Any],
+        scale: float = 1.0,
+        neighbours: Neighbours | None = None,
     ) -> PredictionState:
         """Build the state from a problem, its class models and the memberships of its nodes."""
         graph = None if problem.graph is None else FittedGraph.of_graph(problem.graph, W)
@@ -75,7 +87,7 @@ class PredictionState:
             term.for_new_nodes(theta, problem.calibrated)
             for term, theta in zip(problem.terms, models.terms, strict=True)
         )
-        return cls(graph, terms, scale)
+        return cls(graph, terms, scale, neighbours)
 
 
 def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> Array:
@@ -93,9 +105,11 @@ def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> 
     names : ndarray of shape (n_new,), range or None
         Names of the new nodes.
     """
-    if X is not None and graph is None and fitted.on_graph:
-        warn_of_missing_links(fitted, X.shape[0])
     state, n_fitted = fitted.new_nodes, fitted.n_nodes
+    if X is not None and graph is None and state.neighbours is not None:
+        graph = state.neighbours.links_of(X)
+    elif X is not None and graph is None and fitted.on_graph:
+        warn_of_missing_links(fitted, X.shape[0])
     n_new = None if X is None else X.shape[0]
     unit = 1.0 if state.graph is None else state.graph.unit
     links = check_links(
@@ -110,6 +124,11 @@ def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> 
             scores, to_fitted, among, fitted.proba, fitted.models.affinity, temperature
         )
     proba = _probabilities(scores, temperature, state.scale)
+    if state.labelled is not None:
+        # From how likely a node is labelled to how likely it is of the class.
+        m = len(fitted.labelled)
+        positive = np.minimum(proba[:, 0] / state.labelled, (m + 1.0) / (m + 2.0))
+        return np.column_stack([positive, 1.0 - positive])
     if temperature == 0:
         return proba
     return most_certain(fitted.settings.n_classes, fitted.given) * proba
@@ -203,7 +222,8 @@ def accuracy_of(
             "score needs the true labels: score(y=y) for the nodes that were fitted, score(X, y, "
             "graph=links) for new ones"
         )
-    if X is not None and graph is None and fitted.on_graph:
+    linked = fitted.on_graph and fitted.new_nodes.neighbours is None
+    if X is not None and graph is None and linked:
         raise InputError(
             "this model was fitted with a graph, so score(X, y) is ambiguous: score(y=y) is for "
             "the fitted nodes, score(X, y, graph=links) for new ones with their links to these "

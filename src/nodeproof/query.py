@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from nodeproof.errors import InputError
 from nodeproof.fitted import Fitted
@@ -13,7 +14,7 @@ from nodeproof.runtime import threads
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers.base import check_count
 
-__all__ = ["check_candidates", "most_informative", "most_uncertain", "query_nodes"]
+__all__ = ["Queries", "check_candidates", "most_informative", "most_uncertain", "query_nodes"]
 
 Array = NDArray[np.float64]
 
@@ -22,6 +23,34 @@ _MOST_CANDIDATES = 5000
 
 # Hops that features are averaged over to tell which nodes are alike.
 _HOPS = 16
+
+
+class Queries:
+    """Mixin that asks for labels: `NodeClassifier.query`."""
+
+    fitted_: Fitted
+
+    def query(
+        self,
+        k: int,
+        *,
+        strategy: Literal["informative", "uncertainty"] = "informative",
+        candidates: Any = None,
+    ) -> NDArray[np.int64]:
+        """Return the nodes to label next, the most informative first.
+
+        Parameters
+        ----------
+        k : int
+            How many; all candidates if there are fewer.
+        strategy : {"informative", "uncertainty"}
+            By what a label would tell about all nodes, without redundancy; or by the node's own
+            uncertainty.
+        candidates : array of int, optional
+            Positions of nodes that can be labelled; by default all unlabelled ones.
+        """
+        check_is_fitted(self)
+        return query_nodes(self.fitted_, k, strategy, candidates)[0]
 
 
 def query_nodes(

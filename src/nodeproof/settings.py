@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from nodeproof.auto.experts import as_experts
 from nodeproof.distributed import as_engine
 from nodeproof.errors import InputError
+from nodeproof.inputs.preparation import check_steps
 from nodeproof.runtime.threads import check_jobs
 from nodeproof.solvers.base import LARGEST, MOST_STARTS, check_at_least, check_count
 
@@ -33,10 +34,12 @@ class Settings:
     n_init: Any = "auto"
     max_iter: int = 300
     tol: float = 1e-3
+    prepare: Any = "auto"
     engine: Any = None
     n_jobs: int | None = None
     random_state: Any = None
     verbose: Any = False
+    positive_only: bool = False
 
     @classmethod
     def of(cls, estimator: Any) -> Settings:
@@ -63,6 +66,8 @@ class Settings:
         check_at_least("tol", self.tol, 0.0)
         check_jobs(self.n_jobs)
         self._check_seed()
+        if not isinstance(self.prepare, str) or self.prepare != "auto":
+            check_steps(self.prepare)
 
     def _check_seed(self) -> None:
         whole = isinstance(self.random_state, int | np.integer)

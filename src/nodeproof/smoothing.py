@@ -319,6 +319,24 @@ class Smoothing:
             self._sum(hops)
         return self._lagged[hops]
 
+    def resume(self, hops: int, lagged: Rows) -> None:
+        """Take what nodes pass on over this many hops as given: one product gives the rest.
+
+        Parameters
+        ----------
+        lagged : ndarray of shape (n, r)
+            As :meth:`lagged` returns it.
+        """
+        assert self.graph is not None
+        scale = self.normaliser[:, None]
+        scaled = np.ascontiguousarray(scale * lagged, dtype=np.float32)
+        near = self.graph.times(scaled) / np.float32(self.graph.unit)
+        share = np.float32((1.0 - self.alpha) / hops)
+        own = np.float32(self.alpha) * self.base
+        Z = np.asarray(own + share * (scale * (near + scaled)), dtype=np.float32)
+        self._lagged[hops] = lagged
+        self._lengths[hops], self._over[hops] = self.reduction.lengths(Z), self.reduction.finish(Z)
+
     def _sum(self, hops: int) -> Rows:
         """Return ``Σ_{k=1…h} Â^k B``, continuing from the last sum if it has fewer hops."""
         assert self.graph is not None

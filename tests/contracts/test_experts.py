@@ -1,4 +1,4 @@
-"""What every expert keeps to. One added to EXPERTS is covered, and one given by ``--expert``."""
+"""What every expert keeps to. One added to EXPERTS is covered; so is one of ``--own-expert``."""
 
 from __future__ import annotations
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 
+from nodeproof.auto.accuracy import estimate_accuracy
 from nodeproof.auto.block_alone import WORTH_TELLING, block_is_enough, with_wrong_labels
 from nodeproof.auto.experts.base import Candidate, Expert, Learnt
 from nodeproof.auto.experts.block import BlockModel, LearntBlocks
@@ -21,7 +22,7 @@ from nodeproof.runtime import threads
 from nodeproof.terms import NodeData
 from nodeproof.terms.logistic import fit_noise
 
-__all__ = ["Evaluation", "Member", "evaluate", "row_means"]
+__all__ = ["ENOUGH_TO_TELL", "Evaluation", "Member", "evaluate"]
 
 Array = NDArray[np.float64]
 
@@ -34,14 +35,8 @@ _MOST_UNLABELLED = 20_000
 # Nats by which a block model must be ahead of other experts if there are no links.
 _CLEARLY_BEST = 4.0
 
-# With fewer labels, a pool cannot tell wrong ones from its own mistakes.
-_ENOUGH_TO_TELL = 100
-
-# Held-out labels judge fits that have seen fewer labels: the final one may be better by so much.
-_FEWER_LABELS = 0.02
-
-# Standard deviation of what else may differ between labelled nodes and others.
-_DRIFT = 0.02
+#: with fewer labels, a pool cannot tell wrong ones from its own mistakes.
+ENOUGH_TO_TELL = 100
 
 
 @dataclass(frozen=True)
@@ -171,7 +166,8 @@ class Evaluation:
     def cross_fitted(self) -> CrossFitted:
         """Return the held-out nodes with their cross-fitted probabilities."""
         proba = np.exp(self._judged()).astype(np.float32)
-        return CrossFitted(self.held.among_all, self.held.codes, proba, self.noise)
+        mix = None if self.block_alone else self.pool.proportions
+        return CrossFitted(self.held.among_all, self.held.codes, proba, self.noise, mix)
 
     def _judged(self) -> Array:
         """Return log-probabilities of the held-out nodes, at the class mix of their labels."""
@@ -214,59 +210,8 @@ class Evaluation:
         which : ndarray of bool, shape (n,), optional
             Which of them are unlabelled; by default all. None is returned if there are none.
         """
-        means = row_means(proba, which)
-        if means is None:
-            return None
-        mean, confidence = means
-        codes, K = self.held.codes, proba.shape[1]
-        learnt = Judge.of(codes, K).shares
-        mix = mean if self.block_alone else self.pool.proportions
-        ratio = mix / learnt
-        scores = self._judged() + (0.0 if self.block_alone else np.log(ratio))
-        held = softmax(scores, axis=1)
-        right = (held.argmax(axis=1) == codes).astype(np.float64)
-        if self.noise:  # from agreement with noisy labels to accuracy
-            elsewhere = self.noise / (K - 1)
-            right = (right - elsewhere) / (1.0 - self.noise - elsewhere)
-        excess = right - held.max(axis=1)
-        weights = ratio[codes] / ratio[codes].sum()
-        n = 1.0 / float(weights @ weights)
-        shift = float(weights @ excess)
-        # One more success and one more failure than observed: few labels must not look certain.
-        spread = float(weights @ (excess - shift) ** 2)
-        variance = (spread * n + 0.5) / (n + 2.0) / n
-        # The mix is known no better than the labels tell, and may not have moved at all.
-        by_class = np.array(
-            [excess[codes == k].mean() if (codes == k).any() else shift for k in range(K)]
-        )
-        unsure = (mix - learnt) ** 2 + mix * (1.0 - mix) / len(codes)
-        variance += float(unsure @ (by_class - shift) ** 2) + _DRIFT**2
-        # Confidence was calibrated on the same labels already.
-        corrected, estimate = confidence + shift, confidence + 0.5 * shift
-        error = 1.96 * np.sqrt(variance)
-        low = min(estimate, corrected) - error
-        high = max(estimate, corrected) + error + _FEWER_LABELS
-        low, estimate, high = np.clip([low, estimate, high], 0.0, 1.0).tolist()
-        return estimate, low, high
-
-
-def row_means(
-    proba: NDArray[Any], which: NDArray[np.bool_] | None = None
-) -> tuple[Array, float] | None:
-    """Return the mean probabilities of rows, shape (K,), and the mean of the largest; None of none.
-
-    Rows are not copied: there may be 10⁸ of them.
-    """
-
-    def part(lo: int, hi: int) -> Array:
-        rows = proba[lo:hi] if which is None else proba[lo:hi][which[lo:hi]]
-        largest = rows.max(axis=1, initial=0.0).sum(dtype=np.float64)
-        return np.array([*rows.sum(axis=0, dtype=np.float64), largest, len(rows)])
-
-    sums = threads.sum_rows(part, len(proba)) if len(proba) else np.zeros(1)
-    if not sums[-1]:
-        return None
-    return sums[:-2] / sums[-1], float(sums[-2] / sums[-1])
+        mix = None if self.block_alone else self.pool.proportions
+        return estimate_accuracy(self._judged(), self.held.codes, self.noise, mix, proba, which)
 
 
 def evaluate(experts: Sequence[Expert], nodes: NodeData, held: HeldOut) -> Evaluation | None:
@@ -326,7 +271,7 @@ def _weigh(
     noise = 0.0
     # Of one source alone, labels that contradict it may be right as well as wrong.
     sources = {m.expert.source for m, w in zip(members, pool.weights, strict=True) if w}
-    if len(sources) > 1 and len(held.codes) >= _ENOUGH_TO_TELL:
+    if len(sources) > 1 and len(held.codes) >= ENOUGH_TO_TELL:
         noise = fit_noise(nested, targets, None, SHARPER, *WORTH_TELLING)
     block = next((m for m in members if isinstance(m.expert, BlockModel)), None)
     alone = False

@@ -28,17 +28,21 @@ class CrossFitted(NamedTuple):
         Their class probabilities.
     noise : float
         Estimated share of wrong labels.
+    proportions : ndarray of shape (K,), or None
+        Class proportions of the nodes to predict, as a pool of experts assumes; `proba` are at
+        those of the labels.
     """
 
     nodes: NDArray[np.int64]
     codes: NDArray[np.int64]
     proba: NDArray[np.float32]
     noise: float
+    proportions: Array | None = None
 
     def at(self, nodes: NDArray[np.int64]) -> CrossFitted:
         """Return the same with the nodes renumbered, in ascending order."""
         order = np.argsort(nodes)
-        return CrossFitted(nodes[order], self.codes[order], self.proba[order], self.noise)
+        return self._replace(nodes=nodes[order], codes=self.codes[order], proba=self.proba[order])
 
 
 @dataclass(frozen=True)

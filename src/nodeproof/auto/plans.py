@@ -18,6 +18,7 @@ from nodeproof.auto.sampling import Sample
 from nodeproof.auto.settings import Choices
 from nodeproof.errors import InputError
 from nodeproof.solvers import BlockCADO
+from nodeproof.solvers.starts import Disposable
 from nodeproof.terms import Labels, NodeData, Term
 from nodeproof.terms.registry import bind_term, check_terms
 
@@ -47,7 +48,7 @@ class Plan:
         One contrast of links for all classes, or one per pair of classes.
     evaluation : Evaluation or None
         The choice made on held-out labels, if any.
-    start : ndarray of shape (n, K), or None
+    start : Disposable or None
         Memberships to start from, instead of several starts.
     """
 
@@ -55,7 +56,7 @@ class Plan:
     trust: float = 1.0
     affinities: str = "scalar"
     evaluation: Evaluation | None = None
-    start: NDArray[Any] | None = None
+    start: Disposable | None = None
 
 
 def choose_plan(
@@ -182,7 +183,10 @@ def _judged_plan(evaluation: Evaluation, nodes: NodeData, choices: Choices) -> P
         bound = [term.bind(nodes) for term in found]
         assert isinstance(block.expert, BlockModel)
         start = block.expert.starts.get(block.expert.describe(setting))
-        return Plan(bound, 1.0, setting.affinities, evaluation, start)
+        block.expert.starts = {}  # the final fit works on them in place
+        return Plan(
+            bound, 1.0, setting.affinities, evaluation, None if start is None else Disposable(start)
+        )
     final = evaluation.finish(nodes)
     noise = max(final.noise, _LEAST_NOISE)
     found = [Pooled(final.verdict), Labels(accuracy=1.0 - noise, strength=_FIRMLY)]

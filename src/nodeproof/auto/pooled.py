@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.affinity import Affinity
-from nodeproof.auto.experts.base import Expert, Learnt, no_logs
+from nodeproof.auto.experts.base import Changed, Expert, Learnt, no_logs
 from nodeproof.auto.experts.guarded import restore
+from nodeproof.auto.experts.learnt_blocks import LearntBlocks
 from nodeproof.auto.experts.registry import check_known, check_registered
 from nodeproof.auto.joint import NOTHING_JOINT, Joint
 from nodeproof.auto.pooling import Pool
@@ -44,6 +45,9 @@ _MOST_EXPERTS = 64
 
 # Of a `Pool`.
 _POOL_ARRAYS = ("scales", "balanced", "weights", "bias", "learnt", "losses", "proportions")
+
+# What an expert says of all nodes, beside what it keeps for new ones.
+_LOGS = "says_of_all"
 
 _any_dict = dict_of(anything)
 
@@ -98,6 +102,7 @@ class Pooled(Term):
     kept_settings: ClassVar[Mapping[str, Check]] = {
         "scale": lambda value: number(value) and value > 0,
         "noise": lambda value: number(value) and 0 <= value < 1,
+        "at_labels": or_none(lambda value: number(value) and value > 0),
         "experts": list_of(
             entries(
                 {"name": text, "source": one_of("graph", "features"), "kept": or_none(_any_dict)}
@@ -142,12 +147,33 @@ class Pooled(Term):
         bound.models_set = Simplex(nodes.n_classes)
         return bound
 
+    def rebound(self, nodes: NodeData) -> Self:
+        """Return the same, restored from a file, for the nodes that it was fitted to."""
+        return self._bound(nodes)
+
     def reordered(self, nodes: NodeData, position: NDArray[np.int64]) -> Self:
         """Return the same for reordered nodes."""
         bound = self._bound(nodes)
         assert self.verdict is not None
         bound.verdict = self.verdict.reordered(position)
         return bound
+
+    def updated(self, changed: Changed, given: NDArray[np.int64] | None) -> Self:
+        """Return the same for the nodes after an update, by the same pool."""
+        from nodeproof.auto.updating import update_verdict  # which needs this module
+
+        assert self.verdict is not None
+        assert given is not None
+        bound = self._bound(changed.nodes)
+        bound.verdict = update_verdict(self.verdict, changed, given)
+        return bound
+
+    def foretold(self, changed: Changed, nodes: NDArray[np.int64]) -> Array:
+        """Return what the pool says of nodes before an update."""
+        from nodeproof.auto.updating import unseen_log_proba
+
+        assert self.verdict is not None
+        return unseen_log_proba(self.verdict, changed, nodes)
 
     @property
     def costs(self) -> NDArray[np.float32]:
@@ -217,10 +243,12 @@ class Pooled(Term):
         shapes = {"scales": E, "weights": E, "losses": E, "bias": K, "learnt": K, "proportions": K}
         found = {name: Expected("f", shape, required=True) for name, shape in shapes.items()}
         found["balanced"] = Expected("b", E, required=True)
+        found |= {name: Expected("f", "n K") for name in ("costs", "joint_costs")}
         for e, member in enumerate(settings["experts"]):
             if member["kept"] is None:
                 continue
             kept = member["kept"]
+            found[f"{e}_{_LOGS}"] = Expected("f", "n K")
             for name, expected in _class_of(member["name"], kept).kept_layout(kept).items():
                 # Sides of the expert's own are called by its number and the term's.
                 shapes_of = expected.shapes.replace("{0}", f"{{0}}_{e}")
@@ -236,7 +264,12 @@ class Pooled(Term):
     ) -> PooledCosts:
         """Return what new nodes are judged by from what was saved of it, and keep it."""
         own = {name: arrays[name] for name in _POOL_ARRAYS}
-        pool = Pool(scale=settings["scale"], noise=settings["noise"], **own)
+        pool = Pool(
+            scale=settings["scale"],
+            noise=settings["noise"],
+            at_labels=settings.get("at_labels"),
+            **own,
+        )
         _check_pool(pool)
         learnt: list[Learnt | None] = []
         for e, member in enumerate(settings["experts"]):
@@ -250,14 +283,24 @@ class Pooled(Term):
                 learnt.append(None)
             else:
                 expert = _class_of(member["name"], kept)
-                learnt.append(restore(expert, member["source"], kept, parts))
+                logs = parts.pop(_LOGS, None)
+                found = restore(expert, member["source"], kept, parts)
+                if found is not None and logs is not None:
+                    found = found.with_logs(logs)
+                learnt.append(found)
+        joint = None
+        if "joint_costs" in arrays:
+            joint = joint_of(learnt, pool, arrays["joint_costs"])
         self.verdict = Verdict(
             pool,
             tuple(member["name"] for member in settings["experts"]),
             tuple(member["source"] for member in settings["experts"]),
             tuple(learnt),
-            no_logs(len(pool.bias)),
+            arrays.get("costs", no_logs(len(pool.bias))),
+            joint,
         )
+        # It is bound to the nodes of its fit, even if others are as many.
+        self.n_nodes, self.n_classes = len(self.verdict.costs), len(pool.bias)
         return PooledCosts(self.verdict)
 
 
@@ -274,15 +317,19 @@ class PooledCosts(NewNodeCosts):
     def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings and arrays to save, as `Pooled.restored` takes them."""
         verdict, pool = self.verdict, self.verdict.pool
-        arrays = {name: getattr(pool, name) for name in _POOL_ARRAYS}
+        arrays = {name: getattr(pool, name) for name in _POOL_ARRAYS} | {"costs": verdict.costs}
+        if verdict.joint is not None:
+            arrays["joint_costs"] = verdict.joint.costs
         experts = []
         for e, own in enumerate(verdict.learnt):
             kept = None
             if own is not None:
                 kept, parts = _parts_of(verdict.names[e], own, len(pool.bias))
                 arrays |= {f"{e}_{name}": array for name, array in parts.items()}
+                arrays[f"{e}_{_LOGS}"] = own.log_proba
             experts.append({"name": verdict.names[e], "source": verdict.sources[e], "kept": kept})
-        return {"scale": pool.scale, "noise": pool.noise, "experts": experts}, arrays
+        settings = {name: getattr(pool, name) for name in ("scale", "noise", "at_labels")}
+        return settings | {"experts": experts}, arrays
 
     def costs(self, new: NewNodes) -> Array:
         """Return what new nodes cost in each class, shape (n_new, K)."""
@@ -292,6 +339,15 @@ class PooledCosts(NewNodeCosts):
         if not judges.any():
             return -np.log(np.tile(pool.proportions, (new.links.shape[0], 1)))
         return -pool.only(judges).log_proba(logs)
+
+
+def joint_of(learnt: Sequence[Learnt | None], pool: Pool, costs: NDArray[Any]) -> Joint:
+    """Return what a pool says of all nodes together, from what they cost beside their links."""
+    for k, own in enumerate(learnt):
+        if isinstance(own, LearntBlocks) and own.models.affinity is not None:
+            counts = float(pool.scale * pool.weights[k] * pool.scales[k])
+            return Joint(np.asarray(costs, np.float32), own.models.affinity.times(counts))
+    raise ValueError("there are costs beside links, but no block model of links")
 
 
 def _parts_of(
@@ -319,7 +375,8 @@ def _parts_of(
 def _class_of(name: str, kept: Mapping[str, Any]) -> type[Expert]:
     """Return the expert that a file names; raise an error unless it can keep these settings."""
     expert = check_known(name)
-    check_entries(kept, expert.kept_settings, what=f"what its expert {name} keeps")
+    what = f"what its expert {name} keeps"
+    check_entries(kept, expert.kept_settings, expert.kept_since, what)
     return expert
 
 

@@ -181,6 +181,9 @@ class Pool:
         Class proportions of the nodes that the pool is for.
     noise : float
         Share of wrong labels.
+    at_labels : float or None
+        The final factor at the class proportions of the labels, for labelled nodes; None if it is
+        the same.
     """
 
     scales: Array
@@ -192,6 +195,12 @@ class Pool:
     scale: float
     proportions: Array
     noise: float = 0.0
+    at_labels: float | None = None
+
+    def for_labels(self) -> Pool:
+        """Return the pool at the class proportions of the labels."""
+        scale = self.scale if self.at_labels is None else self.at_labels
+        return replace(self, proportions=self.learnt, scale=scale, at_labels=None)
 
     def part(self, k: int, logs: NDArray[Any]) -> Array:
         """Return the calibrated log-probabilities of expert k, shape (n, K)."""
@@ -248,7 +257,7 @@ class Pool:
         # are less sure than it may be.
         sure, modest = (judge.temperature(scores, np.log(ratio)) for scores in (own, nested))
         scale = self.scale * float(np.sqrt(sure * modest))
-        return replace(self, proportions=proportions, scale=scale)
+        return replace(self, proportions=proportions, scale=scale, at_labels=self.scale)
 
 
 def fit_pool(held: Sequence[Array], balanced: Sequence[bool], judge: Judge) -> Pool:

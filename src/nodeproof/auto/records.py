@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.auto.evaluation import Evaluation, row_means
+from nodeproof.auto.accuracy import row_means
+from nodeproof.auto.evaluation import Evaluation
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.auto.pooling import Judge
 from nodeproof.auto.settings import Choices

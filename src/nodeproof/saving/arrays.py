@@ -7,13 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.affinity import FittedGraph
+from nodeproof.auto.held_out import CrossFitted
 from nodeproof.certificate.labelling.instance import Instance
+from nodeproof.csr import check_csr
 from nodeproof.findings import Findings
+from nodeproof.inputs.knn import Neighbours
 from nodeproof.inputs.node_names import writable
 from nodeproof.prediction import PredictionState
+from nodeproof.saving.data import DATA_LAYOUT, check_parts_of_data
 from nodeproof.saving.header import GRAPH_SETTINGS, KEPT_BY_TERMS, term_classes
 from nodeproof.storage.npz import Header
 from nodeproof.storage.schema import Expected, check_layout
@@ -27,6 +32,7 @@ __all__ = [
     "check_values",
     "describe_kept",
     "rebuild_findings",
+    "rebuild_held_out",
     "rebuild_kept",
     "rebuild_problem",
     "to_arrays",
@@ -34,11 +40,11 @@ __all__ = [
 
 Arrays = Mapping[str, NDArray[Any]]
 
-_PROBLEM, _FINDINGS = "problem_", "findings_"
+_PROBLEM, _FINDINGS, _HELD = "problem_", "findings_", "held_"
 _PREFIXES = tuple(f"{kind}_" for kind in KEPT_BY_TERMS)
 
-#: n nodes, K classes, m features, E entries of links; of findings s nodes to show, h that were
-#: cross-fitted and L links to draw
+#: n nodes, K classes, m features, E entries of links, l held-out labels; of findings s nodes to
+#: show, h that were cross-fitted and L links to draw
 _LAYOUT = {
     "meta": Expected("u", "*", required=True),
     "proba": Expected("f", "n K", required=True),
@@ -52,12 +58,23 @@ _LAYOUT = {
     "feature_names": Expected("U", "m"),
     "node_ids": Expected("biufU", "n"),
     "null_pairs": Expected("f", "K"),
+    "knn_X": Expected("f", "n m"),
+    "knn_data": Expected("f", "e"),
+    "knn_indices": Expected("i", "e"),
+    "knn_indptr": Expected("i", "n+1"),
+    "knn_scale": Expected("f", "m"),
+    "knn_widths": Expected("f", "n"),
     "problem_costs": Expected("f", "n K"),
     "problem_eta": Expected("f", "n"),
     "problem_scales": Expected("f", "2"),
     "problem_indptr": Expected("i", "n+1"),
     "problem_indices": Expected("i", "E"),
     "problem_weights": Expected("biuf", "E | 0"),
+    "held_nodes": Expected("i", "l"),
+    "held_codes": Expected("i", "l"),
+    "held_proba": Expected("f", "l K"),
+    "held_noise": Expected("f", "1"),
+    "held_proportions": Expected("f", "K"),
     "findings_nodes": Expected("i", "s"),
     "findings_even": Expected("b", "s"),
     "findings_evidence_(graph|features|labels)": Expected("f", "s K"),
@@ -69,7 +86,11 @@ _LAYOUT = {
     "findings_judged": Expected("i", "h"),
     "findings_told": Expected("i", "h"),
     "findings_blind": Expected("f", "h K"),
+    **DATA_LAYOUT,
 }
+
+# The parts of a sparse matrix.
+_CSR = ("data", "indices", "indptr")
 
 # Sums of float32, and of what float32 has rounded.
 _ROUNDING = 1e-3
@@ -97,9 +118,14 @@ def to_arrays(
         arrays["node_ids"] = writable(fitted.node_ids)
     if fitted.new_nodes.graph is not None:
         arrays["null_pairs"] = fitted.new_nodes.graph.pairs
+    if fitted.new_nodes.neighbours is not None:
+        arrays |= _of_neighbours(fitted.new_nodes.neighbours)
     for k, (term, kept) in enumerate(zip(fitted.terms, fitted.new_nodes.terms, strict=True)):
         parts = {} if kept is None else kept.to_parts()[1]
         arrays |= {f"{term.kept_as}_{k}_{name}": part for name, part in parts.items()}
+    if (held := fitted.held_out) is not None:
+        parts = held._asdict() | {"noise": np.array([held.noise])}
+        arrays |= {_HELD + name: part for name, part in parts.items() if part is not None}
     if isinstance(problem, Instance):
         arrays |= {_PROBLEM + name: array for name, array in problem.to_arrays().items()}
     if findings is not None:
@@ -117,6 +143,11 @@ def check_arrays(headers: Mapping[str, Header], meta: dict[str, Any]) -> None:
         _agree(len(set(pair) & set(headers)) != 1, " and ".join(pair))
     if "ell" in headers:
         _agree(headers["ell"].shape == headers["ell_t"].shape, "affinities")
+    held = {_HELD + name for name in ("nodes", "codes", "proba", "noise")} & set(headers)
+    _agree(
+        len(held) in (0, 4) and (bool(held) or f"{_HELD}proportions" not in headers),
+        "held-out labels",
+    )
     listed = {name for name in _LAYOUT if name.startswith(_PROBLEM)}
     _agree(not listed & set(headers) or listed <= set(headers), "parts of the labelling problem")
     required = {_FINDINGS + name for name in ("nodes", "even", "judged", "told", "blind")}
@@ -124,6 +155,11 @@ def check_arrays(headers: Mapping[str, Header], meta: dict[str, Any]) -> None:
     _agree(required <= there if meta.get("findings") else not there, "findings")
     for pair in (("linked", "blocks"), ("blocks", "chance"), ("positions", "links")):
         _agree(len({_FINDINGS + name for name in pair} & there) != 1, f"findings of {pair[0]}")
+    rows = {"knn_X"} if "knn_X" in headers else {"knn_data", "knn_indices", "knn_indptr"}
+    nearest = {name for name in headers if name.startswith("knn_")} - {"knn_scale"}
+    asked = meta.get("kept", {}).get("knn") is not None
+    _agree(nearest == ({"knn_widths"} | rows if asked else set()), "parts of the neighbours")
+    check_parts_of_data(headers, meta)
     if meta["version"] > 1:
         _agree((meta["kept"]["graph"] is None) == ("null_pairs" not in headers), "graph and pairs")
 
@@ -159,7 +195,7 @@ def check_values(arrays: Arrays, meta: dict[str, Any]) -> None:
         raise ValueError("proportions of classes are no numbers")
     infinite = {name for name, expected in _of_terms(meta).items() if expected.infinite}
     for name, array in arrays.items():
-        finite = name.startswith((*_PREFIXES, "ell", "null_")) or name in ("shift", "scale")
+        finite = name.startswith((*_PREFIXES, "ell", "null_", "knn_")) or name in ("shift", "scale")
         if finite and array.dtype.kind == "f":
             refused = np.isnan(array) if name in infinite else ~np.isfinite(array)
             if refused.any():
@@ -168,6 +204,8 @@ def check_values(arrays: Arrays, meta: dict[str, Any]) -> None:
         raise ValueError("the scale of a feature is not positive")
     if f"{_FINDINGS}nodes" in arrays:
         _check_findings(arrays)
+    if f"{_HELD}nodes" in arrays:
+        _check_held_out(arrays)
 
 
 def rebuild_problem(meta: dict[str, Any], arrays: Arrays) -> Instance | str | None:
@@ -192,6 +230,10 @@ def describe_kept(kept: PredictionState, terms: Sequence[Term]) -> dict[str, Any
         "graph": graph and {name: getattr(graph, name) for name in GRAPH_SETTINGS},
         "softmax": {},  # readers expect it, whatever the terms
     }
+    if kept.labelled is not None:
+        described["labelled"] = kept.labelled
+    if kept.neighbours is not None:
+        described["knn"] = {"k": kept.neighbours.k, "metric": kept.neighbours.metric}
     for k, (term, costs) in enumerate(zip(terms, kept.terms, strict=True)):
         if costs is not None and (term.kept_settings or term.kept_arrays):
             described.setdefault(term.kept_as, {})[str(k)] = costs.to_parts()[0]
@@ -217,7 +259,37 @@ def rebuild_kept(
         settings = described.get(term.kept_as, {}).get(str(k), {})
         parts = _parts(arrays, f"{term.kept_as}_{k}_")
         costs.append(term.restored(theta, calibrated, settings, parts))
-    return PredictionState(graph, tuple(costs), described["scale"])
+    neighbours = _rebuild_neighbours(meta, arrays)
+    labelled = described.get("labelled")
+    return PredictionState(graph, tuple(costs), described["scale"], neighbours, labelled)
+
+
+def _of_neighbours(neighbours: Neighbours) -> dict[str, NDArray[Any]]:
+    """Return the arrays that link new nodes to their neighbours."""
+    X, arrays = neighbours.X, {"knn_widths": neighbours.widths}
+    if neighbours.scale is not None:
+        arrays["knn_scale"] = neighbours.scale
+    if sp.issparse(X):
+        return arrays | {f"knn_{part}": getattr(X, part) for part in _CSR}
+    return arrays | {"knn_X": X}
+
+
+def _rebuild_neighbours(meta: dict[str, Any], arrays: Arrays) -> Neighbours | None:
+    """Return what links new nodes to their neighbours, if it is there."""
+    described = (meta.get("kept") or {}).get("knn")
+    if described is None:
+        return None
+    widths, scale = arrays["knn_widths"], arrays.get("knn_scale")
+    if (widths < 0).any() or (scale is not None and (scale <= 0).any()):
+        raise ValueError("the widths of its neighbours are negative")
+    X = arrays.get("knn_X")
+    if X is None:
+        shape = len(widths), int(meta["n_features_in"])
+        X = sp.csr_array(tuple(arrays[f"knn_{part}"] for part in _CSR), shape)
+        check_csr(X)
+    if not described["k"] < len(widths):
+        raise ValueError("it has fewer nodes than neighbours of each")
+    return Neighbours(X, described["k"], described["metric"], scale, widths)
 
 
 def rebuild_findings(meta: dict[str, Any], arrays: Arrays) -> Findings | None:
@@ -241,6 +313,32 @@ def _check_findings(arrays: Arrays) -> None:
         raise ValueError(f"{_FINDINGS}nodes are not in their order")
     if parts["blind"].min(initial=0.0) < 0 or parts["blind"].max(initial=0.0) > 1 + _ROUNDING:
         raise ValueError(f"{_FINDINGS}blind holds no probabilities")
+
+
+def rebuild_held_out(arrays: Arrays) -> CrossFitted | None:
+    """Return the held-out labels, if they are there."""
+    parts = _parts(arrays, _HELD)
+    if not parts:
+        return None
+    noise = float(parts.pop("noise")[0])
+    return CrossFitted(**parts, noise=noise)
+
+
+def _check_held_out(arrays: Arrays) -> None:
+    n, K = arrays["proba"].shape
+    parts = _parts(arrays, _HELD)
+    for name, end in (("nodes", n), ("codes", K)):
+        found = parts[name]
+        if found.size and not (found.min() >= 0 and found.max() < end):
+            raise ValueError(f"{_HELD}{name} names something that is not there")
+    sums = parts["proba"].sum(axis=1, dtype=np.float64)
+    if not ((parts["proba"] >= 0).all() and (np.abs(sums - 1.0) <= _ROUNDING).all()):
+        raise ValueError(f"{_HELD}proba holds no probabilities")
+    if not 0 <= parts["noise"][0] < 1:
+        raise ValueError(f"{_HELD}noise is not a share")
+    mix = parts.get("proportions", np.ones(1))
+    if not ((mix > 0).all() and abs(mix.sum() - 1.0) <= _ROUNDING):
+        raise ValueError(f"{_HELD}proportions are not shares of one")
 
 
 def _parts(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:

@@ -17,6 +17,9 @@ from nodeproof.auto.experts import Expert
 from nodeproof.auto.experts.registry import check_known, check_registered, find_expert
 from nodeproof.auto.settings import CADO_SOLVERS, CONVEX_SOLVERS
 from nodeproof.errors import InputError
+from nodeproof.inputs.knn import METRICS
+from nodeproof.inputs.preparation import STEPS
+from nodeproof.saving.data import DATA_ENTRIES
 from nodeproof.solvers import CADO, BlockCADO
 from nodeproof.solvers.starts import STARTS
 from nodeproof.storage.schema import (
@@ -67,7 +70,7 @@ __all__ = [
 ]
 
 FORMAT = "nodeproof-model"
-FORMAT_VERSION = 5
+FORMAT_VERSION = 7
 
 #: bytes of a header
 LARGEST = 1 << 24
@@ -143,10 +146,12 @@ _PARAMS: dict[str, Check] = {
     "n_init": either(one_of("auto"), whole),
     "max_iter": whole,
     "tol": number,
+    "prepare": either(one_of("auto"), flag, list_of(one_of(*STEPS))),
     "engine": anything,
     "n_jobs": anything,
     "random_state": _COUNT,
     "verbose": anything,
+    "positive_only": flag,
 }
 
 #: entries of `PredictionState` beside arrays; what terms keep is listed by their position, under
@@ -162,6 +167,8 @@ _KEPT: dict[str, Check] = {
     "graph": or_none(
         entries({"null_model": one_of("uniform", "degree"), "total": number, "unit": number})
     ),
+    "labelled": lambda value: number(value) and 0 < value <= 1,
+    "knn": entries({"k": lambda value: whole(value) and value > 0, "metric": one_of(*METRICS)}),
     **dict.fromkeys(KEPT_BY_TERMS, _OF_TERMS),
 }
 _FINDINGS = {
@@ -206,6 +213,15 @@ _REPORTED: dict[str, Check] = {
     "objective_": any_number,
 }
 
+_COLUMN = entries(
+    {"name": text, "texts": or_none(list_of(text)), "other": flag, "fill": or_none(number),
+     "mean": number, "scale": lambda value: number(value) and value > 0}
+)  # fmt: skip
+
+_PREPARATION = entries(
+    {"steps": list_of(one_of(*STEPS)), "node": text, "columns": list_of(_COLUMN)}
+)
+
 #: every entry, with what it must be and the format version since when it must be there
 _HEADER: dict[str, tuple[Check, float]] = {
     "format": (text, 1),
@@ -217,9 +233,11 @@ _HEADER: dict[str, tuple[Check, float]] = {
     "n_features_in": (_COUNT, 1),
     "reported": (entries(_REPORTED), 1),
     "estimated_accuracy": (or_none(list_of(number, 3)), np.inf),
-    "kept": (entries(_KEPT, optional=("pool", "term")), 2),
+    "kept": (entries(_KEPT, optional=("knn", "labelled", "pool", "term")), 2),
     "not_applicable": (or_none(text), np.inf),
     "findings": (or_none(entries(_FINDINGS)), 4),
+    "preparation": (_PREPARATION, np.inf),
+    "data": (entries(DATA_ENTRIES), np.inf),
 }
 
 

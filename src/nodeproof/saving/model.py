@@ -1,8 +1,9 @@
 """Saved models: one `.npz` file, no pickle.
 
-Layout, version 5. ``meta`` holds JSON in UTF-8 as bytes: the format's name and version, the
-version of nodeproof that wrote it, the parameters of the classifier, its terms, and what it
-reports (choices, sources, history, status). Beside it lie plain arrays:
+Layout, version 7. ``meta`` holds JSON in UTF-8 as bytes: the format's name and version, the
+version of nodeproof that wrote it, the parameters of the classifier, its terms, what it reports
+(choices, sources, history, status) and, if features were made from a table of nodes, medians,
+means, scales and texts of its columns (``preparation``). Beside it lie plain arrays:
 
 ==================  =======================  ===================================================
 ``classes``         (K,)                     names of the classes
@@ -15,6 +16,9 @@ reports (choices, sources, history, status). Beside it lie plain arrays:
 ``feature_names``   (m,) str                 if the features had names
 ``node_ids``        (n,)                     if the nodes had names
 ``null_pairs``      (K,) float64             `FittedGraph.pairs`, if there was a graph
+``knn_widths``      (n,) float64             kernel widths, if the graph was made of the features;
+                                             then their rows, too, as ``knn_X`` (n, m) or as the
+                                             parts of a sparse matrix, and perhaps ``knn_scale``
 ==================  =======================  ===================================================
 
 What a term keeps for new nodes lies beside that (`Term.kept_arrays`). A `Softmax` at position k
@@ -27,15 +31,22 @@ position k has its weights and calibration as ``pool_k_…``, and what its exper
 A model that can be certified also has its labelling problem, the arrays of
 `Instance.to_arrays` as ``problem_…``; or the header says why there is none.
 
+Held-out labels, which prediction sets rest on, are there as ``held_…``: the fields of
+`CrossFitted`.
+
 What a report shows beside all that lies there as ``findings_…``, the arrays of
 `Findings.to_parts`.
+
+Links and features of the fit, which updates need, are there as ``data_…`` (`saving.data`); links
+that the labelling problem has already are not written twice.
 
 What a file may hold is listed in `saving.header` (entries of the JSON), in `saving.arrays`
 (arrays with their shapes) and by each term. A file that holds anything else is refused, by its
 directory and its headers before its arrays are read.
 
 Version 1 had neither `Softmax` nor anything about links of new nodes, version 2 no labelling
-problem, version 3 no findings, version 4 no pool; all are still read.
+problem, version 3 no findings, version 4 no pool, version 5 no held-out labels, version 6 no data;
+all are still read.
 """
 
 from __future__ import annotations
@@ -53,6 +64,7 @@ from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.errors import InputError
 from nodeproof.fitted import Fitted
 from nodeproof.inputs import Unit
+from nodeproof.inputs.preparation import Preparation
 from nodeproof.prediction import is_calibrated
 from nodeproof.problem import Models
 from nodeproof.saving.arrays import (
@@ -61,10 +73,12 @@ from nodeproof.saving.arrays import (
     check_values,
     describe_kept,
     rebuild_findings,
+    rebuild_held_out,
     rebuild_kept,
     rebuild_problem,
     to_arrays,
 )
+from nodeproof.saving.data import data_parts, rebuild_data
 from nodeproof.saving.header import (
     FORMAT,
     FORMAT_VERSION,
@@ -84,14 +98,24 @@ from nodeproof.storage.npz import Archive, open_npz, write_npz
 __all__ = ["FORMAT_VERSION", "load_model", "save_model"]
 
 
-def save_model(fitted: Fitted, path: str | PathLike[str], certifiable: bool = True) -> None:
-    """Write a fitted model to ``path``; the file appears only when it is complete."""
+def save_model(
+    fitted: Fitted, path: str | PathLike[str], certifiable: bool = True, data: bool | None = None
+) -> None:
+    """Write a fitted model to ``path``; the file appears only when it is complete.
+
+    Parameters
+    ----------
+    certifiable, data
+        As in :meth:`nodeproof.NodeClassifier.save`.
+    """
     problem: Instance | str | None = None
     if certifiable and (fitted.data is not None or fitted.saved_problem is not None):
         problem = fitted.labelling_problem()
     findings = fitted.known_findings
     if findings is None and certifiable and fitted.data is not None:
         findings = fitted.findings
+    keep = certifiable if data is None else data
+    described, parts = data_parts(fitted, problem) if keep else (None, {})
     meta = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -106,10 +130,15 @@ def save_model(fitted: Fitted, path: str | PathLike[str], certifiable: bool = Tr
         "not_applicable": problem if isinstance(problem, str) else None,
         "findings": None if findings is None else findings.to_parts()[0],
     }
+    if described is not None:
+        meta["data"] = described
+    if fitted.preparation is not None:
+        meta["preparation"] = fitted.preparation.to_json()
     text = json.dumps(meta).encode()
     if len(text) > LARGEST:
         raise InputError(f"the history of this fit is too long for a model file ({len(text):,} B)")
     arrays = {"meta": np.frombuffer(text, dtype=np.uint8), **to_arrays(fitted, problem, findings)}
+    arrays |= parts
     with atomic_path(path) as temporary, Path(temporary).open("wb") as file:
         write_npz(file, arrays)
 
@@ -148,6 +177,9 @@ def _rebuild(meta: dict[str, Any], arrays: Arrays) -> Fitted:
     accuracy, names = meta.get("estimated_accuracy"), arrays.get("feature_names")
     reported = {name: meta["reported"][f"{name}_"] for name in REPORTED}
     settings = Settings(**decode_settings(meta["params"]))
+    prepared = meta.get("preparation")
+    problem, held_out = rebuild_problem(meta, arrays), rebuild_held_out(arrays)
+    kept = rebuild_kept(meta, arrays, terms, models, is_calibrated(settings))
     return Fitted(
         settings=settings,
         classes=arrays["classes"],
@@ -157,12 +189,15 @@ def _rebuild(meta: dict[str, Any], arrays: Arrays) -> Fitted:
         models=Models(affinity, models, arrays["log_prior"]),
         on_graph=bool(meta["fitted_on_graph"]),
         estimated_accuracy=None if accuracy is None else tuple(accuracy),
-        new_nodes=rebuild_kept(meta, arrays, terms, models, is_calibrated(settings)),
+        new_nodes=kept,
         unit=Unit(arrays["shift"], arrays["scale"]) if "shift" in arrays else None,
         n_features=meta["n_features_in"],
         feature_names=None if names is None else names.astype(object),
         node_ids=arrays.get("node_ids"),
-        saved_problem=rebuild_problem(meta, arrays),
+        data=rebuild_data(meta, arrays, terms, settings, problem, held_out),
+        saved_problem=problem,
         saved_findings=rebuild_findings(meta, arrays),
+        saved_held_out=held_out,
+        preparation=None if prepared is None else Preparation.from_json(prepared),
         **reported,
     )

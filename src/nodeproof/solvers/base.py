@@ -158,9 +158,7 @@ def check_solver(solver: Any) -> Any:
     return solver
 
 
-def solve_with(
-    solver: Solver, problem: Problem, start: NDArray[Any] | None, callback: Callback | None
-) -> Result:
+def solve_with(solver: Solver, problem: Problem, start: Any, callback: Callback | None) -> Result:
     """Return what a solver found; raise an error that names the solver if it cannot be that."""
     result: Any = solver.solve(problem, start, callback)
     name, expected = f"{type(solver).__name__}.solve", (problem.n_nodes, problem.n_classes)

@@ -27,7 +27,7 @@ from nodeproof.solvers.base import (
 )
 from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session, fingerprint
 from nodeproof.solvers.memberships import Engine, LocalWorkspace, Workspace
-from nodeproof.solvers.starts import STARTS, choose_starts, promising_starts
+from nodeproof.solvers.starts import STARTS, Disposable, choose_starts, promising_starts
 from nodeproof.solvers.sweep import settled, surpassed, uninformative
 
 __all__ = ["BlockCADO"]
@@ -135,7 +135,7 @@ class BlockCADO:
     def solve(
         self,
         problem: Problem,
-        start: NDArray[Any] | str | None = None,
+        start: NDArray[Any] | Disposable | str | None = None,
         callback: Callback | None = None,
     ) -> Result:
         """Return the best solution over the starts.
@@ -183,7 +183,7 @@ class _Solve:
         # The previous round of the current run.
         self.before: Result | None = None
 
-    def run(self, start: NDArray[Any] | str | None) -> Result:
+    def run(self, start: NDArray[Any] | Disposable | str | None) -> Result:
         """Return the best result over the starts."""
         problem = self.problem
         self.starts = [start] if start is not None else choose_starts(problem, self.solver.n_init)
@@ -362,7 +362,7 @@ class _Solve:
 
     # Checkpoints. -----------------------------------------------------------------------
 
-    def _resume(self, start: NDArray[Any] | str | None) -> Saved | None:
+    def _resume(self, start: NDArray[Any] | Disposable | str | None) -> Saved | None:
         """Restore what was saved, if anything was; of a finished solve, the best results."""
         if self.checkpoint is None:
             return None

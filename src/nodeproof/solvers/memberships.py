@@ -17,7 +17,7 @@ from nodeproof.graph import RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
 from nodeproof.solvers.base import agreement
-from nodeproof.solvers.starts import STARTS, as_memberships
+from nodeproof.solvers.starts import STARTS, Disposable, as_memberships
 from nodeproof.solvers.sweep import Charges, Sweeper
 from nodeproof.terms.summable import is_summable
 
@@ -166,12 +166,12 @@ def sweep_labels(
 class Workspace(Protocol):
     """A problem under way: what all its starts share."""
 
-    def start(self, given: NDArray[Any] | str, rng: np.random.Generator) -> Any:
+    def start(self, given: NDArray[Any] | str | Disposable, rng: np.random.Generator) -> Any:
         """Return memberships to start from, for `place`: of shape (n, K), or one-hot.
 
         Parameters
         ----------
-        given : ndarray of shape (n, K) or str
+        given : ndarray of shape (n, K), Disposable or str
             Memberships, or the name of a start.
         """
 
@@ -211,7 +211,9 @@ class LocalWorkspace:
         self.problem = problem
         self.sweeper = Sweeper(problem)
 
-    def start(self, given: NDArray[Any] | str, rng: np.random.Generator) -> NDArray[np.float32]:
+    def start(
+        self, given: NDArray[Any] | str | Disposable, rng: np.random.Generator
+    ) -> NDArray[np.float32]:
         """Return memberships to start from, shape (n, K)."""
         if isinstance(given, str):
             return STARTS[given](self.problem, rng)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from nodeproof.solvers.base import match_labels
 
 __all__ = [
     "STARTS",
+    "Disposable",
     "as_memberships",
     "choose_starts",
     "named_start",
@@ -259,14 +261,41 @@ def _soften(clusters: NDArray[np.int32], n_classes: int) -> Rows:
     return W
 
 
+@dataclass(frozen=True)
+class Disposable:
+    """Memberships to start from that nobody else needs: a solver works on them in place.
+
+    Attributes
+    ----------
+    W : ndarray of shape (n, K), float32
+        The memberships.
+    """
+
+    W: Rows
+
+
 def as_memberships(start: Any, n_nodes: int, n_classes: int) -> Rows:
-    """Return a given start as memberships of shape (n, K), or raise an error."""
-    rows = np.array(start, dtype=np.float32, order="C")
+    """Return a given start as memberships of shape (n, K), or raise an error.
+
+    It is copied, unless it is `Disposable`.
+    """
+    if isinstance(start, Disposable):
+        rows = start.W
+    else:
+        rows = np.array(start, dtype=np.float32, order="C")
     shape = (n_nodes, n_classes)
-    if rows.shape != shape or not (rows >= 0).all() or not (rows.sum(axis=1) > 0).all():
+
+    def normalise(lo: int, hi: int) -> bool:
+        part = rows[lo:hi]
+        totals = part.sum(axis=1, keepdims=True)
+        if not ((part >= 0).all() and (totals > 0).all()):
+            return False
+        part /= totals
+        return True
+
+    if rows.shape != shape or not all(threads.map_rows(normalise, n_nodes)):
         raise InputError(
             f"a start must have non-negative rows that are not all zero, shape {shape}; got shape "
             f"{rows.shape}"
         )
-    rows /= rows.sum(axis=1, keepdims=True)
     return rows

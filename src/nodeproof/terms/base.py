@@ -1,7 +1,4 @@
-"""What a term is: one kind of knowledge about nodes, with one model of it per class.
-
-All that the rest of the library asks of a term is here, with defaults that suit most terms.
-"""
+"""What a term is, and all that the library asks of one, with defaults that suit most terms."""
 
 from __future__ import annotations
 
@@ -90,6 +87,29 @@ class Term(ABC):
             Where each node has been so far.
         """
         return self.bind(nodes)
+
+    def rebound(self, nodes: NodeData) -> Self:
+        """Return this term, restored from a file, for the nodes that it was fitted to."""
+        return self.bind(nodes)
+
+    def updated(self, changed: Any, given: NDArray[np.int64] | None) -> Self:
+        """Return this term for the nodes after an update of a fitted model.
+
+        Parameters
+        ----------
+        changed : nodeproof.auto.experts.base.Changed
+            What has changed; `nodes` are those after it.
+        given : ndarray of shape (n,), or None
+            Labels before it, −1 where there was none.
+        """
+        return self.bind(changed.nodes)
+
+    def foretold(self, changed: Any, nodes: NDArray[np.int64]) -> Array | None:
+        """Return log-probabilities of nodes before an update, if the term has any, (any, K).
+
+        They are at the class proportions of the labels, without the labels of these nodes.
+        """
+        return None
 
     def copy_for(self, nodes: NodeData) -> Self:
         """Return a copy for these nodes, without what was worked out for others: use it in `bind`.

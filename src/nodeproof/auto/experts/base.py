@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.auto.pooling import Judge
+from nodeproof.graph import Graph
 from nodeproof.runtime import threads
 from nodeproof.storage.schema import Check, Expected, plain
 from nodeproof.terms import NewNodes, NodeData
 
-__all__ = ["Candidate", "Expert", "Learnt", "NewNodes"]
+__all__ = ["Candidate", "Changed", "Expert", "Learnt", "NewNodes"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
@@ -34,6 +35,41 @@ _TOGETHER = 2
 def no_logs(n_classes: int) -> Rows:
     """Return the `log_proba` of what was restored from a file: those of no node, (0, K)."""
     return np.empty((0, n_classes), dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What an update of a fitted model has changed.
+
+    Attributes
+    ----------
+    nodes : NodeData
+        All nodes after the change, new ones last.
+    before : Graph or None
+        The links before the change.
+    new : NewNodes
+        The new nodes, with their links to those that were there before.
+    touched : ndarray of int
+        Nodes that were there before and have other links now, ascending.
+    relabelled : bool
+        Whether labels have changed, or new nodes have some.
+    """
+
+    nodes: NodeData
+    before: Graph | None
+    new: NewNodes
+    touched: NDArray[np.int64]
+    relabelled: bool
+
+    @property
+    def n_new(self) -> int:
+        """Number of new nodes."""
+        return int(self.new.links.shape[0])
+
+    @property
+    def rewired(self) -> bool:
+        """Whether there are new nodes, or other links."""
+        return self.n_new > 0 or len(self.touched) > 0
 
 
 class Learnt:
@@ -65,9 +101,27 @@ class Learnt:
         moved.log_proba = self.log_proba[position]
         return moved
 
+    def with_logs(self, log_proba: Rows) -> Self:
+        """Return the same with other `log_proba`."""
+        found = copy.copy(self)
+        vars(found)["log_proba"] = log_proba
+        return found
+
     def judge(self, new: NewNodes) -> Array | None:
         """Return log-probabilities of new nodes, shape (n_new, K); None if it cannot."""
         return None
+
+    def updated(self, changed: Changed, log_proba: Rows) -> Learnt:
+        """Return what is known after a change, without choosing any setting again.
+
+        By default fitted nodes keep their log-probabilities.
+
+        Parameters
+        ----------
+        log_proba : ndarray of shape (n, K)
+            Of all nodes: as they were, and of the new nodes as `judge` says.
+        """
+        return self.with_logs(log_proba)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings and arrays that `judge` needs, to save them.
@@ -153,6 +207,9 @@ class Expert(ABC):
     #: classes, m features; a side such as ``r{0}`` is the expert's own
     kept_settings: ClassVar[Mapping[str, Check]] = {}
     kept_arrays: ClassVar[Mapping[str, Expected]] = {}
+
+    #: settings among these that files of earlier versions do not have
+    kept_since: ClassVar[frozenset[str]] = frozenset()
 
     nodes: NodeData
 

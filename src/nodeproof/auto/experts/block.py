@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
 from nodeproof.affinity import Affinity, FittedGraph
-from nodeproof.auto.experts.base import Array, Candidate, Expert, Learnt, NewNodes, no_logs
+from nodeproof.auto.experts.base import (
+    Array,
+    Candidate,
+    Expert,
+    no_logs,
+)
+from nodeproof.auto.experts.learnt_blocks import GRAPH_PARTS, LearntBlocks, Setting
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.auto.likelihoods import describes_links, has_no_triangles
 from nodeproof.auto.pooling import Judge
-from nodeproof.errors import InputError
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
 from nodeproof.solvers import BlockCADO, Result, Status
@@ -26,13 +30,12 @@ from nodeproof.storage.schema import (
     Expected,
     entries,
     list_of,
-    number,
     one_of,
     or_none,
 )
-from nodeproof.terms import Labels, NewNodeCosts, NodeData, Term
+from nodeproof.terms import Labels, NodeData, Term
 from nodeproof.terms.base import BoundCosts
-from nodeproof.terms.registry import describe_term, find_term, is_described, restore_term
+from nodeproof.terms.registry import find_term, is_described, restore_term
 
 __all__ = ["BlockModel", "LearntBlocks"]
 
@@ -47,85 +50,6 @@ _CERTAIN = 0.05
 
 _MOST_TERMS = 16
 
-# Of a `FittedGraph`, beside arrays.
-_GRAPH: dict[str, Check] = {
-    "null_model": one_of("uniform", "degree"),
-    "total": number,
-    "unit": number,
-}
-
-
-class Setting(NamedTuple):
-    """The term of the features, if any, and whether contrasts of links differ between classes."""
-
-    term: Term | None
-    affinities: Literal["scalar", "matrix"] = "scalar"
-
-
-@dataclass(frozen=True)
-class LearntBlocks(Learnt):
-    """A solved problem, as far as new nodes need it.
-
-    Attributes
-    ----------
-    models : Models
-        Of the classes.
-    graph : FittedGraph or None
-        Summary of the links.
-    terms : tuple of NewNodeCosts or None
-        What new nodes cost by each term.
-    """
-
-    log_proba: NDArray[np.float32]
-    models: Models
-    graph: FittedGraph | None
-    terms: tuple[NewNodeCosts | None, ...]
-
-    def reordered(self, position: NDArray[np.int64]) -> Self:
-        """Return the same for reordered nodes."""
-        return replace(self, log_proba=self.log_proba[position])
-
-    @property
-    def needs_features(self) -> bool:
-        """Whether a term describes features."""
-        return any(costs is not None for costs in self.terms)
-
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the settings and arrays that `judge` needs, to save them."""
-        settings: dict[str, Any] = {"graph": None, "contrasts": None, "terms": []}
-        arrays: dict[str, NDArray[Any]] = {"log_prior": self.models.log_prior}
-        if self.graph is not None and self.models.affinity is not None:
-            ell = self.models.affinity.ell
-            settings["graph"] = {name: getattr(self.graph, name) for name in _GRAPH}
-            settings["contrasts"] = "scalar" if ell.shape == (1, 1) else "matrix"
-            arrays |= {"pairs": self.graph.pairs, "log_proba": self.log_proba}
-            arrays |= {"ell": ell, "ell_t": self.models.affinity.ell_t}
-        for costs, models in zip(self.terms, self.models.terms, strict=True):
-            if costs is None:
-                continue
-            if not isinstance(costs, BoundCosts):
-                raise InputError(f"a block model cannot be saved with {costs!r}")
-            arrays[f"term_{len(settings['terms'])}"] = models
-            settings["terms"].append(describe_term(costs.term))
-        return settings, arrays
-
-    def attribute(self, scores: Array, lo: int, hi: int) -> dict[str, Array]:
-        """Return scores as those of features if there are no links."""
-        return {"features": scores} if self.graph is None else {}
-
-    def judge(self, new: NewNodes) -> Array:
-        """Return log-probabilities of new nodes, shape (n_new, K)."""
-        scores = np.tile(self.models.log_prior, (new.links.shape[0], 1))
-        for term in self.terms:
-            if term is not None:
-                scores -= term.costs(new)
-        if self.graph is not None and self.models.affinity is not None:
-            unit, W = self.graph.unit, np.exp(self.log_proba)
-            scores = self.graph.settle(
-                scores, unit * new.links, unit * new.among, W, self.models.affinity
-            )
-        return np.asarray(log_softmax(scores, axis=1))
-
 
 class BlockModel(Expert):
     """Likelihoods of links, features and labels given the classes.
@@ -139,7 +63,7 @@ class BlockModel(Expert):
 
     name: ClassVar[str] = "block model"
     kept_settings: ClassVar[Mapping[str, Check]] = {
-        "graph": or_none(entries(_GRAPH)),
+        "graph": or_none(entries(GRAPH_PARTS)),
         "contrasts": or_none(one_of("scalar", "matrix")),
         "terms": list_of(is_described, 2),
     }

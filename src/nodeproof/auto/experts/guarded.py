@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.auto.experts.base import Array, Candidate, Expert, Learnt, NewNodes, Rows
+from nodeproof.auto.experts.base import Array, Candidate, Changed, Expert, Learnt, NewNodes, Rows
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.errors import InputError, one_line
 from nodeproof.storage.schema import as_plain
@@ -155,6 +155,15 @@ class GuardedLearnt(Learnt):
             return None
         shape = new.links.shape[0], None
         return np.asarray(_check_logs(logs, shape, self.name, "judge"), dtype=np.float64)
+
+    def updated(self, changed: Changed, log_proba: Rows) -> Learnt:
+        """Return the same for the same nodes; what a user's expert keeps of others is not known."""
+        if changed.n_new:
+            raise InputError(
+                f"the expert {self.name!r} is your own, and a model with it cannot take up new "
+                "nodes: fit again"
+            )
+        return super().updated(changed, log_proba)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings and arrays that `judge` needs, to save them."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from nodeproof.auto.experts.base import (
     Array,
     Candidate,
+    Changed,
     Expert,
     Learnt,
     NewNodes,
@@ -21,6 +22,7 @@ from nodeproof.auto.experts.base import (
     no_logs,
 )
 from nodeproof.auto.held_out import HeldOut
+from nodeproof.auto.sampling import MANY_ENTRIES
 from nodeproof.graph import Graph
 from nodeproof.storage.schema import Check, Expected, number
 from nodeproof.terms import NodeData
@@ -69,6 +71,16 @@ class LearntPropagation(Learnt):
             for _ in range(_STEPS):
                 found = received + step @ found
         return _logs(found, len(self.mass))
+
+    def updated(self, changed: Changed, log_proba: Rows) -> LearntPropagation:
+        """Return the same after a change: walks are repeated with the same restarts."""
+        nodes = changed.nodes
+        assert nodes.graph is not None
+        assert nodes.y is not None
+        expert = Propagation()
+        if nodes.graph.n_entries > MANY_ENTRIES:
+            expert = expert.for_large_graphs()
+        return expert.bind(nodes).learn(nodes.y, self.restart)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings and arrays that `judge` needs, to save them."""

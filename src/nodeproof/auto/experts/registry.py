@@ -78,7 +78,7 @@ def check_known(name: str) -> type[Expert]:
     if expert is None:
         raise InputError(
             f"this model has an expert {shown(name)}, which is unknown here: import the module "
-            "that defines it and register it with nodeproof.experts.register, or give --expert "
+            "that defines it and register it with nodeproof.experts.register, or give --own-expert "
             "package.module:Name on the command line"
         )
     return expert

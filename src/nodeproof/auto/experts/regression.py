@@ -12,7 +12,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from nodeproof.auto.experts.base import Array, Candidate, Expert, Learnt, NewNodes, no_logs
+from nodeproof.auto.experts.base import (
+    Array,
+    Candidate,
+    Changed,
+    Expert,
+    Learnt,
+    NewNodes,
+    Rows,
+    no_logs,
+)
 from nodeproof.auto.experts.penalty import Best, PenaltySearch, Setting
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.runtime import threads
@@ -37,6 +46,9 @@ _ROUNDS = 2
 # graphs, by less than a few dozen held-out labels can tell: nats by which they are preferred.
 _HEAD_START = 5.0
 
+# What is kept of a setting beside hops, to learn again with it.
+_LEARNT_BY = ("l2", "sharpness", "rounds")
+
 # How far probabilities are spread over links: steps, and the share that a node keeps of its own.
 _SPREAD_STEPS, _RESTART = 10, 0.3
 
@@ -53,12 +65,15 @@ class LearntRegression(Learnt):
         Subtracted from its log-probabilities.
     spread : bool
         Whether probabilities were spread over links.
+    setting : Setting or None
+        As it was learnt; None if it was saved by an earlier version.
     """
 
     log_proba: NDArray[np.float32]
     fitted: FittedSoftmax
     shift: Array
     spread: bool
+    setting: Setting | None = None
 
     def reordered(self, position: NDArray[np.int64]) -> Self:
         """Return the same for reordered nodes."""
@@ -79,8 +94,16 @@ class LearntRegression(Learnt):
             "reduced": reduction.directions is not None,
             "spread": self.spread,
         }
+        if self.setting is not None:
+            settings |= {name: getattr(self.setting, name) for name in _LEARNT_BY}
         arrays["offset"] = self.shift
         return settings, arrays | ({"log_proba": self.log_proba} if self.spread else {})
+
+    def updated(self, changed: Changed, log_proba: Rows) -> LearntRegression:
+        """Return the same after a change: refitted if labels have changed, else applied again."""
+        from nodeproof.auto.experts.regression_updates import update_regression
+
+        return update_regression(self, changed, log_proba)
 
     def judge(self, new: NewNodes) -> Array:
         """Return log-probabilities of new nodes, shape (n_new, K)."""
@@ -111,7 +134,11 @@ class Regression(Expert):
         "counts": boolean,
         "reduced": boolean,
         "spread": boolean,
+        "l2": number,
+        "sharpness": number,
+        "rounds": count,
     }
+    kept_since: ClassVar[frozenset[str]] = frozenset(_LEARNT_BY)
     smoothing: Smoothing
 
     def bind(self, nodes: NodeData) -> Self:
@@ -176,7 +203,7 @@ class Regression(Expert):
                 learnt = self._learn(held.y[fold], setting, best.theta[fold]).log_proba
                 logs[0, here] = learnt[nodes]
                 if self.spreads:
-                    logs[1, here] = self._spread(learnt, held.y[fold])[nodes]
+                    logs[1, here] = self.spread(learnt, held.y[fold])[nodes]
 
             threads.map_each(judge, len(parts))
             setting, refitted = final._replace(rounds=rounds), favoured if rounds else 0.0
@@ -224,9 +251,10 @@ class Regression(Expert):
         shift = np.log(term.proportions)
         logs = log_softmax(-term.cost(models, 0, len(y)) - shift, axis=1)
         if setting.spread:
-            logs = self._spread(logs, y)
+            logs = self.spread(logs, y)
         fitted = FittedSoftmax.of_term(term, models, True)
-        return LearntRegression(logs.astype(np.float32), fitted, shift, setting.spread)
+        logs = logs.astype(np.float32)
+        return LearntRegression(logs, fitted, shift, setting.spread, setting)
 
     @classmethod
     def kept_layout(cls, settings: Mapping[str, Any]) -> Mapping[str, Expected]:
@@ -259,7 +287,10 @@ class Regression(Expert):
         if "normaliser" in parts and not (parts["normaliser"] > 0).all():
             raise ValueError("a degree is not positive")
         fitted = FittedSoftmax.of_parts(settings, parts, None)
-        return LearntRegression(logs, fitted, shift, settings["spread"])
+        setting = None
+        if kept_by := {name: settings[name] for name in _LEARNT_BY if name in settings}:
+            setting = Setting(settings["hops"], spread=settings["spread"], **kept_by)
+        return LearntRegression(logs, fitted, shift, settings["spread"], setting)
 
     def describe(self, setting: Setting) -> str:
         """Return a setting in words."""
@@ -274,7 +305,8 @@ class Regression(Expert):
         """Whether features are averaged over links."""
         return max(self.hops) > 0
 
-    def _spread(self, logs: NDArray[Any], y: NDArray[np.int64]) -> Array:
+    def spread(self, logs: NDArray[Any], y: NDArray[np.int64]) -> Array:
+        """Return log-probabilities spread over links, those of labels certain, shape (n, K)."""
         graph = self.nodes.graph
         assert graph is not None
         own = np.exp(logs).astype(np.float32)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.auto.experts.base import Expert, Learnt, NewNodes
+from nodeproof.auto.experts.base import Changed, Expert, Learnt, NewNodes, Rows
 from nodeproof.auto.experts.forest import Forest
 from nodeproof.auto.experts.surroundings import Surroundings
 from nodeproof.auto.experts.tree_columns import Columns
 from nodeproof.auto.held_out import HeldOut
+from nodeproof.errors import InputError
 from nodeproof.runtime import threads
 from nodeproof.runtime.caching import cached_property
 from nodeproof.storage.schema import Check, Expected, boolean, count, number
@@ -92,6 +93,12 @@ class LearntTrees(Learnt):
         if new.X is None and self.needs_features:
             return None
         return self.of_rows(self.columns.of_new(new))
+
+    def updated(self, changed: Changed, log_proba: Rows) -> Learnt:
+        """Return the same for the same nodes: what trees are told of others is not kept."""
+        if changed.n_new:
+            raise InputError("a model with boosted trees cannot take up new nodes: fit again")
+        return super().updated(changed, log_proba)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings and arrays that `judge` needs, to save them."""

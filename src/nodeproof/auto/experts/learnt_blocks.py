@@ -1,0 +1,126 @@
+"""What the block model has learnt: a solved problem, as far as new nodes and updates need it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+
+from nodeproof.affinity import FittedGraph
+from nodeproof.auto.experts.base import Array, Changed, Learnt, NewNodes, Rows
+from nodeproof.errors import InputError
+from nodeproof.problem import Models
+from nodeproof.runtime import threads
+from nodeproof.storage.schema import Check, number, one_of
+from nodeproof.terms import NewNodeCosts, NodeData, Term
+from nodeproof.terms.base import BoundCosts
+from nodeproof.terms.registry import describe_term
+
+__all__ = ["GRAPH_PARTS", "LearntBlocks", "Setting"]
+
+#: of a `FittedGraph`, beside arrays
+GRAPH_PARTS: dict[str, Check] = {
+    "null_model": one_of("uniform", "degree"),
+    "total": number,
+    "unit": number,
+}
+
+
+class Setting(NamedTuple):
+    """The term of the features, if any, and whether contrasts of links differ between classes."""
+
+    term: Term | None
+    affinities: Literal["scalar", "matrix"] = "scalar"
+
+
+@dataclass(frozen=True)
+class LearntBlocks(Learnt):
+    """A solved problem, as far as new nodes need it.
+
+    Attributes
+    ----------
+    models : Models
+        Of the classes.
+    graph : FittedGraph or None
+        Summary of the links.
+    terms : tuple of NewNodeCosts or None
+        What new nodes cost by each term.
+    """
+
+    log_proba: NDArray[np.float32]
+    models: Models
+    graph: FittedGraph | None
+    terms: tuple[NewNodeCosts | None, ...]
+
+    def reordered(self, position: NDArray[np.int64]) -> Self:
+        """Return the same for reordered nodes."""
+        return replace(self, log_proba=self.log_proba[position])
+
+    @property
+    def needs_features(self) -> bool:
+        """Whether a term describes features."""
+        return any(costs is not None for costs in self.terms)
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the settings and arrays that `judge` needs, to save them."""
+        settings: dict[str, Any] = {"graph": None, "contrasts": None, "terms": []}
+        arrays: dict[str, NDArray[Any]] = {"log_prior": self.models.log_prior}
+        if self.graph is not None and self.models.affinity is not None:
+            ell = self.models.affinity.ell
+            settings["graph"] = {name: getattr(self.graph, name) for name in GRAPH_PARTS}
+            settings["contrasts"] = "scalar" if ell.shape == (1, 1) else "matrix"
+            arrays |= {"pairs": self.graph.pairs, "log_proba": self.log_proba}
+            arrays |= {"ell": ell, "ell_t": self.models.affinity.ell_t}
+        for costs, models in zip(self.terms, self.models.terms, strict=True):
+            if costs is None:
+                continue
+            if not isinstance(costs, BoundCosts):
+                raise InputError(f"a block model cannot be saved with {costs!r}")
+            arrays[f"term_{len(settings['terms'])}"] = models
+            settings["terms"].append(describe_term(costs.term))
+        return settings, arrays
+
+    def attribute(self, scores: Array, lo: int, hi: int) -> dict[str, Array]:
+        """Return scores as those of features if there are no links."""
+        return {"features": scores} if self.graph is None else {}
+
+    def updated(self, changed: Changed, log_proba: Rows) -> LearntBlocks:
+        """Return the solution after a change, which goes on from this one."""
+        from nodeproof.auto.experts.block import BlockModel  # which needs this module
+
+        nodes = changed.nodes
+        assert nodes.y is not None
+        described = [costs.term for costs in self.terms if isinstance(costs, BoundCosts)]
+        term = described[0] if described else None
+        affinity = self.models.affinity
+        matrix = affinity is not None and affinity.ell.shape != (1, 1)
+        setting = Setting(term, "matrix" if matrix else "scalar")
+        expert = BlockModel([term]).bind(nodes)
+        expert.starts = {expert.describe(setting): np.exp(log_proba)}
+        return expert.learn(nodes.y, setting)
+
+    def node_costs(self, nodes: NodeData) -> Array:
+        """Return what nodes cost in each class beside their links and labels, shape (n, K)."""
+        total = np.tile(-self.models.log_prior, (nodes.n_nodes, 1))
+        for costs, theta in zip(self.terms, self.models.terms, strict=True):
+            if isinstance(costs, BoundCosts):
+                term = costs.term.bind(nodes)
+                total += np.concatenate(threads.map_rows(partial(term.cost, theta), nodes.n_nodes))
+        return total
+
+    def judge(self, new: NewNodes) -> Array:
+        """Return log-probabilities of new nodes, shape (n_new, K)."""
+        scores = np.tile(self.models.log_prior, (new.links.shape[0], 1))
+        for term in self.terms:
+            if term is not None:
+                scores -= term.costs(new)
+        if self.graph is not None and self.models.affinity is not None:
+            unit, W = self.graph.unit, np.exp(self.log_proba)
+            scores = self.graph.settle(
+                scores, unit * new.links, unit * new.among, W, self.models.affinity
+            )
+        return np.asarray(log_softmax(scores, axis=1))

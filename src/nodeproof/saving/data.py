@@ -1,0 +1,190 @@
+"""The data of a saved model: links and features, which updates need after loading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from nodeproof.auto.held_out import CrossFitted
+from nodeproof.certificate.labelling.instance import Instance
+from nodeproof.csr import check_csr, unless_all_one
+from nodeproof.fitted import FittedData
+from nodeproof.graph import Graph
+from nodeproof.inputs import check_features
+from nodeproof.problem import Problem
+from nodeproof.runtime.caching import cached_property
+from nodeproof.runtime.digests import Untouched
+from nodeproof.settings import Settings
+from nodeproof.storage.npz import Header
+from nodeproof.storage.schema import Check, Expected, either, list_of, number, one_of, or_none
+from nodeproof.terms import NodeData, Term
+from nodeproof.terms.registry import allow_missing
+
+if TYPE_CHECKING:
+    from nodeproof.fitted import Fitted
+
+__all__ = ["DATA_ENTRIES", "DATA_LAYOUT", "check_parts_of_data", "data_parts", "rebuild_data"]
+
+Arrays = Mapping[str, NDArray[Any]]
+
+#: what the header says of the data
+DATA_ENTRIES: dict[str, Check] = {
+    # those of the labelling problem, or apart from it
+    "links": or_none(one_of("problem", "own")),
+    "features": or_none(one_of("dense", "sparse")),
+    "null_model": or_none(one_of("uniform", "degree")),
+    "weights": either(one_of("calibrated"), list_of(number, 3)),
+    "threshold": number,
+    "trust": number,
+}
+
+_LINKS = ("data_indptr", "data_indices", "data_weights")
+_SPARSE = ("data_X_data", "data_X_indices", "data_X_indptr")
+
+#: arrays of D entries of links and x entries of sparse features
+DATA_LAYOUT = {
+    "data_indptr": Expected("i", "n+1"),
+    "data_indices": Expected("i", "D"),
+    "data_weights": Expected("f", "D | 0"),
+    "data_X": Expected("f", "n m"),
+    "data_X_data": Expected("f", "x"),
+    "data_X_indices": Expected("i", "x"),
+    "data_X_indptr": Expected("i", "n+1"),
+}
+
+
+class LoadedData(FittedData):
+    """The data of a model that was read from a file; the problem is put together when needed."""
+
+    def __init__(
+        self,
+        nodes: NodeData,
+        held_out: CrossFitted | None,
+        terms: tuple[Term, ...],
+        on_graph: bool,
+        settings: dict[str, Any],
+    ) -> None:
+        vars(self).update(nodes=nodes, held_out=held_out, untouched=Untouched({}))
+        vars(self).update(_terms=terms, _on_graph=on_graph, _settings=settings)
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem that was solved."""
+        own = vars(self)
+        nodes: NodeData = own["nodes"]
+        terms = [term.rebound(nodes) for term in own["_terms"]]
+        graph = nodes.graph if own["_on_graph"] else None
+        return Problem(graph, terms, nodes.n_classes, **own["_settings"])
+
+
+def data_parts(
+    fitted: Fitted, problem: Instance | str | None
+) -> tuple[dict[str, Any] | None, dict[str, NDArray[Any]]]:
+    """Return what the header says of the data, and the arrays; None and {} without any.
+
+    Links on disk stay there.
+    """
+    data = fitted.data
+    if data is None or (data.nodes.graph is not None and data.nodes.graph.folder is not None):
+        return None, {}
+    graph = data.nodes.graph
+    X: Any = data.nodes.X
+    solved = data.problem
+    weights = solved.weights if isinstance(solved.weights, str) else list(solved.weights)
+    meta: dict[str, Any] = {"links": None, "features": None, "null_model": None}
+    meta |= {"weights": weights, "threshold": solved.threshold, "trust": solved.trust}
+    arrays: dict[str, NDArray[Any]] = {}
+    if graph is not None:
+        meta["null_model"] = graph.null_model
+        A = graph.adjacency
+        shared = isinstance(problem, Instance) and problem.adjacency is A
+        meta["links"] = "problem" if shared else "own"
+        if not shared:
+            arrays |= dict(zip(_LINKS, (A.indptr, A.indices, unless_all_one(A.data)), strict=True))
+    if X is not None:
+        meta["features"] = "sparse" if sp.issparse(X) else "dense"
+        if sp.issparse(X):
+            arrays |= dict(zip(_SPARSE, (X.data, X.indices, X.indptr), strict=True))
+        else:
+            arrays["data_X"] = np.asarray(X)
+    return meta, arrays
+
+
+def check_parts_of_data(headers: Mapping[str, Header], meta: dict[str, Any]) -> None:
+    """Refuse arrays of data that are not those that the header speaks of."""
+    said = meta.get("data")
+    wanted: set[str] = set()
+    if said is not None:
+        wanted |= set(_LINKS) if said["links"] == "own" else set()
+        wanted |= {"dense": {"data_X"}, "sparse": set(_SPARSE)}.get(said["features"], set())
+        if (said["links"] is None) != (said["null_model"] is None):
+            raise ValueError("links and null model of its data do not fit together")
+        if said["links"] == "problem" and "problem_indptr" not in headers:
+            raise ValueError("the links of its data are missing")
+        if (said["features"] is None) != (meta["n_features_in"] is None):
+            raise ValueError("features and their number do not fit together")
+        if meta["fitted_on_graph"] and said["links"] is None:
+            raise ValueError("the links of its data are missing")
+    if {name for name in headers if name in DATA_LAYOUT} != wanted:
+        raise ValueError("the parts of its data do not fit together")
+
+
+def rebuild_data(
+    meta: dict[str, Any],
+    arrays: Arrays,
+    terms: tuple[Term, ...],
+    settings: Settings,
+    problem: Instance | str | None,
+    held_out: CrossFitted | None,
+) -> FittedData | None:
+    """Return the data, if they are there.
+
+    Raises
+    ------
+    ValueError, InputError
+        If they are not links and features of the nodes of the model.
+    """
+    said = meta.get("data")
+    if said is None:
+        return None
+    n, K = arrays["proba"].shape
+    names, given = arrays.get("feature_names"), arrays["given"]
+    names = None if names is None else names.astype(object)
+    X: Any = arrays.get("data_X")
+    if said["features"] == "sparse":
+        X = sp.csr_array(tuple(arrays[name] for name in _SPARSE), (n, int(meta["n_features_in"])))
+        check_csr(X)
+    if X is not None:
+        check_features(X, names, allow_missing(settings.terms))
+    graph = None
+    if said["links"] is not None:
+        graph = Graph(_links(said, arrays, n, problem), said["null_model"], n)
+    nodes = NodeData(K, X, given if len(given) else None, graph, feature_names=names)
+    weights = said["weights"]
+    solved = {
+        "weights": weights if isinstance(weights, str) else tuple(weights),
+        "threshold": said["threshold"],
+        "trust": said["trust"],
+        "son": settings.son,
+    }
+    return LoadedData(nodes, held_out, terms, bool(meta["fitted_on_graph"]), solved)
+
+
+def _links(
+    said: dict[str, Any], arrays: Arrays, n: int, problem: Instance | str | None
+) -> sp.csr_array:
+    if said["links"] == "problem":
+        assert isinstance(problem, Instance)
+        return problem.adjacency
+    indptr, indices, weights = (arrays[name] for name in _LINKS)
+    if not len(weights):
+        weights = np.ones(len(indices), dtype=np.float32)
+    A = sp.csr_array((weights, indices, indptr), shape=(n, n))
+    check_csr(A)
+    if not (A.data > 0).all() or A.diagonal().any() or (A != A.T).nnz:
+        raise ValueError("its links are not the same in both directions, or not positive")
+    return A

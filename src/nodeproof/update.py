@@ -1,0 +1,367 @@
+"""Updates of a fitted model: new nodes, other links and other labels, without starting over.
+
+The plan of the fit is kept: terms, experts with their weights and settings, calibration. What
+depends on the data goes on from where it was: memberships, class models, what experts say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from nodeproof.auto.experts.base import Changed
+from nodeproof.auto.held_out import CrossFitted
+from nodeproof.auto.settings import choose_probabilities, most_certain
+from nodeproof.changes import (
+    Rewired,
+    name_all,
+    read_labels,
+    read_links,
+    read_pairs,
+    rewire,
+)
+from nodeproof.drift import joined_labels, record_accuracy, record_update
+from nodeproof.errors import InputError
+from nodeproof.evidence import source_shares
+from nodeproof.fitted import Fitted, FittedData
+from nodeproof.inputs import check_features, check_reach, read_features
+from nodeproof.inputs.graph_objects import is_table
+from nodeproof.inputs.new_links import NewLinks
+from nodeproof.inputs.node_names import Names, names_of_rows
+from nodeproof.prediction import PredictionState, check_parts, judge_new_nodes
+from nodeproof.problem import Problem
+from nodeproof.runtime import threads
+from nodeproof.runtime.digests import Untouched
+from nodeproof.runtime.logs import shown
+from nodeproof.smoothing import dense_rows
+from nodeproof.solvers import BlockCADO
+from nodeproof.solvers.base import Result
+from nodeproof.terms import NewNodes, NodeData, Term
+from nodeproof.terms.registry import allow_missing
+
+__all__ = ["Updates", "update_fitted"]
+
+Array = NDArray[np.float64]
+
+
+class Updates:
+    """Mixin that updates a fitted classifier; goes before `BaseEstimator`."""
+
+    fitted_: Fitted
+
+    def update(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        graph: Any = None,
+        add: Any = None,
+        remove: Any = None,
+    ) -> Self:
+        """Take up new nodes, other links and other labels, without starting over.
+
+        Names and order of nodes and classes stay as they are; new nodes come last. What the fit
+        has chosen on held-out labels (experts and their weights, calibration) is kept, and
+        ``choices_["update"]`` says how far the model is from its last fit; a warning says when it
+        should be fitted again.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_new, m), optional
+            Features of new nodes.
+        y : dict, Series or array, optional
+            Labels. A dict or a Series, from nodes to labels, changes these nodes only. An array
+            has one entry per node, n + n_new in all, and replaces all labels; or, if there are new
+            nodes, one per new node. −1, None or NaN means no label, and removes one that was
+            there. Nodes are called by their names (`node_ids_`), or by their positions if they
+            have none.
+        graph : object, optional
+            Links of new nodes, as in :meth:`predict`; without `X`, it says how many there are.
+        add, remove : pairs, optional
+            Links to add and to remove: an array of shape (E, 2), a list of pairs or a table with
+            the columns source and target, of nodes by name, or by position if they have none. A
+            third column holds weights of added links; a link that is there already gets the new
+            one.
+
+        Raises
+        ------
+        InputError
+            If `y` names a class that the fit did not have, or the fit cannot be updated: fit
+            again.
+        """
+        check_is_fitted(self)
+        fitted = self.fitted_
+        names = names_of_rows(X, "X")
+        if X is not None:
+            X = read_features(X, partial(validate_data, self, reset=False))
+            check_features(X, fitted.feature_names, allow_missing(fitted.terms))
+        with threads.using(fitted.settings.n_jobs), shown(fitted.settings.verbose):
+            self._show(  # type: ignore[attr-defined]
+                update_fitted(fitted, X, y, graph, add, remove, names)
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class _Before:
+    """What an update starts from.
+
+    Attributes
+    ----------
+    nodes : NodeData
+        Features, labels and links.
+    problem : Problem
+        The problem that was solved.
+    held_out : CrossFitted or None
+        Labelled nodes with their cross-fitted probabilities.
+    """
+
+    nodes: NodeData
+    problem: Problem
+    held_out: CrossFitted | None
+    untouched: Untouched
+
+
+def update_fitted(
+    fitted: Fitted,
+    X: Any = None,
+    y: Any = None,
+    graph: Any = None,
+    add: Any = None,
+    remove: Any = None,
+    names: Names = None,
+) -> Fitted:
+    """Return a fitted model after an update; the given one stays as it is.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n_new, m), or None
+        Features of new nodes, checked.
+    y, graph, add, remove
+        As in :meth:`nodeproof.NodeClassifier.update`.
+    names : ndarray of shape (n_new,), range or None
+        Names of the new nodes.
+    """
+    if all(part is None for part in (X, y, graph, add, remove)):
+        raise InputError("update needs new nodes, links or labels: all of them are None")
+    before = _before(fitted)
+    return _Update(fitted, before, X, y, graph, add, remove, names).run()
+
+
+def _before(fitted: Fitted) -> _Before:
+    settings = fitted.settings
+    solver = settings.solver
+    if not (solver in ("auto", "block") if isinstance(solver, str) else type(solver) is BlockCADO):
+        raise InputError("only fits by block CADO can be updated: fit again")
+    if settings.son:
+        raise InputError("fits with a sum of norms cannot be updated: fit again")
+    data = fitted.data
+    if data is None:
+        raise InputError(
+            "this model was saved without the data that an update needs: fit and save it again"
+        )
+    fitted.check_untouched()
+    return _Before(data.nodes, data.problem, data.held_out, data.untouched)
+
+
+class _Update:
+    """The state that the steps of one update share."""
+
+    def __init__(
+        self,
+        fitted: Fitted,
+        before: _Before,
+        X: Any,
+        y: Any,
+        graph: Any,
+        add: Any,
+        remove: Any,
+        names: Names,
+    ) -> None:
+        self.fitted, self.before = fitted, before
+        known = before.nodes.graph
+        unit = 1.0 if known is None else known.unit
+        if X is not None or graph is not None:
+            check_parts(fitted, X, graph)
+        if known is None and not (add is None and remove is None):
+            raise InputError("this model was fitted without a graph: it has no links to change")
+        listed = names if is_table(graph) else None
+        links = read_links(fitted, graph, None if X is None else X.shape[0], listed, unit)
+        n_new = links.to_fitted.shape[0]
+        self.names = name_all(fitted, names, n_new)
+        n = fitted.n_nodes + n_new
+        self.rewired: Rewired = rewire(
+            known,
+            links,
+            read_pairs(add, self.names, n, unit, "add"),
+            read_pairs(remove, self.names, n, unit, "remove"),
+        )
+        self.links, self.unit = links, unit
+        self.X = self._features(X)
+        self._read_labels(y, n_new)
+        self.changed = self._changed(links, n_new)
+
+    def _features(self, X: Any) -> Any:
+        """Return the features of new nodes in the unit of the fit."""
+        if X is None:
+            return None
+        if self.fitted.unit is not None:
+            X = self.fitted.unit.apply(dense_rows(X))
+        check_reach(X)
+        return X
+
+    def _read_labels(self, y: Any, n_new: int) -> None:
+        fitted = self.fitted
+        given = fitted.given
+        if given is None and y is not None:
+            raise InputError(
+                "this model was fitted without labels, so it has no names for its classes: to use "
+                "labels, fit again"
+            )
+        self.given = given if given is None else np.concatenate([given, np.full(n_new, -1)])
+        self.y = None
+        if given is not None:
+            self.y = read_labels(y, fitted.classes, given, self.names, n_new)
+            if not (self.y >= 0).any():
+                raise InputError("this update would leave no label at all: fit again without y")
+
+    def _changed(self, links: NewLinks, n_new: int) -> Changed:
+        nodes, unit = self.before.nodes, self.unit
+        relabelled = self.y is not None and bool((self.y != self.given).any())
+        X = nodes.X
+        if n_new and X is not None:
+            X = sp.csr_array(sp.vstack([X, self.X])) if sp.issparse(X) else np.vstack([X, self.X])
+        rewired = n_new > 0 or len(self.rewired.touched) > 0
+        after = replace(
+            nodes,
+            X=X,
+            y=self.y,
+            graph=self.rewired.graph,
+            smoothing=None if rewired else nodes.smoothing,
+            links=None if rewired else nodes.links,
+        )
+        new = NewNodes(self.X, links.to_fitted / unit, links.among / unit, nodes.feature_names)
+        return Changed(after, nodes.graph, new, self.rewired.touched, relabelled)
+
+    def run(self) -> Fitted:
+        """Return the model after the update."""
+        fitted, problem = self.fitted, self.before.problem
+        start = self._start()
+        terms = self._terms()
+        after = Problem(
+            None if problem.graph is None else self.changed.nodes.graph,
+            terms,
+            problem.n_classes,
+            problem.weights,
+            problem.threshold,
+            problem.trust,
+            problem.son,
+        )
+        solver = self._solver()
+        result = solver.solve(after, start)
+        choices = dict(fitted.choices)
+        most = most_certain(fitted.settings.n_classes, self.y)
+        found, scale = self._probabilities(after, result, solver, most)
+        proba = np.asarray(found, dtype=np.float32)
+        held_out = self._held_out(start)
+        accuracy = None
+        if held_out is not None and self.y is not None:
+            accuracy = record_accuracy(held_out, proba, self.y < 0, choices)
+        models = result.models
+        updated = replace(
+            fitted,
+            proba=proba,
+            given=self.y,
+            terms=after.terms,
+            models=models,
+            sources=source_shares(after, proba, models),
+            choices=choices,
+            estimated_accuracy=accuracy,
+            status=str(result.status),
+            n_iter=result.n_iter,
+            history=result.history,
+            objective=result.value,
+            new_nodes=PredictionState.of_fit(after, models, proba, scale),
+            node_ids=self.names,
+            data=FittedData(self.changed.nodes, after, held_out, self._untouched()),
+            saved_problem=None,
+            saved_findings=None,
+        )
+        labels = 0 if self.y is None else int((self.y != self.given).sum())
+        links = self.rewired.added + self.rewired.removed
+        record_update(fitted, updated, self.changed.n_new, links, labels, held_out)
+        return updated
+
+    def _start(self) -> NDArray[np.float32]:
+        """Return memberships to start from: as they were, of new nodes as predicted."""
+        fitted, new = self.fitted, self.changed.new
+        W = np.asarray(fitted.proba, dtype=np.float32)
+        W = W / W.sum(axis=1, keepdims=True)
+        if not self.changed.n_new:
+            return W
+        graph = sp.hstack([self.links.to_fitted, self.links.among], format="csr")
+        X = new.X
+        if X is not None and fitted.unit is not None:  # it is put into the unit of the fit again
+            X = X * fitted.unit.scale + fitted.unit.shift
+        found = judge_new_nodes(fitted, X, graph if fitted.on_graph else None)
+        return np.vstack([W, (found / found.sum(axis=1, keepdims=True)).astype(np.float32)])
+
+    def _terms(self) -> list[Term]:
+        """Return the terms for the nodes as they are now."""
+        return [term.updated(self.changed, self.given) for term in self.fitted.terms]
+
+    def _solver(self) -> BlockCADO:
+        settings, affinity = self.fitted.settings, self.fitted.models.affinity
+        solver = settings.solver
+        if isinstance(solver, str):
+            solver = BlockCADO(
+                temperature=settings.temperature,
+                max_iter=settings.max_iter,
+                tol=settings.tol,
+                random_state=settings.seed(),
+            )
+        matrix = affinity is not None and affinity.ell.shape != (1, 1)
+        return replace(
+            solver,
+            n_init=1,
+            hold=0,
+            n_jobs=settings.n_jobs,
+            engine=None,
+            checkpoint=None,
+            affinities="matrix" if matrix else "scalar",
+        )
+
+    def _probabilities(
+        self, problem: Problem, result: Result, solver: BlockCADO, most: float
+    ) -> tuple[NDArray[Any], float]:
+        judged = "held_out" in self.fitted.choices or self.before.held_out is not None
+        found, scale = choose_probabilities(problem, result, solver, None, most, {}, not judged)
+        return found, scale
+
+    def _held_out(self, start: NDArray[Any]) -> CrossFitted | None:
+        """Return held-out labels: those of the fit that still hold, and new ones.
+
+        New labels were unknown to the model until now: what it said of their nodes is held out.
+        """
+        held, y = self.before.held_out, self.y
+        if held is None or y is None or self.given is None:
+            return None
+        named = np.setdiff1d(np.flatnonzero((y >= 0) & (self.given < 0)), held.nodes)
+        proba = start[named]
+        for term in self.fitted.terms:
+            foretold = term.foretold(self.changed, named)
+            if foretold is not None:
+                proba = np.exp(foretold).astype(np.float32)
+        return joined_labels(held, y, named, proba)
+
+    def _untouched(self) -> Untouched:
+        """Return digests of what belongs to the caller: what was changed is a copy."""
+        if self.changed.rewired:
+            return Untouched({})
+        return self.before.untouched

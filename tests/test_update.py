@@ -1,0 +1,115 @@
+"""Updates of a fitted model: new nodes, other links and other labels, without starting over."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from nodeproof import NodeClassifier
+from nodeproof.datasets import make_planted
+from nodeproof.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def planted():
+    return make_planted(cluster_size=100, p=0.15, q=0.03, label_ratio=0.2, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def fitted(planted):
+    return NodeClassifier(random_state=0).fit(planted.X, planted.y, graph=planted.graph).fitted_
+
+
+def classifier(fitted):
+    clf = NodeClassifier(random_state=0)
+    clf._show(fitted)
+    return clf
+
+
+def test_corrected_and_new_labels_agree_with_a_full_fit(planted, fitted):
+    y = planted.y.copy()
+    rest = np.flatnonzero(y < 0)[:20]
+    y[rest] = planted.y_true[rest]
+    clf = classifier(fitted).update(y={int(v): int(y[v]) for v in rest})
+    again = NodeClassifier(random_state=0).fit(planted.X, y, graph=planted.graph)
+    assert (clf.fitted_.given == y).all()
+    assert (clf.labels_ == again.labels_).mean() >= 0.99
+    assert clf.objective_ == pytest.approx(again.objective_, rel=1e-3)
+    assert clf.choices_["update"]["value"]["labels"] == 20
+
+
+def test_the_model_before_the_update_stays_as_it_was(planted, fitted):
+    proba, given = fitted.proba.copy(), fitted.given.copy()
+    classifier(fitted).update(y={0: 1}, add=[(0, 150)])
+    assert (fitted.proba == proba).all()
+    assert (fitted.given == given).all()
+    assert "update" not in fitted.choices
+
+
+def test_an_array_of_labels_replaces_all_of_them(planted, fitted):
+    y = planted.y.copy()
+    y[np.flatnonzero(y >= 0)[:5]] = -1
+    clf = classifier(fitted).update(y=y)
+    assert (clf.fitted_.given == y).all()
+
+
+def test_none_removes_a_label(planted, fitted):
+    node = int(np.flatnonzero(planted.y >= 0)[0])
+    clf = classifier(fitted).update(y={node: None})
+    assert clf.fitted_.given[node] == -1
+
+
+def test_a_new_class_is_refused(fitted):
+    with pytest.raises(InputError, match="fit again"):
+        classifier(fitted).update(y={0: 17})
+
+
+def test_nothing_to_update_is_refused(fitted):
+    with pytest.raises(InputError, match="all of them are None"):
+        classifier(fitted).update()
+
+
+def test_links_are_added_and_removed(planted, fitted):
+    before = fitted.data.nodes.graph.adjacency
+    u, v = (int(end[0]) for end in sp.triu(before).nonzero())
+    clf = classifier(fitted).update(remove=[(u, v)])
+    graph = clf.fitted_.data.nodes.graph
+    assert graph.adjacency[u, v] == graph.adjacency[v, u] == 0
+    clf.update(add=[(u, v)])
+    again = clf.fitted_.data.nodes.graph
+    assert (again.adjacency != before).nnz == 0
+    assert (again.degrees == fitted.data.nodes.graph.degrees).all()
+
+
+def test_new_nodes_agree_with_a_full_fit():
+    data = make_planted(cluster_size=110, p=0.15, q=0.03, label_ratio=0.2, random_state=1)
+    n = data.graph.shape[0]
+    order = np.random.default_rng(0).permutation(n)
+    A, X, y = sp.csr_array(data.graph)[order][:, order], data.X[order], data.y[order]
+    old = n - 20
+    clf = NodeClassifier(random_state=0).fit(X[:old], y[:old], graph=A[:old][:, :old])
+    labels = clf.labels_
+    clf.update(X[old:], y[old:], graph=A[old:])
+    again = NodeClassifier(random_state=0).fit(X, y, graph=A)
+    assert clf.proba_.shape == (n, 3)
+    assert (clf.labels_[:old] == labels).mean() > 0.98
+    assert (clf.labels_ == again.labels_).mean() >= 0.99
+    assert clf.objective_ == pytest.approx(again.objective_, rel=1e-3)
+    assert (clf.fitted_.data.nodes.graph.adjacency != A).nnz == 0
+
+
+@pytest.mark.parametrize("change", [{"y": {0: 1, 5: 0}}, {"add": [(0, 150), (4, 200)]}])
+def test_a_loaded_model_is_updated_to_the_same_bits(fitted, tmp_path, change):
+    classifier(fitted).save(tmp_path / "model.npz")
+    loaded = NodeClassifier.load(tmp_path / "model.npz").update(**change)
+    clf = classifier(fitted).update(**change)
+    assert (loaded.proba_ == clf.proba_).all()
+    assert (loaded.labels_ == clf.labels_).all()
+    assert loaded.objective_ == clf.objective_
+
+
+def test_a_model_saved_without_its_data_says_so(fitted, tmp_path):
+    classifier(fitted).save(tmp_path / "model.npz", data=False)
+    with pytest.raises(InputError, match="without the data that an update needs"):
+        NodeClassifier.load(tmp_path / "model.npz").update(y={0: 1})
