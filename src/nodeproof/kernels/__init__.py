@@ -5,7 +5,7 @@ ranges on several threads: the result of a range does not depend on the thread. 
 alone.
 """
 
-from nodeproof.kernels import annealing, gathering, links, memberships, nodes, potts, trees
+from nodeproof.kernels import annealing, drawing, gathering, links, memberships, nodes, potts, trees
 from nodeproof.kernels.dispatch import Kernel
 from nodeproof.kernels.gathering import workspace
 
@@ -26,6 +26,7 @@ __all__ = [
     "relaxed_value",
     "settle",
     "solve_each",
+    "spread_nodes",
     "step_links",
     "step_nodes",
     "sweep_batches",
@@ -51,6 +52,7 @@ reduce_costs = Kernel(potts.reduce_costs)
 relaxed_value = Kernel(potts.relaxed_value)
 settle = Kernel(nodes.settle)
 solve_each = Kernel(nodes.solve_each)
+spread_nodes = Kernel(drawing.spread_nodes)
 step_links = Kernel(potts.step_links)
 step_nodes = Kernel(potts.step_nodes)
 sweep_batches = Kernel(memberships.sweep_batches)

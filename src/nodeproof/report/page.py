@@ -14,7 +14,7 @@ import numpy as np
 
 from nodeproof import __version__
 from nodeproof.errors import MissingExtraError
-from nodeproof.report import charts, experts, nodes, sections, wording
+from nodeproof.report import charts, experts, nodes, sections, sets, wording
 from nodeproof.report.data import ReportData, reliability_of
 from nodeproof.storage.atomic import atomic_path
 
@@ -35,6 +35,7 @@ def write_report(
     certificate: Certificate | None = None,
     y_true: Any = None,
     title: str = "",
+    coverage: float | None = None,
 ) -> None:
     """Write the report on a fitted classifier; the file appears only when it is complete.
 
@@ -46,8 +47,12 @@ def write_report(
         The file to write.
     certificate, y_true, title
         As in :meth:`nodeproof.NodeClassifier.report`.
+    coverage : float, optional
+        Of prediction sets that were asked for, shown beside usual ones.
     """
-    text = render_report(fitted, certificate=certificate, y_true=y_true, title=title)
+    text = render_report(
+        fitted, certificate=certificate, y_true=y_true, title=title, coverage=coverage
+    )
     with atomic_path(path) as temporary:
         Path(temporary).write_text(text, encoding="utf-8")
 
@@ -58,6 +63,7 @@ def render_report(
     certificate: Certificate | None = None,
     y_true: Any = None,
     title: str = "",
+    coverage: float | None = None,
 ) -> str:
     """Return the report on a fitted classifier as HTML."""
     template = _template()
@@ -73,6 +79,7 @@ def render_report(
             tiles=sections.tiles(report, certificate, accuracy["scores"] if accuracy else ()),
             classes=sections.class_rows(report),
             accuracy=accuracy,
+            sets=sets.set_rows(fitted, coverage),
             experts=experts.expert_table(fitted.choices),
             colours=charts.colours(report.K),
             confusion=sections.confusion(report),

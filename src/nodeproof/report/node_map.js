@@ -1,0 +1,326 @@
+"use strict";
+/* A map of nodes to pan, zoom and select in. The report and the labelling app share it. */
+const NodeMap = (() => {
+  const SUSPECT = 1, MOST_LINKS = 20000, MANY = 20000, CLOSE = 14;
+  const PLACES = { links: "by links", classes: "by class" };
+
+  const element = (tag, className, ...content) => {
+    const made = document.createElement(tag);
+    if (className) made.className = className;
+    made.append(...content);
+    return made;
+  };
+  const button = (text, label, action) => {
+    const made = element("button", "", text);
+    made.type = "button";
+    made.setAttribute("aria-label", label);
+    made.title = label;
+    made.addEventListener("click", action);
+    return made;
+  };
+  const probe = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgb = (colour) => {
+    probe.fillStyle = colour;
+    probe.fillRect(0, 0, 1, 1);
+    return [...probe.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+  };
+
+  const draw = (host, data, options) => {
+    const n = data.size;
+    const selected = new Uint8Array(n);
+    let shown = null, selection = [], picked = -1, hovered = -1, lasso = null, lassoing = false;
+    let place = Object.keys(data.layouts)[0], { x: X, y: Y } = data.layouts[place];
+    let width = 1, height = 1, scale = 1, left = 0, top = 0, image = null, pixels = null, waiting = 0, colours;
+
+    const canvas = element("canvas"), tip = element("div", "map-tip"), hint = element("div", "map-hint", "Click the map, or hold Ctrl, to zoom with the wheel");
+    const stage = element("div", "map-stage", canvas, tip, hint);
+    const context = canvas.getContext("2d");
+    tip.hidden = hint.hidden = true;
+    stage.tabIndex = 0;
+    stage.setAttribute("role", "application");
+    stage.setAttribute("aria-label", options.label);
+    stage.setAttribute("aria-keyshortcuts", "ArrowLeft ArrowRight ArrowUp ArrowDown + - 0 L Space Escape");
+
+    // ---- the view: page = left + scale * place
+    const fit = () => {
+      scale = 0.47 * Math.min(width, height);
+      left = width / 2;
+      top = height / 2;
+      redraw();
+    };
+    const zoom = (factor, x = width / 2, y = height / 2) => {
+      const next = Math.min(Math.max(scale * factor, 40), 4e5);
+      left = x - ((x - left) * next) / scale;
+      top = y - ((y - top) * next) / scale;
+      scale = next;
+      redraw();
+    };
+    const pan = (dx, dy) => { left += dx; top += dy; redraw(); };
+    const redraw = () => { if (!waiting) waiting = requestAnimationFrame(() => { waiting = 0; paint(); }); };
+
+    // ---- drawing, into an array of pixels: fast without a graphics card, too
+    const blend = (at, colour, share) => {
+      pixels[at] += (colour[0] - pixels[at]) * share;
+      pixels[at + 1] += (colour[1] - pixels[at + 1]) * share;
+      pixels[at + 2] += (colour[2] - pixels[at + 2]) * share;
+    };
+    const line = (x0, y0, x1, y1, colour, share) => {
+      const steps = Math.max(Math.abs(x1 - x0), Math.abs(y1 - y0)), dx = (x1 - x0) / steps, dy = (y1 - y0) / steps;
+      if (!(steps >= 1)) return;
+      // Only the steps within the window.
+      let from = 0, to = steps;
+      for (const [start, step, end] of [[x0, dx, width - 1], [y0, dy, height - 1]]) {
+        if (step === 0) { if (start < 0 || start > end) return; continue; }
+        const a = -start / step, b = (end - start) / step;
+        from = Math.max(from, Math.min(a, b));
+        to = Math.min(to, Math.max(a, b));
+      }
+      for (let k = Math.ceil(from); k <= to; k += 1) blend(4 * (((y0 + k * dy) | 0) * width + ((x0 + k * dx) | 0)), colour, share);
+    };
+    const dot = (x, y, radius, colour, share) => {
+      if (radius < 1.2) {
+        // Of very many: four pixels each.
+        if (x < 0 || y < 0 || x >= width - 1 || y >= height - 1) return;
+        const at = 4 * ((y | 0) * width + (x | 0));
+        blend(at, colour, share);
+        blend(at + 4, colour, share);
+        blend(at + 4 * width, colour, share);
+        blend(at + 4 * width + 4, colour, share);
+        return;
+      }
+      const x0 = Math.max(Math.floor(x - radius), 0), x1 = Math.min(Math.ceil(x + radius), width - 1);
+      const y0 = Math.max(Math.floor(y - radius), 0), y1 = Math.min(Math.ceil(y + radius), height - 1);
+      for (let j = y0; j <= y1; j += 1) for (let i = x0; i <= x1; i += 1) {
+        const cover = radius + 0.5 - Math.sqrt((i - x) * (i - x) + (j - y) * (j - y));
+        if (cover > 0) blend(4 * (j * width + i), colour, share * Math.min(cover, 1));
+      }
+    };
+    const inside = (i, margin) => {
+      const x = left + scale * X[i], y = top + scale * Y[i];
+      return x > -margin && y > -margin && x < width + margin && y < height + margin;
+    };
+    const paintLinks = () => {
+      const { links } = data;
+      if (place !== "links" || !links?.length) return;
+      const near = [];
+      for (let k = 0; k < links.length && near.length <= MOST_LINKS; k += 2) if (inside(links[k], 0) || inside(links[k + 1], 0)) near.push(k);
+      if (near.length > MOST_LINKS) return;
+      const share = near.length > 3000 ? 0.25 : 0.5;
+      for (const k of near) {
+        const u = links[k], v = links[k + 1];
+        if (shown && !(shown[u] && shown[v])) continue;
+        line(left + scale * X[u], top + scale * Y[u], left + scale * X[v], top + scale * Y[v], colours.quiet, share);
+      }
+    };
+    const paint = () => {
+      const began = performance.now();
+      if (!image) return;
+      new Uint32Array(pixels.buffer).fill((255 << 24) | (colours.paper[2] << 16) | (colours.paper[1] << 8) | colours.paper[0]);
+      paintLinks();
+      let near = 0;
+      for (let i = 0; i < n; i += 1) near += inside(i, 0);
+      const radius = Math.min(6, Math.max(0.7, 90 / Math.sqrt(near + 200)));
+      // Of many nodes, single ones are faint: where they are dense, it is dark.
+      const share = near > MANY ? 0.55 : 0.85;
+      for (let i = 0; i < n; i += 1) {
+        if (!inside(i, radius)) continue;
+        const x = left + scale * X[i], y = top + scale * Y[i];
+        if (shown && !shown[i]) { dot(x, y, radius, colours.faint, 0.5 * share); continue; }
+        if (near <= MANY && data.flags[i] & SUSPECT) { dot(x, y, radius + 2.5, colours.ink, 0.75); dot(x, y, radius + 1, colours.paper, 1); }
+        if (selected[i]) dot(x, y, radius + 0.8, colours.ink, 1);
+        dot(x, y, radius, colours.classes[data.code[i]], selection.length && !selected[i] ? 0.35 * share : share);
+      }
+      context.putImageData(image, 0, 0);
+      context.lineWidth = 2;
+      for (const i of [hovered, picked]) if (i >= 0) {
+        context.strokeStyle = colours.inkText;
+        context.beginPath();
+        context.arc(left + scale * X[i], top + scale * Y[i], radius + 5, 0, 7);
+        context.stroke();
+      }
+      if (lasso?.length) {
+        context.strokeStyle = colours.accentText;
+        context.setLineDash([5, 4]);
+        context.beginPath();
+        lasso.forEach(([x, y]) => context.lineTo(x, y));
+        context.closePath();
+        context.stroke();
+        context.setLineDash([]);
+      }
+      map.lastFrame = performance.now() - began;
+    };
+
+    // ---- nodes
+    const allowed = (i) => !shown || shown[i];
+    const nearest = (x, y, most, fits = allowed) => {
+      let best = -1, least = most * most;
+      for (let i = 0; i < n; i += 1) {
+        const dx = left + scale * X[i] - x, dy = top + scale * Y[i] - y, distance = dx * dx + dy * dy;
+        if (distance < least && fits(i, dx, dy)) { best = i; least = distance; }
+      }
+      return best;
+    };
+    const pick = (i, { quiet = false } = {}) => {
+      picked = i;
+      if (i >= 0 && !inside(i, -10)) pan(width / 2 - left - scale * X[i], height / 2 - top - scale * Y[i]);
+      redraw();
+      if (!quiet) options.onPick?.(i);
+    };
+    const select = (nodes) => {
+      selected.fill(0);
+      for (const i of nodes) selected[i] = 1;
+      selection = [];
+      for (let i = 0; i < n; i += 1) if (selected[i]) selection.push(i);
+      redraw();
+      options.onSelect?.(selection);
+    };
+    const within = (path) => {
+      const found = [];
+      for (let i = 0; i < n; i += 1) {
+        if (!allowed(i)) continue;
+        const x = left + scale * X[i], y = top + scale * Y[i];
+        let odd = false;
+        for (let k = 0, j = path.length - 1; k < path.length; j = k, k += 1) {
+          const [ax, ay] = path[k], [bx, by] = path[j];
+          if (ay > y !== by > y && x < ((bx - ax) * (y - ay)) / (by - ay) + ax) odd = !odd;
+        }
+        if (odd) found.push(i);
+      }
+      return found;
+    };
+
+    // ---- mouse, fingers and keys
+    const pointers = new Map();
+    let moved = 0;
+    const at = (event) => { const box = stage.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
+    stage.addEventListener("pointerdown", (event) => {
+      if (event.button) return;
+      stage.setPointerCapture(event.pointerId);
+      pointers.set(event.pointerId, at(event));
+      moved = 0;
+      lasso = pointers.size === 1 && (lassoing || event.shiftKey) ? [at(event)] : null;
+    });
+    stage.addEventListener("pointermove", (event) => {
+      const [x, y] = at(event), before = pointers.get(event.pointerId);
+      if (!before) {
+        const i = nearest(x, y, CLOSE);
+        if (i !== hovered) { hovered = i; redraw(); }
+        stage.classList.toggle("over-node", i >= 0);
+        tip.hidden = i < 0;
+        if (i >= 0) {
+          tip.textContent = `${map.nameOf(i)}: ${data.classes[data.code[i]]}, ${(100 * data.p[i]).toFixed(0)}\u00a0%`;
+          tip.style.left = `${Math.min(x + 12, Math.max(width - tip.offsetWidth - 4, 0))}px`;
+          tip.style.top = `${y > height - 50 ? y - 34 : y + 14}px`;
+        }
+        return;
+      }
+      moved += Math.abs(x - before[0]) + Math.abs(y - before[1]);
+      if (lasso) { lasso.push([x, y]); redraw(); }
+      else if (pointers.size === 2) {
+        const [other] = [...pointers].filter(([id]) => id !== event.pointerId).map(([, place_]) => place_);
+        const length = (a) => Math.hypot(a[0] - other[0], a[1] - other[1]);
+        zoom(length([x, y]) / Math.max(length(before), 1), (x + other[0]) / 2, (y + other[1]) / 2);
+      } else if (moved > 3) pan(x - before[0], y - before[1]);
+      pointers.set(event.pointerId, [x, y]);
+    });
+    const up = (event) => {
+      if (!pointers.delete(event.pointerId)) return;
+      if (lasso) {
+        const path = lasso;
+        lasso = null;
+        if (path.length > 2) select(within(path));
+        redraw();
+      } else if (event.type === "pointerup" && moved <= 3) {
+        const i = nearest(...at(event), CLOSE);
+        if (i >= 0) pick(i);
+      }
+    };
+    stage.addEventListener("pointerup", up);
+    stage.addEventListener("pointercancel", up);
+    stage.addEventListener("pointerleave", () => { hovered = -1; tip.hidden = true; redraw(); });
+    let hiding = 0;
+    stage.addEventListener("wheel", (event) => {
+      // A page that scrolls must not be caught by the map.
+      if (!(event.ctrlKey || event.metaKey || document.activeElement === stage)) {
+        hint.hidden = false;
+        clearTimeout(hiding);
+        hiding = setTimeout(() => { hint.hidden = true; }, 1200);
+        return;
+      }
+      event.preventDefault();
+      zoom(Math.exp(-Math.max(-120, Math.min(120, event.deltaY)) / 300), ...at(event));
+    }, { passive: false });
+    const ways = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+    const setLasso = (on) => {
+      lassoing = on;
+      stage.classList.toggle("lassoing", on);
+      tool.setAttribute("aria-pressed", String(on));
+    };
+    const keys = {
+      "+": () => zoom(1.4), "=": () => zoom(1.4), "-": () => zoom(1 / 1.4), 0: fit, l: () => setLasso(!lassoing),
+      " ": () => { if (picked >= 0) select(selected[picked] ? selection.filter((i) => i !== picked) : [...selection, picked]); },
+      Escape: () => { setLasso(false); lasso = null; select([]); },
+    };
+    stage.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      const way = ways[event.key];
+      if (way && event.shiftKey) pan(-60 * way[0], -60 * way[1]);
+      else if (way) {
+        const [x, y] = picked < 0 ? [width / 2, height / 2] : [left + scale * X[picked], top + scale * Y[picked]];
+        const i = nearest(x, y, 1e6, (k, dx, dy) => {
+          const along = dx * way[0] + dy * way[1];
+          return allowed(k) && k !== picked && along > 0.01 && along >= Math.abs(dx * way[1] + dy * way[0]);
+        });
+        if (i >= 0) pick(i);
+      } else if (keys[event.key]) keys[event.key]();
+      else return;
+      event.preventDefault();
+    });
+
+    // ---- what stands above it
+    const tool = button("Lasso", "Select with a lasso (L, or Shift and drag)", () => setLasso(!lassoing));
+    tool.setAttribute("aria-pressed", "false");
+    const bar = element("div", "map-bar", element("span", "map-zoom",
+      button("+", "Zoom in", () => zoom(1.4)), button("−", "Zoom out", () => zoom(1 / 1.4)), button("Fit", "Show all nodes", fit)), tool);
+    if (Object.keys(data.layouts).length > 1) {
+      const places = element("fieldset", "map-places", element("legend", "", "Placed"));
+      for (const name of Object.keys(data.layouts)) {
+        const input = element("input");
+        Object.assign(input, { type: "radio", name: `places-${host.id}`, value: name, checked: name === place });
+        input.addEventListener("change", () => { place = name; ({ x: X, y: Y } = data.layouts[name]); fit(); });
+        places.append(element("label", "", input, PLACES[name] ?? name));
+      }
+      bar.append(places);
+    }
+    host.replaceChildren(element("div", "node-map", bar, stage));
+
+    const map = {
+      lastFrame: 0, pick, select, zoom, pan, fit, paint,
+      get selection() { return selection; },
+      get picked() { return picked; },
+      rowOf: (i) => (data.rows ? data.rows[i] : i),
+      nameOf: (i) => data.names?.[i] ?? String(map.rowOf(i)),
+      placeOf: (i) => [left + scale * X[i], top + scale * Y[i]],
+      update: (arrays) => { Object.assign(data, arrays); redraw(); },
+      filter: (mask) => { shown = mask; redraw(); },
+      setColours: () => {
+        const given = options.colours();
+        colours = { classes: given.classes.map(rgb), inkText: given.ink, accentText: given.accent };
+        for (const name of ["ink", "paper", "quiet", "faint", "accent"]) colours[name] = rgb(given[name]);
+        redraw();
+      },
+    };
+    map.setColours();
+    new ResizeObserver(() => {
+      const first = !image, before = [width, height];
+      [width, height] = [Math.max(stage.clientWidth, 1), Math.max(stage.clientHeight, 1)];
+      [canvas.width, canvas.height] = [width, height];
+      image = context.createImageData(width, height);
+      pixels = image.data;
+      if (first) fit();
+      else pan((width - before[0]) / 2, (height - before[1]) / 2);
+    }).observe(stage);
+    return map;
+  };
+  return { draw };
+})();
