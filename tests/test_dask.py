@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -122,6 +123,19 @@ def test_a_cluster_finds_the_same_and_no_worker_holds_a_third(client, data, here
     assert len(data.y) < sum(rows)  # their own, and copies of others for one step
     assert max(rows) < len(data.y) / 3
     wait_until(lambda: sum(client.run(links_held).values()) == 0)  # nothing is left behind
+
+
+def test_slow_steps_leave_nothing_behind(client, data, monkeypatch):
+    """Waits that time out, as they do where steps take long, must not keep what workers hold."""
+    monkeypatch.setattr(dask_engine, "_WATCH", 0.001)
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        NodeClassifier(engine=client, **SETTINGS).fit(data.X, data.y, graph=data.graph)
+        wait_until(lambda: sum(client.run(links_held).values()) == 0)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def test_the_client_made_last_is_found_and_holds_no_row(client, data, tmp_path, monkeypatch):

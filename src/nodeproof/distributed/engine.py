@@ -31,7 +31,7 @@ from nodeproof.distributed.worker import connect, make_part, read_links
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.problem import Problem
 from nodeproof.solvers.memberships import Engine, OneHot
-from nodeproof.solvers.starts import STARTS, as_memberships
+from nodeproof.solvers.starts import STARTS, Disposable, as_memberships
 from nodeproof.storage.graph_files import read_header
 from nodeproof.storage.row_files import FileRows, MembershipFiles, mapped_file, state_of, write_rows
 
@@ -47,6 +47,9 @@ _AT_ONCE = 2**22
 
 # Seconds between checks for lost workers while there is no answer.
 _WATCH = 2.0
+
+# Seconds between two looks at futures.
+_LEAST_NAP, _LONGEST_NAP = 2e-4, 0.02
 
 
 @dataclass(frozen=True)
@@ -118,12 +121,14 @@ class DaskWorkspace:
         self.files = None if scratch is None else MembershipFiles(Path(scratch), shape)
 
     def start(
-        self, given: NDArray[Any] | str, rng: np.random.Generator
+        self, given: NDArray[Any] | str | Disposable, rng: np.random.Generator
     ) -> NDArray[np.float32] | OneHot:
         """Return memberships to start from; with a folder for them, given ones go to a file."""
         n, K, known = self.problem.n_nodes, self.problem.n_classes, self.problem.labels
         if not isinstance(given, str):
-            if self.files is None or len(given) != n:
+            if self.files is not None and isinstance(given, Disposable):
+                given = given.W  # maybe of an earlier file, which is kept as it is
+            if self.files is None or isinstance(given, Disposable) or len(given) != n:
                 return as_memberships(given, n, K)
             W = self.files.create()
             some = max(1, _AT_ONCE // K)
@@ -255,17 +260,16 @@ class DaskWorkspace:
 
     def wait(self, futures: list[Any]) -> None:
         """Wait for futures; raise an error if a worker is lost meanwhile."""
-        from distributed import wait
-
-        while True:
-            try:
-                with self.client.as_current():  # a client need not be the default
-                    wait(futures, timeout=_WATCH)
-            except TimeoutError:
+        # Looked at again and again: a wait of Dask's that times out leaves cycles of frames, which
+        # keep futures, and what workers hold for them, until the garbage collector comes by.
+        start = seen = time.monotonic()
+        while not all(future.done() for future in futures):
+            now = time.monotonic()
+            if now - seen > _WATCH:
                 if self.lost:
-                    raise WorkerLostError from None
-            else:
-                return
+                    raise WorkerLostError
+                seen = now
+            time.sleep(min(max((now - start) / 20, _LEAST_NAP), _LONGEST_NAP))
 
     def gather(self, futures: list[Any]) -> list[Any]:
         """Return the results of futures."""
