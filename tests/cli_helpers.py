@@ -23,3 +23,9 @@ def write(path: Path, rows: list[list[object]]) -> Path:
     with path.open("w", newline="") as file:
         csv.writer(file).writerows(rows)
     return path
+
+
+def without_advice(printed: str) -> str:
+    """Return what was printed without the line that points to the help of a command."""
+    lines = printed.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("Try 'nodeproof "))

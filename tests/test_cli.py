@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cli_helpers import run, write
+from cli_helpers import run, without_advice, write
 from nodeproof import NodeClassifier
 from nodeproof.cli import main
 from nodeproof.datasets import make_planted
@@ -125,9 +125,9 @@ def test_columns_and_tokens_can_be_named(capsys, files, tmp_path):
     labels = [[NAMES[y] if y >= 0 else "missing", i] for y, i in zip(data.y, ids, strict=True)]
     write(tmp_path / "l.csv", [["kind", "who"], *labels])
     code, _, err = run(
-        capsys, "fit", tmp_path / "e.csv", "--source", "a", "--target", "b", "--weight", "strength",
-        "--labels", tmp_path / "l.csv", "--node", "who", "--label", "kind",
-        "--unknown", "missing", "--out", tmp_path / "out",
+        capsys, "fit", tmp_path / "e.csv", "--source", "a", "--target", "b",
+        "--weight-column", "strength", "--labels", tmp_path / "l.csv", "--id", "who", "--label",
+        "kind", "--unknown", "missing", "--out", tmp_path / "out",
     )  # fmt: skip
     assert code == 0, err
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
@@ -152,7 +152,8 @@ def test_fixed_weights_and_temperature_reach_the_fit(capsys, files, tmp_path):
     folder, _, _ = files
     code, out, _ = run(
         capsys, "fit", folder / "edges.csv", "--features", folder / "features.csv", "--labels",
-        folder / "labels.csv", "--weights", "1,2.5,13", "--threshold", "0.1", "--temperature", 0,
+        folder / "labels.csv", "--source-weights", "1,2.5,13", "--threshold", "0.1",
+        "--temperature", 0,
         "--n-init", 2, "--null-model", "degree", "--json", "--out", tmp_path / "out",
     )  # fmt: skip
     assert code == 0
@@ -196,7 +197,7 @@ def test_where_most_labels_look_wrong_a_note_says_what_to_do(capsys, tmp_path, m
         write(Path(name), [["node", "label"], *([v, f"c{y}"] for v, y in enumerate(labels))])
 
     def doubts(labels: str, weights: str) -> list[str]:
-        code, out, _ = run(capsys, "fit", "e.csv", "--labels", labels, "--weights", weights,
+        code, out, _ = run(capsys, "fit", "e.csv", "--labels", labels, "--source-weights", weights,
                            "--json")  # fmt: skip
         assert code == 0
         summary = json.loads(out)
@@ -208,9 +209,9 @@ def test_where_most_labels_look_wrong_a_note_says_what_to_do(capsys, tmp_path, m
 
     assert not doubts("right.csv", "auto")
     # There is no better advice for these than to look at the files.
-    assert not any("--weights" in note for note in doubts("mixed.csv", "auto"))
+    assert not any("--source-weights" in note for note in doubts("mixed.csv", "auto"))
     (said,) = doubts("mixed.csv", "1,2.5,1")
-    assert "try --weights auto" in said
+    assert "try --source-weights auto" in said
 
 
 def test_a_folder_that_takes_nothing_is_named_before_the_work(capsys, files, tmp_path, monkeypatch):
@@ -255,8 +256,8 @@ def test_the_same_seed_writes_the_same_predictions(capsys, files, tmp_path):
     [
         (["fit", "missing.csv"], "missing.csv does not exist"),
         (["fit", "edges.csv", "--classes", "0"], "--classes"),
-        (["fit", "edges.csv", "--classes", "3", "--weights", "1,x,2"], "1,x,2"),
-        (["fit", "edges.csv", "--classes", "3", "--weights", "1,2"], "three numbers"),
+        (["fit", "edges.csv", "--classes", "3", "--source-weights", "1,x,2"], "1,x,2"),
+        (["fit", "edges.csv", "--classes", "3", "--source-weights", "1,2"], "three numbers"),
         (["fit", "edges.csv", "--classes", "3", "--out", "edges.csv"], "is a file"),
         (["fit", "edges.csv", "--classes", "3", "--out", "no/such/folder"], "does not exist"),
         (["fit", "edges.csv", "--labels", "labels.csv", "--label", "klass"], "no column 'klass'"),
@@ -273,7 +274,7 @@ def test_the_same_seed_writes_the_same_predictions(capsys, files, tmp_path):
         (["demo", "--seed", "-1"], "--seed"),
         (["demo", "--out", "edges.csv"], "is a file"),
         (["fit", "."], "is a folder"),
-        (["fit", "edges.csv", "--features", "words.csv", "--classes", "2"], "with --node"),
+        (["fit", "edges.csv", "--features", "words.csv", "--classes", "2"], "with --id"),
         (["fit"], "EDGES"),
         (["dance"], "dance"),
     ],
@@ -297,7 +298,7 @@ def test_bad_input_gives_one_line_and_exit_code_two(
     assert code == 2
     assert out == ""
     assert err.startswith("nodeproof: ")
-    assert err.count("\n") == 1
+    assert len(without_advice(err).splitlines()) == 1
     assert message in err
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
@@ -382,7 +383,6 @@ def test_help_and_documents_agree_on_how_long_the_experiments_take(capsys):
     for duration in ("40 minutes", "a few minutes"):
         assert duration in told
         assert duration in shown
-    assert "takes 40 minutes" in (root / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")

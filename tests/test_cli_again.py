@@ -43,7 +43,7 @@ def first(tmp_path_factory):
     out = folder / "out"
     options = ["--labels", folder / "labels.csv", "--query", 3, "--report", "--out", out]
     # Links by themselves: in a pool of experts there would be nothing left to prove of them.
-    options += ["--weights", "calibrated"]
+    options += ["--source-weights", "calibrated"]
     for command in (["fit", folder / "edges.csv", *options], ["certify", out]):
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in command])
@@ -108,7 +108,7 @@ def test_a_folder_without_a_fit_loses_nothing(capsys, results):
 def test_what_a_fit_is_made_from_stays(capsys, results):
     """People fill in query.csv and give it back."""
     code, _, _ = run(capsys, "fit", "edges.csv", "--labels", "out/query.csv", "--classes", 3,
-                     "--node", "node", "--label", "label", "--out", "out")  # fmt: skip
+                     "--id", "node", "--label", "label", "--out", "out")  # fmt: skip
     assert code == 0
     assert names_in(results) == sorted([*ALWAYS, "query.csv"])
 
@@ -193,7 +193,7 @@ def test_nodes_tell_fits_apart(known):
 
 def test_a_model_without_links_tells_nothing(known):
     model, proof = known
-    without = replace(model.fitted_, saved_problem=None)
+    without = replace(model.fitted_, saved_problem=None, data=None)
     assert "nothing to check it against" in why_not_about(proof, without)
 
 

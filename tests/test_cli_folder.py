@@ -99,7 +99,7 @@ def test_columns_of_parquet_in_parts_that_are_not_used_are_told(capsys, files, t
     _, err = fit(
         capsys, tmp_path / "links", "--labels", files / "labels.parquet", "--out", tmp_path / "out"
     )
-    assert "unused columns of links: amount; if it is the weight, use --weight amount" in err
+    assert "unused columns of links: amount; if it is the weight, use --weight-column amount" in err
 
 
 def test_a_time_budget_ends_the_fit_and_says_so(capsys, files, tmp_path):

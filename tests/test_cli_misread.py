@@ -96,7 +96,7 @@ def test_label_picks_the_attribute_of_a_network(capsys, planted, tmp_path, suffi
     assert "no node attribute 'clubs'; there are 'club', 'value'" in err
 
 
-@pytest.mark.parametrize("option", ["--label", "--node"])
+@pytest.mark.parametrize("option", ["--label", "--id"])
 def test_a_column_of_a_file_that_is_not_given_is_refused(capsys, edges, tmp_path, option):
     code, out, err = run(capsys, "fit", edges, option, "group", "--out", tmp_path / "out")
     assert (code, out) == (2, "")

@@ -90,7 +90,7 @@ def test_a_model_holds_no_paths_of_the_machine(capsys, fitted):
     clf = NodeClassifier.load("o/model.npz")
     assert (
         clf.fitted_.findings.command
-        == "nodeproof fit edges.csv --labels labels.csv --out o --seed 3"
+        == "nodeproof fit edges.csv --labels labels.csv --seed 3 --out o"
     )
     with zipfile.ZipFile("o/model.npz") as parts:
         assert not any(b"private" in parts.read(name) for name in parts.namelist())

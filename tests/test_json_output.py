@@ -55,10 +55,15 @@ COMMANDS = {
     "data list": lambda seeds, out: ["data", "list"],
     "data get": lambda seeds, out: ["data", "get", "karate", "--out", out],
     "demo": lambda seeds, out: ["demo", "--out", out],
+    "example": lambda seeds, out: ["example", out],
+    "evaluate": lambda seeds, out: [
+        "evaluate", seeds.folder, seeds.folder / "labels.csv", "--all",
+    ],
+    "compare": lambda seeds, out: ["compare", seeds.folder, seeds.folder, "--out", out],
 }  # fmt: skip
 
-# Tested where they are: they take long.
-ELSEWHERE = {"reproduce", "warmup"}
+# Tested where they are: they take long, or answer requests until they are stopped.
+ELSEWHERE = {"label", "reproduce", "warmup"}
 
 
 def new_links(seeds: Seeds) -> Path:

@@ -16,9 +16,26 @@ from typing import Any
 import click
 
 from nodeproof import __version__
+from nodeproof.cli.fit_options import fit_options
+from nodeproof.cli.label_command import label
+from nodeproof.cli.options import (
+    COVERAGE,
+    EXPERT,
+    FILE,
+    HEADER,
+    ID,
+    REPEATED,
+    SAFE_CSV,
+    SOURCE,
+    TARGET,
+    TERM,
+    WEIGHT_COLUMN,
+    Group,
+    json_option,
+    out_option,
+)
 from nodeproof.cli.terminal import (
     announce_on_terminal,
-    check_limit,
     command_of,
     discard_output,
     fail,
@@ -26,47 +43,14 @@ from nodeproof.cli.terminal import (
     lacks_memory,
     prepare_output,
 )
-from nodeproof.cli.terms import term_options
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.runtime.logs import announced_by
 
 __all__ = ["cli", "main"]
 
 
-_HEADER = click.option(
-    "--header/--no-header", default=None, help="Whether files have a header.", show_default="guess"
-)
-
-_SAFE_CSV = click.option(
-    "--safe-csv", is_flag=True, help="Put ' before texts that a spreadsheet would evaluate."
-)
-
-_TERM = click.option(
-    "--term", "terms", multiple=True, metavar="MODULE:NAME",
-    help="Custom term, from an installed module or one in this folder; may be repeated.",
-)  # fmt: skip
-
-_EXPERT = click.option(
-    "--expert", "own_experts", multiple=True, metavar="MODULE:NAME",
-    help="Custom expert, from an installed module or one in this folder; may be repeated.",
-)  # fmt: skip
-
-
-class _Command(click.Command):
-    """A command that checks the memory limit first, but not before showing its help."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        check_limit()
-        return super().invoke(ctx)
-
-
-class _Group(click.Group):
-    command_class = _Command
-    group_class = type
-
-
 @click.group(
-    cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(__version__, prog_name="nodeproof")
 def cli() -> None:
@@ -74,11 +58,10 @@ def cli() -> None:
 
 
 @cli.command()
-@click.option("--out", type=click.Path(path_type=Path), default=Path("demo"), show_default=True,
-              help="Folder for the picture and the results.")  # fmt: skip
+@out_option("Folder for the picture and the results.", Path("demo"))
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
               help="Seed of the data.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option("Print JSON instead of a table.")
 def demo(out: Path, seed: int, as_json: bool) -> None:
     """Compare six combinations of sources with the best possible, on planted data."""
     from nodeproof.cli.demo import run_demo
@@ -89,7 +72,7 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
 
 
 @cli.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
+@json_option("Print JSON, nothing else.")
 def warmup(as_json: bool) -> None:
     """Compile what fits need, so that the first one does not wait for it."""
     from nodeproof.cli.warmup import run_warmup
@@ -98,103 +81,56 @@ def warmup(as_json: bool) -> None:
 
 
 @cli.command()
-@click.argument("edges", type=click.Path(path_type=Path))
-@click.option("--features", type=click.Path(path_type=Path), help="Table: node, then features.")
-@click.option("--labels", type=click.Path(path_type=Path), help="Table: node, label.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("nodeproof-out"),
-              show_default=True, help="Folder for predictions, summary and model.")  # fmt: skip
-@click.option(
-    "--classes",
-    type=click.IntRange(min=1),
-    help="Number of classes.",
-    show_default="from the labels; without labels, chosen from the data",
-)
-@_HEADER
-@click.option("--source", help="Column of EDGES with one end: a name, or a 0-based position.")
-@click.option("--target", help="Column of EDGES with the other end.")
-@click.option("--weight", help="Column of EDGES with the weight.")
-@click.option("--node", help="Column of the other files with the node.")
-@click.option("--label", help="Column of the labels file, or node attribute of EDGES.")
-@click.option(
-    "--unknown", multiple=True, metavar="TOKEN", help="Label that means unknown; may be repeated."
-)
-@click.option("--strict", is_flag=True, help="Refuse nodes without links.")
-@term_options
-@_TERM
-@click.option("--experts", metavar="NAMES",
-              help="What to pool, such as propagation,links; or what to leave out: -trees.",
-              show_default="auto")  # fmt: skip
-@_EXPERT
-@click.option("--null-model", type=click.Choice(["auto", "uniform", "degree"]), default="auto",
-              show_default=True, help="Null model of the links.")  # fmt: skip
-@click.option("--weights", default="auto", show_default=True, metavar="auto|G,F,L",
-              help="Fixed weights of graph, features and labels, as in the paper.")  # fmt: skip
-@click.option("--threshold", type=float, help="Neutral density of links, with fixed weights.")
-@click.option("--temperature", type=click.FloatRange(min=0), default=1.0, show_default=True,
-              help="1 gives probabilities, 0 hard assignments.")  # fmt: skip
-@click.option("--n-init", type=click.IntRange(min=1), help="Number of starts.")
-@click.option("--max-iter", type=click.IntRange(min=1), default=300, show_default=True,
-              help="Maximum number of sweeps per start.")  # fmt: skip
-@click.option("--tol", type=click.FloatRange(min=0), default=1e-3, show_default=True,
-              help="Stop when memberships change by less on average.")  # fmt: skip
-@click.option("--query", type=click.IntRange(min=1), metavar="K",
-              help="Also write query.csv: the K nodes to label next.")  # fmt: skip
-@click.option("--report", is_flag=True, help="Also write report.html, a page for the browser.")
-@click.option("--proof-budget", type=click.FloatRange(min=0), metavar="SECONDS",
-              show_default="3 up to 1,000 nodes, 0 above",
-              help="For the report: seconds to search for a proof (0: skip).")  # fmt: skip
-@click.option("--checkpoint", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-              help="Save the state there every minute, to resume an interrupted fit.")  # fmt: skip
-@click.option("--time-budget", type=click.FloatRange(min=0), metavar="SECONDS",
-              help="Stop at the end of a sweep after this time; write results.")  # fmt: skip
-@click.option("--scheduler", metavar="ADDRESS", help="Run the sweeps on a Dask cluster.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Threads.", show_default="all cores")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
-              help="Seed of the starts.")  # fmt: skip
-@_SAFE_CSV
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
-def fit(edges: Path, **options: Any) -> None:
+@click.argument("edges", type=FILE, required=False)
+@fit_options
+def fit(edges: Path | None, **options: Any) -> None:
     """Label every node of the graph in EDGES.
 
-    Files are CSV, TSV, Parquet or .npz; EDGES may also be MatrixMarket, GraphML, GML, a folder of
-    Planetoid or OGB files or, for a graph larger than memory, a folder written by `nodeproof
-    convert`. The nodes are the union of all files. Writes predictions.csv, summary.json and
-    model.npz.
+    One table of nodes is enough for all the rest: `nodeproof fit edges.csv --nodes nodes.csv
+    --label segment`. Files are CSV, TSV, Parquet or .npz; EDGES may also be MatrixMarket, GraphML,
+    GML, .h5ad, a folder of Planetoid or OGB files or, for a graph larger than memory, a folder
+    written by `nodeproof convert`. The nodes are the union of all files. Writes predictions.csv,
+    summary.json and model.npz.
     """
     from nodeproof.cli.fit import run_fit
 
     context = click.get_current_context()
     options["command"] = command_of(context)
+    if edges is None and options["knn"] is None:
+        raise InputError("give EDGES, or --knn auto to link nodes by their --features")
     if options["proof_budget"] is not None and not options["report"]:
         raise InputError("--proof-budget is only used with --report: add --report or omit it")
-    for path in (options["features"], options["labels"]):
+    for path in (options["nodes"], options["features"], options["labels"]):
         if path is not None and path.is_dir():
             raise InputError(f"{path} is a folder; give a file")
     run_fit(edges, **options)
 
 
 @cli.command()
-@click.argument("model", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--features", type=click.Path(path_type=Path),
+@click.argument("model", type=FILE, metavar="DIR")
+@click.option("--nodes", type=FILE,
+              help="Table of the new nodes, for a model fitted with --nodes.")  # fmt: skip
+@click.option("--features", type=FILE,
               help="Table of the new nodes: node, then the features of the fit.")  # fmt: skip
-@click.option("--edges", type=click.Path(path_type=Path),
+@click.option("--edges", type=FILE,
               help="Table of their links: new node, other node, optionally a weight.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), default=Path("predictions.csv"),
-              show_default=True, help="File for the predictions.")  # fmt: skip
-@_HEADER
-@click.option("--source", help="Column of the links with one end: a name, or a 0-based position.")
-@click.option("--target", help="Column of the links with the other end.")
-@click.option("--weight", help="Column of the links with the weight.")
-@click.option("--node", help="Column of the features file with the node.")
-@_TERM
-@_EXPERT
-@_SAFE_CSV
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
+@out_option("File for the predictions.", Path("predictions.csv"))
+@HEADER
+@SOURCE
+@TARGET
+@WEIGHT_COLUMN
+@REPEATED
+@ID
+@TERM
+@EXPERT
+@COVERAGE
+@SAFE_CSV
+@json_option()
 def predict(model: Path, **options: Any) -> None:
     """Label new nodes with the model that `nodeproof fit` wrote to DIR.
 
     New nodes are those that the model does not know; nothing is refitted. Files are CSV, TSV or
-    Parquet. Writes node, label and probability.
+    Parquet. Writes node, label and probability, and with --coverage a set of classes.
     """
     file = find_model(model)  # before the slow imports
     from nodeproof.cli.predict import run_predict
@@ -203,20 +139,20 @@ def predict(model: Path, **options: Any) -> None:
 
 
 @cli.command()
-@click.argument("model", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("model", type=FILE, metavar="DIR")
 @click.option("--time-budget", type=click.FloatRange(min=0), default=45.0, show_default=True,
               metavar="SECONDS", help="Seconds to search for a proof.")  # fmt: skip
 @click.option("--tolerance", type=click.FloatRange(min=0),
               help="Largest gap that counts as proven; with --verify, the largest that you accept.",
               show_default="1e-9, relative to the size of the numbers")  # fmt: skip
 @click.option("--verify", is_flag=True, help="Verify the certificate in DIR instead.")
-@click.option("--model", "about", type=click.Path(path_type=Path), metavar="MODEL",
+@click.option("--model", "about", type=FILE, metavar="MODEL",
               help="With --verify: the model that was certified.",
               show_default="the one in the same folder")  # fmt: skip
-@_TERM
-@_EXPERT
-@_SAFE_CSV
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
+@TERM
+@EXPERT
+@SAFE_CSV
+@json_option()
 def certify(model: Path, **options: Any) -> None:
     """Prove that the labelling in DIR is optimal, or bound its gap.
 
@@ -233,13 +169,12 @@ def certify(model: Path, **options: Any) -> None:
 
 
 @cli.command()
-@click.argument("model", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--out", type=click.Path(path_type=Path),
-              help="File to write.", show_default="report.html in DIR")  # fmt: skip
+@click.argument("model", type=FILE, metavar="DIR")
+@out_option("File to write.", show_default="report.html in DIR")
 @click.option("--title", default="", help="Heading of the page.")
-@_TERM
-@_EXPERT
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
+@TERM
+@EXPERT
+@json_option("Print JSON, nothing else.")
 def report(model: Path, **options: Any) -> None:
     """Write an HTML report on the results of `nodeproof fit` in DIR.
 
@@ -253,14 +188,65 @@ def report(model: Path, **options: Any) -> None:
 
 
 @cli.command()
-@click.argument("edges", type=click.Path(path_type=Path))
-@click.argument("out", type=click.Path(path_type=Path), required=False)
-@click.option("--nodes", type=click.Path(path_type=Path),
+@click.argument("folder", type=FILE, metavar="DIR")
+@json_option("Print JSON, nothing else.")
+def example(folder: Path, as_json: bool) -> None:
+    """Write small real files to DIR, with the commands to try on them."""
+    from nodeproof.cli.example import run_example
+
+    run_example(folder, as_json)
+
+
+@cli.command()
+@click.argument("model", type=FILE, metavar="DIR")
+@click.argument("truth", type=FILE)
+@HEADER
+@ID
+@click.option("--label-column", "--label", "label", metavar="COLUMN",
+              help="Column of TRUTH with the labels.")  # fmt: skip
+@click.option("--unknown", multiple=True, metavar="TOKEN",
+              help="Label that means unknown; may be repeated.")  # fmt: skip
+@click.option("--all", "every", is_flag=True,
+              help="Count nodes that were labelled in the fit, too.")  # fmt: skip
+@TERM
+@EXPERT
+@json_option("Print JSON, nothing else.")
+def evaluate(model: Path, truth: Path, **options: Any) -> None:
+    """Compare the results of `nodeproof fit` in DIR with true labels.
+
+    TRUTH is a table: node, label. Prints accuracy, macro-F1, log loss, calibration error and
+    confusion, of the nodes that were not labelled in the fit; and, if predictions.csv has sets, how
+    many of them hold the true class.
+    """
+    file = find_model(model)  # before the slow imports
+    from nodeproof.cli.evaluate import run_evaluate
+
+    run_evaluate(file, truth, **options)
+
+
+@cli.command()
+@click.argument("runs", type=FILE, nargs=-1, required=True, metavar="RUN RUN...")
+@click.option("--truth", type=FILE, help="Table of true labels: node, label.")
+@out_option("Picture to write, as PNG; needs matplotlib.", show_default=False)
+@json_option("Print JSON, nothing else.")
+def compare(runs: tuple[Path, ...], **options: Any) -> None:
+    """Compare the results of several fits: each RUN is a folder written by `nodeproof fit`."""
+    for run in runs:
+        find_model(run)
+    from nodeproof.cli.evaluate import run_compare
+
+    run_compare(runs, **options)
+
+
+@cli.command()
+@click.argument("edges", type=FILE)
+@click.argument("out", type=FILE, required=False)
+@click.option("--nodes", type=FILE,
               help="Table with a column node that lists further nodes.")  # fmt: skip
-@_HEADER
-@click.option("--source", help="Column of EDGES with one end: a name, or a 0-based position.")
-@click.option("--target", help="Column of EDGES with the other end.")
-@click.option("--weight", help="Column of EDGES with the weight.")
+@HEADER
+@SOURCE
+@TARGET
+@WEIGHT_COLUMN
 @click.option("--memory", metavar="SIZE",
               help="Memory to use, such as 4GB.",
               show_default="half of the free memory")  # fmt: skip
@@ -268,7 +254,7 @@ def report(model: Path, **options: Any) -> None:
 @click.option("--fresh", is_flag=True, help="Start over, and replace OUT.")
 @click.option("--verify", is_flag=True,
               help="Verify all checksums; without OUT, those of the folder EDGES.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, nothing else.")
+@json_option()
 def convert(edges: Path, out: Path | None, **options: Any) -> None:
     """Convert the links in EDGES to a graph on disk, the folder OUT.
 
@@ -288,8 +274,7 @@ def convert(edges: Path, out: Path | None, **options: Any) -> None:
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Number of processes.", show_default="all cores"
 )
-@click.option("--out", type=click.Path(path_type=Path), default=Path("reproduction"),
-              show_default=True, help="Results folder; finished cells are reused.")  # fmt: skip
+@out_option("Results folder; finished cells are reused.", Path("reproduction"))
 @click.option(
     "--quick", is_flag=True, help="A few points per panel: a few minutes, not 40 minutes."
 )
@@ -300,7 +285,7 @@ def convert(edges: Path, out: Path | None, **options: Any) -> None:
 @click.option("--solver", default="cado", show_default=True, metavar="METHOD",
               help="Method whose curves `--style paper` draws.")  # fmt: skip
 @click.option("--fresh", is_flag=True, help="Start over, ignoring finished cells.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
+@json_option("Print JSON, nothing else.")
 def reproduce(
     names: tuple[str, ...], out: Path, as_json: bool, seeds: int | None, jobs: int | None,
     quick: bool, **options: Any,
@@ -325,7 +310,7 @@ def data() -> None:
 
 
 @data.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option("Print JSON instead of a table.")
 def data_list(as_json: bool) -> None:
     """List the public data sets."""
     from nodeproof.cli.data import run_list
@@ -335,10 +320,8 @@ def data_list(as_json: bool) -> None:
 
 @data.command("get")
 @click.argument("name")
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="File to write.", show_default="NAME.npz"
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, nothing else.")
+@out_option("File to write.", show_default="NAME.npz")
+@json_option("Print JSON, nothing else.")
 def data_get(name: str, out: Path | None, as_json: bool) -> None:
     """Write the data set NAME to one .npz file, which `nodeproof fit` can read.
 
@@ -347,6 +330,9 @@ def data_get(name: str, out: Path | None, as_json: bool) -> None:
     from nodeproof.cli.data import run_get
 
     run_get(name, out, as_json)
+
+
+cli.add_command(label)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -363,6 +349,8 @@ def main(arguments: list[str] | None = None) -> None:
     except click.exceptions.NoArgsIsHelpError as asked:
         click.echo(asked.ctx.get_help() if asked.ctx else "")
         sys.exit(2)
+    except click.UsageError as error:
+        fail(error.format_message(), more=_try_help(error.ctx))
     except click.ClickException as error:
         fail(error.format_message())
     except (InputError, MissingExtraError) as error:
@@ -383,6 +371,11 @@ def main(arguments: list[str] | None = None) -> None:
         fail(f"not enough memory: {error}".rstrip(": "))
     else:
         sys.exit(status if isinstance(status, int) else 0)
+
+
+def _try_help(context: click.Context | None) -> str:
+    """Return where to read on after a mistake in the options of a command."""
+    return f"Try '{context.command_path if context else 'nodeproof'} --help'."
 
 
 def _check_text(given: list[str]) -> None:

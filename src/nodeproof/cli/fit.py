@@ -27,6 +27,7 @@ from nodeproof.cli.results import (
     write_predictions,
     write_query,
 )
+from nodeproof.cli.sets import check_sets, sets_if_any, shown_sets
 from nodeproof.cli.terminal import as_text, check_folder, print_document
 from nodeproof.cli.terms import terms_of_columns
 from nodeproof.distributed import DaskEngine
@@ -48,6 +49,7 @@ from nodeproof.solvers import Status
 from nodeproof.solvers.checkpoint import Checkpoint
 from nodeproof.storage.atomic import atomic_folder, resolved
 from nodeproof.storage.graph_folder import GraphFolder
+from nodeproof.tables.nodes import NodeColumns
 from nodeproof.terms import Labels, Term
 from nodeproof.terms.registry import make_term
 
@@ -61,7 +63,7 @@ _PROOF_SECONDS, _PROVEN_NODES = 3.0, 1_000
 _PATIENCE = 10
 
 
-def run_fit(edges: Path, *, checkpoint: Path | None, **options: Any) -> None:
+def run_fit(edges: Path | None, *, checkpoint: Path | None, **options: Any) -> None:
     """Read the files, fit, and write the results; the checkpoint is kept until they are written."""
     if checkpoint is None:
         _fit_and_write(edges, saved=None, **options)
@@ -71,8 +73,11 @@ def run_fit(edges: Path, *, checkpoint: Path | None, **options: Any) -> None:
 
 
 def _fit_and_write(
-    edges: Path,
+    edges: Path | None,
     *,
+    knn: str | None,
+    positive_only: bool,
+    nodes: Path | None,
     features: Path | None,
     labels: Path | None,
     out: Path,
@@ -83,6 +88,11 @@ def _fit_and_write(
     weight: str | None,
     node: str | None,
     label: str | None,
+    drop: tuple[str, ...],
+    one_hot: bool,
+    impute: bool,
+    scale: bool,
+    repeated: str,
     unknown: tuple[str, ...],
     strict: bool,
     counts: str | None,
@@ -99,6 +109,7 @@ def _fit_and_write(
     max_iter: int,
     tol: float,
     query: int | None,
+    coverage: float | None,
     report: bool,
     proof_budget: float | None,
     saved: Checkpoint | None,
@@ -116,19 +127,28 @@ def _fit_and_write(
     written += ["query.csv"] if query else []
     written += ["report.html"] if report else []
     perhaps = ["certificate.npz"] if report and proof_budget != 0 else []
-    check_folder(out, written + perhaps, (edges, features, labels))
+    check_folder(out, written + perhaps, (edges, nodes, features, labels))
     if report:
         check_jinja()
     own_terms = [make_term(place) for place in terms]
     pooled = _parse_experts(experts, own_experts)
     using = [term.as_given for term in own_terms if term.needs_features]
     missing = all(using) and (bool(using) or not counts is regress is categories is None)
+    if nodes is None and (drop or not (one_hot and impute and scale)):
+        raise InputError("--drop, --no-one-hot, --no-impute and --no-scale are only for --nodes")
+    # Terms that are chosen by hand take numbers as they are.
+    as_given = missing or bool(using) or not counts is regress is categories is None
+    steps = {"one-hot": one_hot, "impute": impute and not as_given, "scale": scale and not as_given}
+    columns = NodeColumns(label, drop, [step for step, wanted in steps.items() if wanted])
     files = read_files(
         edges, features, labels, classes, out, header=header, source=source, target=target,
         weight=weight, node=node, label=label, strict=strict, unknown=unknown, jobs=jobs,
-        show=not as_json, missing=missing,
+        show=not as_json, missing=missing, nodes=nodes, columns=columns, repeated=repeated,
+        knn=knn,
     )  # fmt: skip
     own_terms += terms_of_columns(counts, regress, categories, files.feature_names)
+    automatic = not own_terms and _parse_weights(weights) == "auto"
+    check_sets(coverage, files.labels, temperature, automatic)
     notes = files.notes
     with (
         ProgressLine(enabled=not as_json, budget=time_budget) as progress,
@@ -150,6 +170,7 @@ def _fit_and_write(
             n_jobs=jobs,
             random_state=seed,
             verbose=progress,
+            positive_only=positive_only,
         )
         # Ctrl-C ends the solve, not the command: the results so far are written.
         fitted = fit_nodes(files.to_fit_data(settings), settings, checkpoint=saved)
@@ -166,23 +187,27 @@ def _fit_and_write(
     if doubts := _doubts(fitted, weights):
         notes.append(doubts)
     notes += caveats(fitted)
-    outdated = outdated_files(out, written, (edges, features, labels))
+    with notes_from_warnings(notes):
+        limits = sets_if_any(fitted, coverage, notes)
+    outdated = outdated_files(out, written, (edges, nodes, features, labels))
     if outdated:
         notes.append(f"removed from {out}, left by an earlier fit: {', '.join(outdated)}")
     summary = summarise(fitted, files, notes, seed, time.perf_counter() - began)
+    if limits is not None:
+        summary["sets"] = limits.summary(fitted.proba, fitted.given)
     asked = query_nodes(fitted, query) if query else None
     if asked is not None:
         summary["query"] = [str(files.names(node, node + 1)[0]) for node in asked[0]]
     proof = _search_proof(fitted, proof_budget, show=not as_json) if proven else None
-    fitted = replace(fitted, command=command, notes=tuple(notes))
+    fitted = replace(fitted, command=command, notes=tuple(notes), preparation=files.preparation)
     with _keeping(saved), atomic_folder(out, without=outdated) as temporary:
         if report:
-            write_report(fitted, temporary / "report.html", certificate=proof)
+            write_report(fitted, temporary / "report.html", certificate=proof, coverage=coverage)
         if proof is not None:
             proof.save(temporary / "certificate.npz")
         if asked is not None:
             write_query(fitted, files, *asked, temporary / "query.csv", safe_csv)
-        write_predictions(fitted, files, temporary / "predictions.csv", safe_csv, proof)
+        write_predictions(fitted, files, temporary / "predictions.csv", safe_csv, proof, limits)
         (temporary / "summary.json").write_text(as_text(summary), encoding="utf-8")
         # Links that are already in a graph folder are not written again.
         save_model(fitted, temporary / "model.npz", certifiable=not on_disk)
@@ -228,8 +253,8 @@ def _parse_weights(text: str) -> str | float | tuple[float, ...]:
         numbers = tuple(float(part) for part in text.split(","))
     except ValueError:
         raise InputError(
-            "--weights must be auto, calibrated, the trust in the graph, such as 0.3, or three "
-            f"numbers, such as 1,2.5,13; got {text!r}"
+            "--source-weights must be auto, calibrated, the trust in the graph, such as 0.3, or "
+            f"three numbers, such as 1,2.5,13; got {text!r}"
         ) from None
     return numbers[0] if len(numbers) == 1 else numbers
 
@@ -289,7 +314,7 @@ def _doubts(fitted: Fitted, weights: str) -> str | None:
         return None
     advice = "check that labels and links use the same node names"
     if weights not in ("auto", "calibrated"):
-        advice = f"try --weights auto, or {advice}"
+        advice = f"try --source-weights auto, or {advice}"
     return f"more than half of the given labels look wrong, {suspects} of {given}: {advice}"
 
 
@@ -327,6 +352,7 @@ def _show(summary: dict[str, Any], fitted: Fitted, written: list[Path]) -> None:
         "mean probability": f"{summary['mean_probability']:.3f}",
         "estimated accuracy": _estimate(fitted),
         "their class mix": _unbroken(class_mix(fitted)),
+        "prediction sets": shown_sets(summary.get("sets")),
         "skewed classes": _unbroken(", ".join(map(str, scores(fitted)))),
         "fit": f"{summary['status']} after {sweeps}, {summary['seconds']} s",
         "written": ", ".join(map(str, written)),

@@ -14,12 +14,15 @@ from nodeproof.datasets.reading import read_with_tables
 from nodeproof.errors import InputError, count_of
 from nodeproof.fitting import FitData
 from nodeproof.inputs import EncodedLabels, encode_labels, encode_names, read_features
+from nodeproof.inputs.knn import KnnGraph
+from nodeproof.inputs.preparation import Preparation
 from nodeproof.runtime import threads
 from nodeproof.settings import Settings
 from nodeproof.storage.graph_folder import GraphFolder, is_graph_folder
 from nodeproof.tables.convert import convert
 from nodeproof.tables.folder_tables import read_folder_features, read_folder_labels
-from nodeproof.tables.reading import refuse_idle
+from nodeproof.tables.nodes import NodeColumns
+from nodeproof.tables.reading import read_tables, refuse_idle
 from nodeproof.terms.registry import allow_missing
 
 __all__ = ["FitFiles", "read_files"]
@@ -38,6 +41,8 @@ class FitFiles:
     notes: list[str]
     # None if nodes are identified by their positions.
     ids: NDArray[Any] | None
+    # How a table of nodes became features.
+    preparation: Preparation | None = None
 
     def to_fit_data(self, settings: Settings) -> FitData:
         """Return the data as `fit_nodes` takes it."""
@@ -60,12 +65,13 @@ class FitFiles:
 
 
 def read_files(
-    edges: Path,
+    edges: Path | None,
     features: Path | None,
     labels: Path | None,
     classes: int | None,
     out: Path,
     *,
+    knn: str | None,
     source: str | None,
     target: str | None,
     weight: str | None,
@@ -74,18 +80,28 @@ def read_files(
     jobs: int | None,
     show: bool,
     missing: bool,
+    nodes: Path | None = None,
+    columns: NodeColumns | None = None,
+    repeated: str = "max",
     **options: Any,
 ) -> FitFiles:
     """Read a graph with its features and labels; links in a folder of files are converted first."""
     unknown_option: dict[str, Any] = {"unknown": unknown} if unknown else {}
     notes: list[str] = []
-    if _is_partitioned(edges):
+    made = None
+    if knn is not None:
+        made = _parse_knn(knn, edges, features or nodes, source, target, weight)
+    if edges is not None and (_is_partitioned(edges) or is_graph_folder(edges)):
+        _refuse_in_folders(edges, nodes, repeated)
+    if edges is not None and _is_partitioned(edges):
         edges = _converted(edges, out, source, target, weight, jobs, show, notes)
         source = target = weight = None
-    if not is_graph_folder(edges):
-        tables = read_with_tables(
+    if edges is None or not is_graph_folder(edges):
+        read: Any = read_tables if edges is None else read_with_tables
+        tables = read(
             edges, features, labels, source=source, target=target, weight=weight, strict=strict,
-            missing=missing, **options, **unknown_option,
+            missing=missing, nodes=nodes, columns=columns, repeated=repeated, **options,
+            **unknown_option,
         )  # fmt: skip
         encoded = None
         if tables.y is not None:
@@ -93,12 +109,13 @@ def read_files(
             if len(names) and names[0] == "":  # unknown, and first in the order
                 names, codes = names[1:], codes - 1
             encoded = encode_names(names, codes.astype(np.int64), classes)
+        graph = made or tables.graph
         return FitFiles(
-            tables.graph, len(tables.ids), tables.graph.nnz // 2, tables.X, tables.feature_names,
-            encoded, list(tables.notes), tables.ids,
+            graph, len(tables.ids), tables.graph.nnz // 2, tables.X, tables.feature_names,
+            encoded, list(tables.notes), tables.ids, tables.preparation,
         )  # fmt: skip
     if not source is target is weight is None:
-        raise InputError(f"{edges} has no columns: omit --source, --target and --weight")
+        raise InputError(f"{edges} has no columns: omit --source, --target and --weight-column")
     refuse_idle(features, labels, options["node"], options["label"])
     folder = GraphFolder.open(edges)
     encoded = None
@@ -126,6 +143,40 @@ def read_files(
     return FitFiles(
         folder, folder.n_nodes, folder.n_entries // 2, X, feature_names, encoded, notes, folder.ids
     )
+
+
+def _refuse_in_folders(edges: Path, nodes: Path | None, repeated: str) -> None:
+    """Refuse what is done in memory only."""
+    if nodes is not None:
+        raise InputError(
+            f"--nodes is for graphs that fit into memory, and {edges} is a folder: give tables of "
+            "numbers and of labels, --features and --labels"
+        )
+    if repeated != "max":
+        raise InputError(
+            f"--repeated {repeated} is for a single table of links, and {edges} is a folder: sum "
+            "them before they are converted"
+        )
+
+
+def _parse_knn(
+    knn: str,
+    edges: Path | None,
+    features: Path | None,
+    source: str | None,
+    target: str | None,
+    weight: str | None,
+) -> KnnGraph:
+    """Return the graph to make of the features."""
+    if edges is not None:
+        raise InputError(f"--knn makes the links of the features: omit it, or omit {edges}")
+    if features is None:
+        raise InputError("--knn links nodes by their features: give --features or --nodes FILE")
+    if not source is target is weight is None:
+        raise InputError("--knn reads no links: omit --source, --target and --weight-column")
+    if knn != "auto" and not (knn.isdecimal() and int(knn) > 0):
+        raise InputError(f"--knn must be a number of neighbours or auto, got {knn!r}")
+    return KnnGraph(None if knn == "auto" else int(knn))
 
 
 def _is_partitioned(edges: Path) -> bool:

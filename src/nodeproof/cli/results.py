@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from nodeproof import __version__
 from nodeproof.certificate import Certificate, Stage
 from nodeproof.cli.fit_files import FitFiles
+from nodeproof.cli.sets import set_column
 from nodeproof.fitted import Fitted
+from nodeproof.prediction_sets import Limits
 from nodeproof.report.wording import amount, gap
 
 __all__ = [
@@ -137,7 +139,12 @@ def progress_of(stage: Stage) -> str:
 
 
 def write_predictions(
-    fitted: Fitted, files: FitFiles, path: Path, safe: bool, proof: Certificate | None = None
+    fitted: Fitted,
+    files: FitFiles,
+    path: Path,
+    safe: bool,
+    proof: Certificate | None = None,
+    limits: Limits | None = None,
 ) -> None:
     """Write one line per node, in chunks.
 
@@ -148,6 +155,8 @@ def write_predictions(
     proof : Certificate, optional
         Where it applies, the column ``excluded`` says which given labels no optimal labelling
         keeps.
+    limits : Limits, optional
+        Of the prediction sets in the column ``set``.
     """
     n = files.n_nodes
     applies = proof is not None and proof.status != "not applicable"
@@ -169,6 +178,7 @@ def write_predictions(
                 "given_label": pa.array(names[codes], type=pa.string()),
                 "suspect": pa.array(suspect[lo:hi]),
                 **proven,
+                **set_column(limits, fitted.proba[lo:hi], fitted.classes),
             }
         )
         table = made_safe(table) if safe else table
@@ -207,7 +217,7 @@ def summarise(
     return {
         "nodeproof": __version__,
         "nodes": fitted.n_nodes,
-        "links": files.n_links,
+        "links": files.n_links or fitted.n_links or 0,
         "features": 0 if files.X is None else files.X.shape[1],
         "feature_names": (files.feature_names or [])[:MOST_NAMES],
         "labels": len(fitted.labelled),

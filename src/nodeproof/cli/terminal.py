@@ -102,7 +102,7 @@ def lacks_memory(error: BaseException | None) -> bool:
 
 
 # Options that concern the machine, not the data or the fit.
-_OF_THE_MACHINE = ("checkpoint", "scheduler", "jobs", "as_json")
+_OF_THE_MACHINE = ("checkpoint", "scheduler", "jobs", "as_json", "quiet", "verbose")
 
 
 def command_of(context: click.Context) -> str:
@@ -145,14 +145,16 @@ def discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def fail(message: str, code: int = 2) -> None:
-    """Print an error message on one line, and exit."""
+def fail(message: str, code: int = 2, more: str = "") -> None:
+    """Print an error message on one line, perhaps a line with advice, and exit."""
     # Without control characters: the message may quote a file.
     line = " ".join(message.split())
     shown = "".join(
         letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line
     )
     click.echo(f"nodeproof: {shown}", err=True)
+    if more:
+        click.echo(more, err=True)
     sys.exit(code)
 
 

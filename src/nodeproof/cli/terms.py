@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +12,10 @@ from nodeproof.errors import InputError
 if TYPE_CHECKING:
     from nodeproof.terms import Term
 
-__all__ = ["term_options", "terms_of_columns"]
+__all__ = ["TERM_OPTIONS", "terms_of_columns"]
 
-_OPTIONS = (
+#: the options themselves, as decorators
+TERM_OPTIONS = (
     click.option("--counts", metavar="COLUMNS",
                  help="Columns of the features with counts: names with commas between them."),
     click.option("--regress", metavar="TARGET~COLUMNS",
@@ -22,13 +23,6 @@ _OPTIONS = (
     click.option("--categories", metavar="COLUMNS",
                  help="Columns of the features with categories, numbered from 0 on."),
 )  # fmt: skip
-
-
-def term_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options to a command; to be used as a decorator."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def terms_of_columns(
