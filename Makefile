@@ -9,8 +9,9 @@ LOWEST := .venv-lowest
 FUZZ   := .venv-fuzz
 FUZZ_SECONDS ?= 600
 AUDIT  := .venv-audit
+DIST   := .venv-dist
 
-.PHONY: venv demo test test-numeric test-slow test-lowest coverage lint layers house audit bench bench-peers fuzz docs clean
+.PHONY: venv demo test test-numeric test-slow test-lowest coverage lint layers house audit bench bench-peers fuzz docs dist try-wheel clean
 
 venv: $(VENV)/.installed
 
@@ -138,5 +139,23 @@ docs: venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# What is uploaded: the source archive and the wheel, checked, in dist/.
+dist: $(DIST)/.installed
+	rm -rf dist
+	$(DIST)/bin/python -m build
+	$(DIST)/bin/python -m twine check --strict dist/*
+
+# The wheel on every supported Python that is installed here, with the oldest and the newest
+# dependencies; more by TRY='--tests tests/test_cli.py'.
+try-wheel: dist
+	$(DIST)/bin/python tools/try_wheel.py $(TRY)
+
+$(DIST)/.installed:
+	$(PYTHON) -m venv $(DIST)
+	@echo '*' > $(DIST)/.gitignore
+	$(DIST)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  'build>=1.2' 'twine>=6' 'uv>=0.5'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(PEERS) $(LOWEST) $(FUZZ) $(AUDIT) build dist site demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) $(LOWEST) $(FUZZ) $(AUDIT) $(DIST) build dist site demo .pytest_cache .mypy_cache .ruff_cache

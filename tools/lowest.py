@@ -40,7 +40,7 @@ def lowest(project: dict, extras: Iterable[str]) -> list[str]:
     ['b==1.2', 'c[d]==4']
     """
     pins = {}
-    for requirement in _requirements(project, extras):
+    for requirement in requirements(project, extras):
         pin = _pin(requirement)
         name = canonicalize_name(requirement.name)
         if pins.setdefault(name, pin) != pin:
@@ -48,7 +48,8 @@ def lowest(project: dict, extras: Iterable[str]) -> list[str]:
     return sorted(pins.values())
 
 
-def _requirements(project: dict, extras: Iterable[str]) -> Iterator[Requirement]:
+def requirements(project: dict, extras: Iterable[str]) -> Iterator[Requirement]:
+    """Yield what the package and its extras require of others, here and now."""
     waiting, done = list(extras), set()
     listed = list(project["dependencies"])
     while listed or waiting:

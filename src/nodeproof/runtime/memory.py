@@ -83,9 +83,10 @@ def address_space_limit() -> int | None:
     """Return how many bytes of address space this process may use (``ulimit -v``), if limited."""
     try:
         import resource
-    except ImportError:  # Windows
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    except (ImportError, AttributeError):  # Windows; systems without this limit
         return None
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     return None if limit == resource.RLIM_INFINITY else limit
 
 

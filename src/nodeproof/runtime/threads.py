@@ -26,6 +26,7 @@ from threading import Lock, Thread, local
 from typing import Any, TypeVar
 
 import numpy as np
+import psutil
 import threadpoolctl
 from joblib import effective_n_jobs
 from numba.core.compiler_lock import global_compiler_lock
@@ -367,7 +368,8 @@ def serve(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
-        while os.getppid() == parent:
+        # On Windows a process keeps the number of its parent when that has ended.
+        while os.getppid() == parent and (os.name != "nt" or psutil.pid_exists(parent)):
             time.sleep(1.0)
         os._exit(1)
 

@@ -55,7 +55,8 @@ def check_writable(folder: Path) -> None:
 
 
 # The umask decides on new folders, but they are never writable for everybody.
-_PRIVATE, _FOLDER_MODE = 0o700, 0o775
+# On Windows a private folder has an access list that files keep when they are moved elsewhere.
+_PRIVATE, _FOLDER_MODE = 0o777 if os.name == "nt" else 0o700, 0o775
 
 # Errors of the place, not of the work; numpy raises one without a number if a disk is full.
 _NO_PLACE = (

@@ -151,6 +151,8 @@ class WorkFolder:
 
     def delete(self) -> None:
         """Delete the folder, once nothing in it is needed any more."""
+        if sys.platform == "win32":
+            self._lock.close()  # an open file cannot be deleted there
         shutil.rmtree(self.path)
 
     def _load(self, is_state: Check) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import mmap
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -170,7 +170,9 @@ class MembershipFiles:
     def keep(self, array: np.memmap[Any, Any]) -> None:
         """Delete the file kept before this one."""
         if self._kept is not None:
-            self._kept.unlink(missing_ok=True)
+            # On Windows what is mapped cannot be deleted; it goes with the folder.
+            with suppress(PermissionError):
+                self._kept.unlink(missing_ok=True)
         self._kept = Path(str(array.filename))
 
     def close(self) -> None:
