@@ -99,9 +99,16 @@ def test_links_between_pages_lead_somewhere():
 
 
 def test_the_api_lists_all_that_is_public():
-    page = (ROOT / "docs/api.md").read_text()
+    pages = "".join(page.read_text() for page in (ROOT / "docs/api").glob("*.md"))
     for name in nodeproof.__all__:
-        assert f"::: nodeproof.{name}" in page, f"nodeproof.{name}"
+        assert f"::: nodeproof.{name}" in pages, f"nodeproof.{name}"
+
+
+def test_every_page_of_the_api_is_in_the_menu():
+    menu = (ROOT / "mkdocs.yml").read_text()
+    for page in (ROOT / "docs/api").glob("*.md"):
+        assert f"api/{page.name}" in menu, page.name
+    assert ":::" not in (ROOT / "docs/api.md").read_text(), "give it a page in docs/api"
 
 
 def test_messages_that_a_page_explains_are_those_of_the_package():

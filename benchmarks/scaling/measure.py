@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from nodeproof import NodeClassifier
 from nodeproof.solvers import Progress
+from nodeproof.solvers.memberships import LocalMemberships
 from nodeproof.storage.journal import Record
 from processes import PeakMemory, Tell, answer
 from scaling.cells import Cell
@@ -74,7 +74,6 @@ def _fit(cell: Cell, folder: Path, tell: Tell) -> Record:
             fits.append(Fit(data.graph, data.X, data.y))
         products += [seconds_of(lambda: data.graph @ M) for _ in range(3)]
         passes += [seconds_of(lambda: pass_over(data.graph.indices)) for _ in range(3)]
-    sweeps = [fit.sweep for fit in fits if fit.sweep is not None]
     truth = load_truth(folder / DATA)
     return {
         "compiled": compiled,
@@ -82,7 +81,7 @@ def _fit(cell: Cell, folder: Path, tell: Tell) -> Record:
         "seconds": min(fit.seconds for fit in fits),
         "product": min(products),
         "pass": min(passes),
-        "sweep": min(sweeps) if sweeps else None,
+        "sweep": min(fit.sweep for fit in fits),
         "sweeps": first.n_iter,
         "starts": first.starts,
         "chosen": first.chosen,
@@ -143,10 +142,11 @@ class Fit:
     ----------
     seconds : float
         Duration of the whole fit.
-    sweep : float or None
-        The median time from one sweep to the next; None if there is only one.
+    sweep : float
+        The median time of a sweep over the whole graph.
     n_iter, status : int, str
-        How it ended.
+        Number of sweeps over the whole graph, those that settings are chosen by included; how the
+        final solve ended.
     starts : int
         Number of starts.
     chosen : list of str
@@ -156,27 +156,47 @@ class Fit:
     """
 
     def __init__(self, graph: Any, X: Any, y: Any, callback: Any = None) -> None:
-        ends: list[tuple[int, float]] = []
         self.starts = 0
 
         def mark(progress: Progress) -> None:
-            ends.append((progress.run, time.perf_counter()))
             self.starts = progress.n_runs
-            if callback:
-                callback(progress)
 
         clf = NodeClassifier(n_classes=K, random_state=0, verbose=mark)
-        began = time.perf_counter()
-        clf.fit(X, y, graph=graph)
-        self.seconds = time.perf_counter() - began
-        gaps = [
-            after - before for (run, before), (next_run, after) in pairwise(ends) if run == next_run
-        ]
-        self.sweep = float(np.median(gaps)) if gaps else None
-        self.n_iter = int(clf.n_iter_)
+        with SweepTimes(len(y), callback) as sweeps:
+            began = time.perf_counter()
+            clf.fit(X, y, graph=graph)
+            self.seconds = time.perf_counter() - began
+        self.sweep = float(np.median(sweeps.seconds))
+        self.n_iter = len(sweeps.seconds)
         self.status = str(clf.status_)
         self.chosen = sorted(clf.choices_)
         self.labels: NDArray[Any] = clf.labels_
+
+
+class SweepTimes:
+    """The durations of sweeps over graphs of `n_nodes` nodes while it is entered."""
+
+    def __init__(self, n_nodes: int, callback: Callable[[int], None] | None = None) -> None:
+        self.n_nodes, self.callback = n_nodes, callback
+        self.seconds: list[float] = []
+
+    def __enter__(self) -> SweepTimes:
+        self._sweep = sweep = LocalMemberships.sweep
+
+        def timed(memberships: LocalMemberships, *args: Any, **options: Any) -> Any:
+            began = time.perf_counter()
+            found = sweep(memberships, *args, **options)
+            if memberships.problem.n_nodes == self.n_nodes:
+                self.seconds.append(time.perf_counter() - began)
+                if self.callback is not None:
+                    self.callback(len(self.seconds))
+            return found
+
+        LocalMemberships.sweep = timed  # type: ignore[method-assign]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        LocalMemberships.sweep = self._sweep  # type: ignore[method-assign]
 
 
 def judge(labels: NDArray[Any], truth: NDArray[Any], y: NDArray[Any]) -> Record:

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from nodeproof.solvers import Progress
 from nodeproof.storage.journal import Record
 from processes import PeakMemory, Tell
 from scaling.cells import Cell
@@ -82,8 +81,8 @@ def _stream(cell: Cell, folder: Path, tell: Tell) -> Record:
     _forget(folder / _GRAPH / "indices.npy")
     began_at = time.perf_counter()
 
-    def sweep(progress: Progress) -> None:
-        tell(f"sweep {progress.iteration} ({time.perf_counter() - began_at:.0f} s)")
+    def sweep(number: int) -> None:
+        tell(f"sweep {number} ({time.perf_counter() - began_at:.0f} s)")
 
     with PeakMemory() as memory:
         graph = GraphFolder.open(folder / _GRAPH)

@@ -35,7 +35,7 @@ class Row:
     sweep_per_link : float or None
         Nanoseconds.
     sweeps, starts : int or None
-        Number of sweeps of the best start, and of starts.
+        Number of sweeps over the whole graph, and of starts of the final solve.
     chosen : str
         Names of the automatic choices: at some sizes a fit makes more than at others.
     accuracy, hidden, genie : float or None

@@ -24,7 +24,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 # The order for newcomers; examples not listed here come last.
 _ORDER = (
-    *("ten_lines", "wrong_labels", "probabilities", "label_next", "new_nodes", "certificate"),
+    *("ten_lines", "karate_club", "digits", "les_miserables", "women_and_events"),
+    *("wrong_labels", "probabilities", "label_next", "new_nodes", "certificate"),
     *("how_many_classes", "opposites", "phase_diagram"),
 )
 _MARK = "<!-- gallery -->"
