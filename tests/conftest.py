@@ -98,7 +98,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="test this term instead of nodeproof's; made without arguments",
     )
     group.addoption(
-        "--expert",
+        "--own-expert",
         action="append",
         default=[],
         metavar="MODULE:NAME",

@@ -439,8 +439,8 @@ def test_ends_that_are_not_positions_are_refused_by_column(column):
 
 
 def test_a_table_without_the_columns_names_those_it_has():
-    with pytest.raises(InputError, match=r"columns source and target .*, got a, b: rename"):
-        check_adjacency({"a": [0], "b": [1]})
+    with pytest.raises(InputError, match=r"columns source and target .*, got a, b, c: rename"):
+        check_adjacency({"a": [0], "b": [1], "c": [2]})
     with pytest.raises(InputError, match=r"source and target .*, got source, b"):
         check_adjacency(pd.DataFrame({"source": [0], "b": [1]}))
 

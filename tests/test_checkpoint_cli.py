@@ -41,7 +41,14 @@ def write_data(folder: Path, size: int = 40) -> Path:
 
 def command(data: Path, *more: object) -> list[str]:
     """Return a command that fits, and writes to the folder ``out`` beside the data."""
-    read = ["fit", data / "edges.csv", "--labels", data / "labels.csv", "--weights", "calibrated"]
+    read = [
+        "fit",
+        data / "edges.csv",
+        "--labels",
+        data / "labels.csv",
+        "--source-weights",
+        "calibrated",
+    ]
     write = ["--out", data / "out", "--checkpoint", data / "state", "--jobs", 1]
     return [str(part) for part in [*read, *write, *more]]
 

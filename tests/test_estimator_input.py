@@ -29,7 +29,11 @@ BAD_INPUT = {
         "X has 2, y has 3",
     ),
     "graph size": ({}, {"y": [0, 1, 1], "graph": np.eye(2)}, "2 nodes but .* 3 rows"),
-    "labels by name": ({}, {"X": [[0.0], [1.0]], "y": {"a": 0}}, "got a dict: give them in the"),
+    "labels by name": (
+        {},
+        {"X": [[0.0], [1.0]], "y": {"a": 0}},
+        "neither X nor the graph names its nodes",
+    ),
     "label range": ({}, {"X": [[0.0], [1.0]], "y": [0, -2]}, "node 1 is -2"),
     "too many labels": (
         {"n_classes": 2},
@@ -70,7 +74,7 @@ BAD_INPUT = {
     "seed of words": ({"random_state": "a"}, {"X": [[0.0]], "y": [0]}, "random_state must be"),
     "n_jobs": ({"n_jobs": 0}, {"X": [[0.0]], "y": [0]}, "n_jobs must not be 0"),
     "max_iter whole": ({"max_iter": 2.5}, {"X": [[0.0]], "y": [0]}, "max_iter"),
-    "edge list": ({"n_classes": 1}, {"graph": np.ones((5, 2), int)}, r"transpose, shape \(2, E\)"),
+    "edge list": ({"n_classes": 1}, {"graph": np.full((5, 2), 0.5)}, r"positions of nodes"),
     "n_classes": ({"n_classes": 0}, {"X": [[0.0]]}, "positive integer"),
     "weights": ({"weights": (1, 2)}, {"X": [[0.0]], "y": [0]}, "three numbers"),
     "weights name": ({"weights": "best"}, {"X": [[0.0]], "y": [0]}, "'best'"),

@@ -225,7 +225,7 @@ def test_links_between_numbers_that_are_names_must_say_so(named):
     links = {"source": list(source), "target": list(target)}
     with pytest.raises(InputError, match="ambiguous"):
         shown_matrix(clf, links)
-    by_name = from_tables(links, {"node": clf.node_ids_})["graph"]
+    by_name = from_tables({"node": clf.node_ids_}, links)["graph"]
     np.testing.assert_allclose(shown_matrix(clf, by_name), shown_matrix(clf))
 
 

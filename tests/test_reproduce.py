@@ -151,7 +151,9 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments, message, capsys, tmp_p
     assert ended.value.code == 2
     told = capsys.readouterr().err
     assert message in told
-    assert told.count("\n") == 1
+    first, *rest = told.splitlines()
+    assert first.startswith("nodeproof: ")
+    assert rest in ([], ["Try 'nodeproof reproduce --help'."])
     assert not list(tmp_path.iterdir())
 
 

@@ -164,7 +164,7 @@ def test_a_disk_that_is_really_full_is_one_line(
     name: str, seeds: Seeds, mount: Callable[..., Path], capsys
 ) -> None:
     pytest.importorskip("duckdb")
-    disk = mount("size=16k" if name != "certify" else "size=32k")
+    disk = mount("size=16k" if name != "certify" else "size=64k")
     command = command_of(name, disk, seeds)
     shutil.copy(seeds.folder / "edges.csv", disk / "filler")
     for k in range(20):  # until there is no page left but a few

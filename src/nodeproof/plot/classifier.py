@@ -214,12 +214,12 @@ def _in_order(clf: NodeClassifier, graph: Any) -> Any:
     if names is not None and is_table(graph) and not is_matrix_table(graph):
         source, target, _ = table_columns(graph)
         if source.dtype.kind not in "iu" or target.dtype.kind not in "iu":
-            return from_tables(graph, {"node": names})["graph"]
+            return from_tables({"node": names}, graph)["graph"]
         if names.dtype.kind in "if":
             raise InputError(
                 "the node names are numbers other than 0, 1, 2, …, so the numbers in a table of "
                 "links are ambiguous (names or positions); for names give "
-                "nodeproof.interop.from_tables(links, {'node': clf.node_ids_})['graph']"
+                "nodeproof.interop.from_tables({'node': clf.node_ids_}, links)['graph']"
             )
     fitted = range(len(clf.labels_)) if names is None else names
     return align_graph(graph, fitted, "the fit")
