@@ -8,8 +8,8 @@ one with the newest. In each, the wheel is installed as a user would install it,
 are imported, and a graph is fitted, reported, saved, loaded and certified, from Python and from
 the command line. `--tests` runs these files of the test suite as well, against the wheel.
 
-Pythons are found on PATH as python3.X, and in ~/.pyenv. Those that are not found are named. Needs
-uv (`pip install uv`), which can resolve to the oldest versions.
+Needs uv (`pip install uv`), which finds the Pythons (those that it does not find are named) and can
+resolve to the oldest versions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 from lowest import requirements
@@ -70,18 +69,20 @@ def pythons(versions: list[str]) -> dict[str, Path | None]:
     versions : list of str
         Such as ["3.11", "3.12"].
     """
-    return {version: next(_working(version), None) for version in versions}
+    return {version: _find_python(version) for version in versions}
 
 
-def _working(version: str) -> Iterator[Path]:
-    named = shutil.which(f"python{version}")
-    kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
-    for path in [*([Path(named)] if named else []), *kept]:
-        ask = "import sys, venv; print('%d.%d' % sys.version_info[:2])"
-        # A shim may be there though its Python is not.
-        done = subprocess.run([path, "-c", ask], capture_output=True, text=True, check=False)
-        if done.stdout.strip() == version:
-            yield path
+def _find_python(version: str) -> Path | None:
+    find = [_uv(), "python", "find", "--no-project", "--system", "--no-python-downloads", version]
+    done = subprocess.run(find, capture_output=True, text=True, check=False)
+    return Path(done.stdout.strip()) if done.returncode == 0 else None
+
+
+def _uv() -> str:
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if uv is None:
+        raise SystemExit("uv is not installed: pip install uv")
+    return uv
 
 
 def project() -> dict:
@@ -99,9 +100,7 @@ def supported() -> list[str]:
 
 def install(wheel: Path, python: Path, resolution: str, folder: Path, extras: str) -> Path:
     """Make an environment with the wheel in it, and return its folder of programs."""
-    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    if uv is None:
-        raise SystemExit("uv is not installed: pip install uv")
+    uv = _uv()
     subprocess.run([uv, "venv", "--quiet", "--clear", "--python", python, folder], check=True)
     # Named one by one: "lowest-direct" is about what is named, and not about what that requires.
     direct = [str(one) for one in requirements(project(), extras.split(","))]
