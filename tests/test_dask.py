@@ -203,8 +203,8 @@ def test_workers_killed_in_the_middle_of_a_fit_change_nothing(
     assert_same(there.fit(data.X, data.y, graph=data.graph), here)
     assert len(killed) == (2 if comes_back else 1)
     wait_until(lambda: not {*killed} & {*client.scheduler_info(n_workers=-1)["workers"]})
-    if comes_back:
-        client.wait_for_workers(4, timeout=120)
+    if comes_back:  # on a busy machine, Dask may give up starting one of the two again
+        client.wait_for_workers(3, timeout=240)
 
 
 @pytest.mark.slow
