@@ -38,13 +38,15 @@ demo: $(VENV)/.plain
 # (tests/compile_once.py), and so are modules, whatever the shell says: tests start many processes.
 PYTEST := -m pytest -n auto --dist loadfile
 test test-numeric test-slow test-lowest: export PYTHONDONTWRITEBYTECODE =
+# The workers take all cores. Threads of OpenMP that wait would keep these busy with waiting.
+test test-numeric test-slow test-lowest coverage: export OMP_WAIT_POLICY = passive
 
 # Everything that takes seconds, and the doctests.
 test: lint
 	$(BIN)/python $(PYTEST)
 
 # The tests marked `numeric`, whose last bits differ from CPU to CPU, with the instructions of other
-# CPUs, as far as this one has them.
+# CPUs, as far as this one has them; `test` runs them with its own.
 test-numeric: venv
 	$(BIN)/python tools/every_cpu.py -q -n auto --dist loadfile
 

@@ -114,7 +114,7 @@ def test_an_audit_says_what_it_found_or_that_it_could_not(
 
 def test_core_types_that_cannot_be_run_are_skipped_with_a_word(monkeypatch):
     taken = {"Sandybridge": {"Sandybridge"}, "Haswell": {"Haswell", "Zen"}, "Zen": set()}
-    monkeypatch.setattr(every_cpu, "kernels", taken.get)
+    monkeypatch.setattr(every_cpu, "kernels", lambda core_type="": taken.get(core_type))
     found = dict(every_cpu.targets())
     assert found["Sandybridge"] == {
         "OPENBLAS_CORETYPE": "Sandybridge",
@@ -125,6 +125,10 @@ def test_core_types_that_cannot_be_run_are_skipped_with_a_word(monkeypatch):
     assert "nothing" in found["Zen"]
     taken["Haswell"] = {"Haswell"}
     assert dict(every_cpu.targets())["Haswell"] == {"OPENBLAS_CORETYPE": "Haswell"}
+    taken[""] = {"Haswell"}  # with these kernels `make test` has run
+    assert "make test" in dict(every_cpu.targets())["Haswell"]
+    taken[""] = {"Sandybridge"}  # but not with what is compiled for any CPU
+    assert isinstance(dict(every_cpu.targets())["Sandybridge"], dict)
     taken.clear()
     assert dict(every_cpu.targets())["generic numba"] == {"NUMBA_CPU_NAME": "generic"}
 

@@ -4,7 +4,8 @@
 
 OpenBLAS and numba compute the same numbers on every CPU but for the last bits. The tests run once
 with the kernels that OpenBLAS has for each core type that this CPU can run, the first time with
-what numba compiles for any CPU. What cannot be run here is skipped with a word.
+what numba compiles for any CPU. Left out are the kernels that OpenBLAS takes here by itself, with
+which `make test` has run them. What cannot be run here is skipped with a word.
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ print(json.dumps([lib.get("architecture") for lib in threadpoolctl.threadpool_in
 """
 
 
-def kernels(core_type: str) -> set[str] | None:
-    """Return the core types whose kernels BLAS takes when asked for one; None where it crashes."""
+def kernels(core_type: str = "") -> set[str] | None:
+    """Return the core types whose kernels BLAS takes when asked for one; None where it crashes.
+
+    Asked for none, it takes those for this CPU.
+    """
     probed = subprocess.run(
         [sys.executable, "-c", PROBE],
         env=os.environ | {"OPENBLAS_CORETYPE": core_type},
@@ -46,6 +50,7 @@ def kernels(core_type: str) -> set[str] | None:
 def targets() -> Iterator[tuple[str, dict[str, str] | str]]:
     """Yield the name of each target with its environment, or why it is skipped."""
     generic = {"NUMBA_CPU_NAME": "generic"}
+    own = kernels()
     for core_type in CORE_TYPES:
         taken = kernels(core_type)
         if taken is None:
@@ -53,6 +58,8 @@ def targets() -> Iterator[tuple[str, dict[str, str] | str]]:
         elif taken != {core_type}:
             instead = " and ".join(sorted(taken)) or "nothing"
             yield core_type, f"BLAS takes other kernels for it ({instead})"
+        elif taken == own and not generic:
+            yield core_type, "this CPU's own kernels, which `make test` runs"
         else:
             yield core_type, {"OPENBLAS_CORETYPE": core_type} | generic
             generic = {}
