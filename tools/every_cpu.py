@@ -5,7 +5,8 @@
 OpenBLAS and numba compute the same numbers on every CPU but for the last bits. The tests run once
 with the kernels that OpenBLAS has for each core type that this CPU can run, the first time with
 what numba compiles for any CPU. Left out are the kernels that OpenBLAS takes here by itself, with
-which `make test` has run them. What cannot be run here is skipped with a word.
+which `make test` has run them. What cannot be run here is skipped with a word. Every test is run
+with every target; the cases of a test that has many are dealt out (tests/dealt_cases.py).
 """
 
 from __future__ import annotations
@@ -76,13 +77,15 @@ def numeric_files() -> list[str]:
 def main(options: list[str]) -> int:
     """Run every target, also after one has failed; return 1 where any has."""
     outcomes = {}
-    for name, target in targets():
+    found = list(targets())
+    run = [name for name, target in found if not isinstance(target, str)]
+    for name, target in found:
         if isinstance(target, str):
             outcomes[name] = f"skipped: {target}"
         else:
             print(f"== {name}", flush=True)
-            command = [sys.executable, "-m", "pytest", "-m", "numeric and not slow"]
-            command += [*numeric_files(), *options]
+            command = [sys.executable, "-m", "pytest", "-m", "numeric and not slow and not any_cpu"]
+            command += [f"--deal={run.index(name) + 1}/{len(run)}", *numeric_files(), *options]
             failed = subprocess.run(command, env=os.environ | target).returncode
             outcomes[name] = "failed" if failed else "passed"
         print(f"== {name}: {outcomes[name]}", flush=True)
