@@ -55,13 +55,17 @@ test-slow: venv
 	$(BIN)/python $(PYTEST) -m slow tests
 
 # The fast tests with the oldest versions that pyproject.toml allows, on the oldest Python. Left out
-# are pages and examples, which show what the newest versions print, and what is about our own
-# source, proofs and records alone and asks nothing of other packages that the rest does not ask.
+# are pages and examples, which show what the newest versions print or a browser does, benchmarks,
+# which users do not install, and what is about our own source, proofs, records and probabilities
+# alone and asks nothing of other packages that the rest does not ask.
 # What is compiled is kept apart: another numba would throw away what that of .venv keeps.
-LEFT_OUT := docs examples security tools certificate_forged certificate_mutants \
-  certificate_never_wrong certificate_steps certificate_verify checkpoint_refused \
-  experiments_claims experiments_summary experiments_theorem paper_slips parts recovery \
-  report_page theory
+LEFT_OUT := app_browser bench benchmark_peers benchmark_real browser cado calibration \
+  certificate_ascent certificate_auditor certificate_budgets certificate_edges \
+  certificate_families certificate_files certificate_forged certificate_mutants \
+  certificate_never_wrong certificate_spectrum certificate_steps certificate_verify \
+  characteristic checkpoint_refused docs examples experiments_claims experiments_summary \
+  experiments_theorem house paper_slips parts recovery report_page security theory theory_check \
+  tools
 test-lowest: $(LOWEST)/.installed
 	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python $(PYTEST) \
 	  $(LEFT_OUT:%=--ignore tests/test_%.py) $(TESTS)

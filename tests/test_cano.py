@@ -165,6 +165,7 @@ def test_bounds_rise_and_values_fall_from_check_to_check():
     assert max(result.history["bound"]) <= best_labelling(problem)
 
 
+@pytest.mark.any_cpu
 @pytest.mark.parametrize("sources", ["GL", "GFL"])
 def test_the_same_seed_gives_the_same_bits(sources):
     problem = small_problem(n=6, sources=sources, weights=(1.0, 1.0, 1.0))

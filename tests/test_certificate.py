@@ -212,6 +212,7 @@ def test_a_callback_can_end_the_search(unclear):
     assert proof.verify()
 
 
+@pytest.mark.any_cpu
 @pytest.mark.parametrize("after", [6, 8, 12])
 def test_an_interrupted_search_returns_what_it_has(unclear, after):
     instance, z = unclear
@@ -283,6 +284,7 @@ print(proof.lower_bound.hex(), proof.objective.hex(), proof.labels.tolist(),
 """
 
 
+@pytest.mark.any_cpu
 def test_the_same_seed_gives_the_same_bits_with_any_threads(capsys):
     """Here BLAS has one thread, in the other process two."""
     script = SCRIPT.format(tests=str(Path(__file__).parent))

@@ -289,7 +289,7 @@ def test_no_change_of_a_proof_confirms_what_is_false(seed, changes):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("left")
-@settings(max_examples=4000, **QUIET)
+@settings(max_examples=1500, **QUIET)
 @given(st.integers(0, 10**6), st.lists(mutations(), min_size=1, max_size=6))
 def test_no_change_of_thousands_of_proofs_confirms_what_is_false(seed, changes):
     check_forged(seed, changes)
