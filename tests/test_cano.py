@@ -44,7 +44,7 @@ def test_it_agrees_with_block_admm_on_polytopes(problem, options):
 
 @pytest.fixture(scope="module")
 def covariances():
-    problem = small_problem(n=12, sources="GFL", weights=(1.0, 1.0, 1.0), seed=3)
+    problem = small_problem(n=9, sources="GFL", weights=(1.0, 1.0, 1.0), seed=3)
     return problem, CANO(tol=5e-3, max_iter=40, random_state=0).solve(problem)
 
 
