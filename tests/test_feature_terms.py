@@ -75,6 +75,7 @@ def fit(term, X, data, y):
     return labels == data.y_true, clf.models_.terms[0][order]
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 @pytest.mark.parametrize("labelled", [True, False], ids=["labels", "no labels"])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_regression_per_class_is_found_with_targets_at_half_of_the_nodes(seed, labelled):
@@ -101,6 +102,7 @@ def test_targets_help_nodes_without_one_about_as_much_as_their_neighbours_labels
     assert right[~known].mean() >= reachable - 0.03
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 @pytest.mark.parametrize("labelled", [True, False], ids=["labels", "no labels"])
 @pytest.mark.parametrize("seed", range(3))
 def test_rates_of_counts_are_found(seed, labelled):
@@ -112,6 +114,7 @@ def test_rates_of_counts_are_found(seed, labelled):
     np.testing.assert_allclose(rates, RATES, rtol=0.1)
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 @pytest.mark.parametrize("labelled", [True, False], ids=["labels", "no labels"])
 @pytest.mark.parametrize("seed", range(3))
 def test_shares_of_categories_are_found(seed, labelled):
@@ -199,6 +202,7 @@ def test_missing_values_leave_the_order_of_nearly_equal_nodes_to_their_data():
     np.testing.assert_array_equal(ahead, again)
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 def test_counts_far_from_zero_are_not_shifted(data):
     """As other features are, whose squares would lose digits."""
     X = np.random.default_rng(0).poisson(1e8, size=(120, 1)).astype(float)

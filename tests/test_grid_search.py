@@ -85,6 +85,7 @@ def test_test_nodes_are_not_for_choosing_where_there_are_validation_nodes():
         assert search.best_params_ == {"confidence": best}
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 def test_seeds_decide_the_folds(planted):
     def scores(**settings):
         search = GridSearch(
