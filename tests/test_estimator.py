@@ -471,7 +471,7 @@ def test_features_summed_in_stretches_give_the_same_answer(data, fitted, monkeyp
 
 
 def test_wide_features_fit_into_memory():
-    X = np.random.default_rng(0).standard_normal((300, 400)).astype(np.float32)
+    X = np.random.default_rng(0).standard_normal((100, 400)).astype(np.float32)
     clf = NodeClassifier(n_classes=2, n_init=1, max_iter=2, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
