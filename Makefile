@@ -38,13 +38,15 @@ demo: $(VENV)/.plain
 # (tests/compile_once.py), and so are modules, whatever the shell says: tests start many processes.
 PYTEST := -m pytest -n auto --dist loadfile
 test test-numeric test-slow test-lowest: export PYTHONDONTWRITEBYTECODE =
+# The workers take all cores. Threads of OpenMP that wait would keep these busy with waiting.
+test test-numeric test-slow test-lowest coverage: export OMP_WAIT_POLICY = passive
 
 # Everything that takes seconds, and the doctests.
 test: lint
 	$(BIN)/python $(PYTEST)
 
 # The tests marked `numeric`, whose last bits differ from CPU to CPU, with the instructions of other
-# CPUs, as far as this one has them.
+# CPUs, as far as this one has them; `test` runs them with its own.
 test-numeric: venv
 	$(BIN)/python tools/every_cpu.py -q -n auto --dist loadfile
 
@@ -53,13 +55,17 @@ test-slow: venv
 	$(BIN)/python $(PYTEST) -m slow tests
 
 # The fast tests with the oldest versions that pyproject.toml allows, on the oldest Python. Left out
-# are pages and examples, which show what the newest versions print, and what is about our own
-# source, proofs and records alone and asks nothing of other packages that the rest does not ask.
+# are pages and examples, which show what the newest versions print or a browser does, benchmarks,
+# which users do not install, and what is about our own source, proofs, records and probabilities
+# alone and asks nothing of other packages that the rest does not ask.
 # What is compiled is kept apart: another numba would throw away what that of .venv keeps.
-LEFT_OUT := docs examples security tools certificate_forged certificate_mutants \
-  certificate_never_wrong certificate_steps certificate_verify checkpoint_refused \
-  experiments_claims experiments_summary experiments_theorem paper_slips parts recovery \
-  report_page theory
+LEFT_OUT := app_browser bench benchmark_peers benchmark_real browser cado calibration \
+  certificate_ascent certificate_auditor certificate_budgets certificate_edges \
+  certificate_families certificate_files certificate_forged certificate_mutants \
+  certificate_never_wrong certificate_spectrum certificate_steps certificate_verify \
+  characteristic checkpoint_refused docs examples experiments_claims experiments_summary \
+  experiments_theorem house paper_slips parts recovery report_page security theory theory_check \
+  tools
 test-lowest: $(LOWEST)/.installed
 	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python $(PYTEST) \
 	  $(LEFT_OUT:%=--ignore tests/test_%.py) $(TESTS)

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import compile_once
+import dealt_cases
 from browser_helpers import browser, browser_page  # noqa: F401 (fixtures)
 from checkpoint_helpers import ask, kill  # noqa: F401 (fixtures)
 from nodeproof.datasets import Planted, make_planted
@@ -105,6 +106,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="test this expert instead of nodeproof's; made without arguments",
     )
     group.addoption("--counts", action="store_true", help="its features are counts")
+    group.addoption(
+        "--deal",
+        default="1/1",
+        metavar="HAND/HANDS",
+        help="run one hand of the cases of every test (tests/dealt_cases.py)",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the cases that another run of the same tests has."""
+    kept, others = dealt_cases.deal(items, *dealt_cases.as_hand(config.getoption("--deal")))
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in others])
+    items[:] = kept
 
 
 def pytest_configure() -> None:

@@ -51,7 +51,7 @@ def draw_potts(rng, instance, z, opened) -> dict:
     if rng.random() < 0.2:
         a, y = rng.normal(size=ascent.dual.a.shape), size * rng.normal(size=ascent.dual.y.shape)
         return PottsDual(a, y).to_arrays()
-    ascent.sweep(int(rng.choice([0, 1, 5, 40, 200])))
+    ascent.sweep(int(rng.choice([0, 1, 5, 40])))
     noise = float(rng.choice(NOISE))
     a = ascent.dual.a * (1.0 + noise * rng.normal(size=ascent.dual.a.shape))
     y = ascent.dual.y + noise * size * rng.normal(size=ascent.dual.y.shape)

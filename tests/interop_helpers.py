@@ -23,7 +23,8 @@ def planted() -> Planted:
 
 
 def fit(*args: Any, **kwargs: Any) -> NodeClassifier:
-    return NodeClassifier(n_init=1, random_state=0).fit(*args, **kwargs)
+    """Fit all sources, without the pool of experts: what is given is read before these."""
+    return NodeClassifier(n_init=1, weights="calibrated", random_state=0).fit(*args, **kwargs)
 
 
 @cache

@@ -135,6 +135,7 @@ def test_two_rows_of_two_that_can_mean_one_thing_only_are_read_silently(n_nodes)
         assert check_adjacency(np.array([[0, 1], [1, 0]]), n_nodes)[0, 1] == 1
 
 
+@pytest.mark.filterwarnings("ignore:the graph is directed")
 def test_two_links_in_a_square_are_said_to_be_read_down_the_columns():
     pairs = np.array([(0, 1), (2, 3)])
     with pytest.warns(UserWarning, match="links 0–2 and 1–3; for .* 0–1 and 2–3 give its transp"):

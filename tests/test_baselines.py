@@ -86,6 +86,7 @@ def shifted():
     return data, data.X + means[data.y_true]
 
 
+@pytest.mark.any_cpu
 @pytest.mark.parametrize("kind", ["gcn", "graphsage", "gat"])
 def test_networks_learn_and_leave_torch_as_it_was(kind, shifted):
     torch = pytest.importorskip("torch")

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 from benchmark_helpers import published, small_set, write_set
 from nodeproof.errors import InputError
-from peers import PEERS, choosing, linear, nets, registry, sets
+from peers import PEERS, choosing, linear, nets, registry, sets, slimg
 from peers.protocols import PROTOCOLS, draw
 from peers.registry import Data, Split
 from peers.scoring import judge, judge_claims
@@ -31,7 +31,8 @@ PEER_NAMES = [
 
 @pytest.fixture(autouse=True)
 def no_long_training(monkeypatch):
-    monkeypatch.setattr(nets, "limit", 0.5)
+    monkeypatch.setattr(nets, "limit", 0.05)
+    monkeypatch.setattr(slimg, "STEPS", 50)
 
 
 # Protocols
@@ -164,13 +165,19 @@ def can_use(name, protocol):
     return PEERS[name].can_use(links=links, features=features, validation=protocol.validation)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+# Two classes are a case of their own to models of one class against another, whatever is given.
 @pytest.mark.parametrize(
-    ("name", "protocol"),
+    ("name", "protocol", "n_classes"),
     [
-        pytest.param(name, PROTOCOLS[protocol], id=f"{name}-{protocol}")
+        pytest.param(name, PROTOCOLS[protocol], n_classes, id=f"{name}-{protocol}-{n_classes}")
         for name in PEER_NAMES
-        for protocol in ("60/20/20", "20-per-class", "graph", "features")
+        for protocol, n_classes in (
+            ("60/20/20", 3),
+            ("20-per-class", 3),
+            ("20-per-class", 2),
+            ("graph", 3),
+            ("features", 3),
+        )
         if can_use(name, PROTOCOLS[protocol])
     ],
 )

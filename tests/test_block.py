@@ -256,6 +256,7 @@ def test_starts_are_few_where_they_are_dear_and_fit_the_sources():
     assert choose_starts(make_problem(large, "GL"), "auto") == ["labels"]
 
 
+@pytest.mark.any_cpu
 def test_threads_do_not_change_the_bits(monkeypatch):
     monkeypatch.setattr(threads, "ROWS", 4)
     data = datasets.make_planted(p=0.07, omega=0.3, random_state=0)
@@ -281,6 +282,7 @@ print(hashlib.sha256(clf.proba_.tobytes()).hexdigest())
 """
 
 
+@pytest.mark.any_cpu
 def test_two_processes_give_the_same_bits(capsys):
     """This one, in which BLAS has one thread, and one in which it has two."""
     with threadpool_limits(1, "blas"):

@@ -29,6 +29,7 @@ def gaps(draw, fit_to, seeds):
     return np.array([at_unlabelled(fit_to(data), data) for data in map(draw, range(seeds))]).T
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 def test_below_the_detection_threshold_probabilities_are_modest():
     def draw(seed):
         return make_planted(3, 150, p=0.04, q=0.03, label_ratio=0.1, random_state=seed)
@@ -38,6 +39,7 @@ def test_below_the_detection_threshold_probabilities_are_modest():
     assert sure.max() < 0.65
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 def test_features_without_signal_do_not_make_probabilities_sure():
     def draw(seed):
         return make_planted(3, 60, p=0.10, q=0.06, omega=1.0, label_ratio=0.2, random_state=seed)
@@ -47,6 +49,7 @@ def test_features_without_signal_do_not_make_probabilities_sure():
     assert sure.max() < 0.75
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 def test_labels_at_random_are_not_believed():
     """Neither links nor features know anything of them."""
     data = make_planted(3, 60, p=0.2, q=0.05, omega=0.3, label_ratio=0.3, random_state=0)

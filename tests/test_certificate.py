@@ -73,11 +73,11 @@ def test_planted_classes_are_certified(strong, sources):
 
 
 def test_classes_of_other_sizes_are_certified():
-    data = make_planted(p=0.4, cluster_size=(100, 60, 40), random_state=2)
+    data = make_planted(p=0.6, cluster_size=(50, 30, 20), random_state=2)
     proof = NodeClassifier(n_classes=3, random_state=0).fit(graph=data.graph).certify()
     assert proof.status == "certified"
     assert proof.verify()
-    assert sorted(np.bincount(proof.labels)) == [40, 60, 100]
+    assert sorted(np.bincount(proof.labels)) == [20, 30, 50]
 
 
 def test_labels_flipped_by_hand_are_put_right(strong, problem, models):
@@ -212,6 +212,7 @@ def test_a_callback_can_end_the_search(unclear):
     assert proof.verify()
 
 
+@pytest.mark.any_cpu
 @pytest.mark.parametrize("after", [6, 8, 12])
 def test_an_interrupted_search_returns_what_it_has(unclear, after):
     instance, z = unclear
@@ -283,6 +284,7 @@ print(proof.lower_bound.hex(), proof.objective.hex(), proof.labels.tolist(),
 """
 
 
+@pytest.mark.any_cpu
 def test_the_same_seed_gives_the_same_bits_with_any_threads(capsys):
     """Here BLAS has one thread, in the other process two."""
     script = SCRIPT.format(tests=str(Path(__file__).parent))

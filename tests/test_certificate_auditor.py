@@ -111,6 +111,7 @@ def test_a_factorisation_that_overflows_proves_nothing(n, large, monkeypatch):
     assert bound == -np.inf or Fraction(bound) <= -2 * Fraction(large) ** 2
 
 
+@pytest.mark.any_cpu
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
 def test_row_pointers_that_wrap_around_are_refused(dtype):
     # Differences of these are what they should be, but for overflow; read as they are, they
@@ -176,6 +177,7 @@ def run_alone(folder, *names):
     )
 
 
+@pytest.mark.any_cpu
 def test_the_auditor_runs_without_the_package(alone):
     folder, proof = alone
     done = run_alone(folder, "certificate.npz", "graph.npz")
@@ -195,6 +197,7 @@ def other_graphs(A):
     return {"heavier": heavier, "fewer": sp.csr_array(fewer), "smaller": A[1:, 1:]}
 
 
+@pytest.mark.any_cpu
 @pytest.mark.parametrize("which", ["heavier", "fewer", "smaller"])
 def test_the_auditor_alone_refuses_another_graph(alone, which):
     folder, proof = alone
@@ -217,6 +220,7 @@ def test_the_auditor_alone_refuses_what_is_not_proven(alone):
     assert len(done.stdout.splitlines()) == 1
 
 
+@pytest.mark.any_cpu
 @pytest.mark.parametrize(
     "names",
     [

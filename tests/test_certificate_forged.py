@@ -31,7 +31,10 @@ from nodeproof.certificate.labelling.certify import certify_instance
 from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.errors import InputError
 
-pytestmark = [pytest.mark.numeric, pytest.mark.usefixtures("one_thread")]
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+# What a forger changes, he changes by far more than last bits: only what is about rounding, and
+# what has to be confirmed, is asked again with the instructions of other CPUs.
 
 
 @pytest.fixture(params=["compared", "not compared"])
@@ -49,6 +52,7 @@ def is_confirmed(path, model) -> bool:
         return False
 
 
+@pytest.mark.numeric
 @pytest.mark.usefixtures("left")
 @pytest.mark.parametrize("kind", GENUINE)
 def test_what_is_genuine_is_confirmed(kind, tmp_path):
@@ -285,7 +289,7 @@ def test_no_change_of_a_proof_confirms_what_is_false(seed, changes):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("left")
-@settings(max_examples=4000, **QUIET)
+@settings(max_examples=1500, **QUIET)
 @given(st.integers(0, 10**6), st.lists(mutations(), min_size=1, max_size=6))
 def test_no_change_of_thousands_of_proofs_confirms_what_is_false(seed, changes):
     check_forged(seed, changes)
@@ -304,6 +308,7 @@ def loose_proof(monkeypatch):
     return proof
 
 
+@pytest.mark.numeric
 def test_a_tolerance_is_the_verifiers_to_accept(loose_proof):
     proof = loose_proof
     tolerance = 2.0 * (proof.objective - proof.lower_bound)
@@ -318,6 +323,7 @@ def test_a_tolerance_is_the_verifiers_to_accept(loose_proof):
     refused(loose, tolerance=0.95 * tolerance)
 
 
+@pytest.mark.numeric
 def test_accepting_a_tolerance_does_not_accept_what_is_above_it(loose_proof):
     missing = loose_proof.objective - loose_proof.lower_bound
     raised = replace(loose_proof, lower_bound=loose_proof.objective, tolerance=0.9 * missing)
@@ -344,6 +350,7 @@ def test_a_tolerance_that_is_none_is_named(tolerance):
 # Types of numbers. ----------------------------------------------------------------------
 
 
+@pytest.mark.numeric
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_narrow_numbers_are_computed_with_as_wide_ones(dtype):
     tally = Tally()
@@ -356,6 +363,7 @@ def test_narrow_numbers_are_computed_with_as_wide_ones(dtype):
     assert tally.certified > 20
 
 
+@pytest.mark.numeric
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, ">f8"])
 def test_genuine_numbers_may_be_stored_in_any_type(dtype, tmp_path, monkeypatch):
     monkeypatch.setattr(audit, "ENUMERATED", 1)
@@ -383,6 +391,7 @@ def test_genuine_numbers_may_be_stored_in_any_type(dtype, tmp_path, monkeypatch)
     refused(Certificate.load(path), instance)
 
 
+@pytest.mark.numeric
 def test_narrow_dual_variables_prove_what_they_are(tmp_path, monkeypatch):
     # Rounded or raised, they may prove less; what they do not prove is refused.
     monkeypatch.setattr(audit, "ENUMERATED", 1)
@@ -425,6 +434,7 @@ def test_what_is_no_model_is_named():
 # Rounding. ------------------------------------------------------------------------------
 
 
+@pytest.mark.numeric
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_no_bound_is_confirmed_beyond_rounding(scale, monkeypatch):
     monkeypatch.setattr(audit, "ENUMERATED", 1)
@@ -439,6 +449,7 @@ def test_no_bound_is_confirmed_beyond_rounding(scale, monkeypatch):
         refused(replace(proof, objective=proof.objective + by * i.span))
 
 
+@pytest.mark.numeric
 def test_what_the_search_proves_the_auditor_does_not_call_impossible():
     # Costs that dwarf the links: of the numbers, rounding leaves more than of the objective.
     for seed in range(12):

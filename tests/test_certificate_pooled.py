@@ -185,6 +185,7 @@ def test_the_block_model_alone_is_certified_as_ever():
 # Where there is nothing to certify. -----------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 @pytest.mark.parametrize("weights", [(0.6, 0.0, 0.3), (1.0, 0.0, 0.0)])
 def test_a_pool_without_a_weight_of_links_has_nothing_joint_to_prove(data, weights):
     with pooling(weights):

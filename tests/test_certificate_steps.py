@@ -126,7 +126,7 @@ def test_steps_are_saved(stepped, tmp_path):
 
 
 def test_steps_that_are_interrupted_leave_a_proof():
-    instance, z = planted_instance([60, 60], p=0.3, q=0.15, cost=8.0, known=0.6, t=0.2, seed=2)
+    instance, z = planted_instance([30, 30], p=0.3, q=0.15, cost=8.0, known=0.6, t=0.2, seed=2)
     count = 0
 
     def counting(stage):

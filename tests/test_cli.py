@@ -335,6 +335,7 @@ def small_demo(monkeypatch, no_search):
     monkeypatch.setattr(import_module("nodeproof.cli.demo"), "DATA", data)
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 @pytest.mark.usefixtures("small_demo")
 def test_demo_in_json_has_the_certificates(capsys, tmp_path):
     code, out, _ = run(capsys, "demo", "--json", "--seed", 1, "--out", tmp_path)
@@ -351,6 +352,7 @@ def test_demo_in_json_has_the_certificates(capsys, tmp_path):
     assert written["certificates"] == printed["certificates"]
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 @pytest.mark.usefixtures("small_demo")
 def test_demo_without_matplotlib_names_the_install_command(capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)

@@ -117,6 +117,7 @@ NAMES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.* entries repeat others")
 @pytest.mark.parametrize("kind", NAMES)
 @settings(
     max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -192,6 +192,7 @@ class EverySweep(Checkpoint):
         return True
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 @pytest.mark.parametrize("part", ["W", "now.0", "now.log_prior", "header"])
 def test_states_that_were_changed_are_refused(tmp_path, part):
     def stop(progress):

@@ -138,6 +138,7 @@ def test_a_fit_that_is_refused_leaves_an_earlier_one_as_it_was(change, message):
     np.testing.assert_array_equal(clf.predict_proba(X), proba)
 
 
+@pytest.mark.filterwarnings("ignore:a 2×2 array of integers")
 def test_integer_labels_keep_their_names_and_dtype():
     y = np.array([10, 20, -1, -1], dtype=np.int16)
     clf = NodeClassifier(random_state=0).fit(y=y, graph=np.array([[0, 1], [2, 3]]).T)
@@ -398,6 +399,7 @@ def test_data_that_tell_nothing_are_reported():
         NodeClassifier(random_state=0).fit(y=y)
 
 
+@pytest.mark.filterwarnings("ignore:the fit reached max_iter")
 def test_new_nodes_are_judged_by_the_weights_of_the_fit(data):
     for temperature in (1.0, 0.0):
         clf = NodeClassifier(weights=(0, 2.5, 0), temperature=temperature, tol=1e-7, random_state=0)
@@ -469,7 +471,7 @@ def test_features_summed_in_stretches_give_the_same_answer(data, fitted, monkeyp
 
 
 def test_wide_features_fit_into_memory():
-    X = np.random.default_rng(0).standard_normal((300, 400)).astype(np.float32)
+    X = np.random.default_rng(0).standard_normal((100, 400)).astype(np.float32)
     clf = NodeClassifier(n_classes=2, n_init=1, max_iter=2, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

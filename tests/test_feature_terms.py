@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -62,7 +63,11 @@ def matched(labels, truth):
     return columns[labels], rows[np.argsort(columns)]
 
 
-def accuracy_of_links(data, y):
+@cache
+def accuracy_of_links(seed, labelled):
+    """Return how many nodes are right by the links alone, without or with labels."""
+    data = weak_links(seed)
+    y = data.y if labelled else None
     labels = NodeClassifier(K, random_state=0).fit(y=y, graph=data.graph).labels_
     return (matched(labels, data.y_true)[0] == data.y_true).mean()
 
@@ -75,6 +80,7 @@ def fit(term, X, data, y):
     return labels == data.y_true, clf.models_.terms[0][order]
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 @pytest.mark.parametrize("labelled", [True, False], ids=["labels", "no labels"])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_regression_per_class_is_found_with_targets_at_half_of_the_nodes(seed, labelled):
@@ -83,7 +89,7 @@ def test_a_regression_per_class_is_found_with_targets_at_half_of_the_nodes(seed,
     X = draw_target(data.y_true, np.random.default_rng(seed))
     known = ~np.isnan(X[:, -1])
     right, models = fit(Regression(), X, data, y)
-    assert accuracy_of_links(data, y) <= 0.82
+    assert accuracy_of_links(seed, labelled) <= 0.82
     assert right[known].mean() >= 0.97
     np.testing.assert_allclose(models[:, :3], SLOPES, atol=0.05)
     np.testing.assert_allclose(models[:, 3], 0.0, atol=0.05)  # constants
@@ -101,17 +107,19 @@ def test_targets_help_nodes_without_one_about_as_much_as_their_neighbours_labels
     assert right[~known].mean() >= reachable - 0.03
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 @pytest.mark.parametrize("labelled", [True, False], ids=["labels", "no labels"])
 @pytest.mark.parametrize("seed", range(3))
 def test_rates_of_counts_are_found(seed, labelled):
     data = weak_links(seed)
     y = data.y if labelled else None
     right, rates = fit(Counts(), draw_counts(data.y_true, np.random.default_rng(seed)), data, y)
-    assert accuracy_of_links(data, y) <= 0.82
+    assert accuracy_of_links(seed, labelled) <= 0.82
     assert right.mean() >= 0.97
     np.testing.assert_allclose(rates, RATES, rtol=0.1)
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 @pytest.mark.parametrize("labelled", [True, False], ids=["labels", "no labels"])
 @pytest.mark.parametrize("seed", range(3))
 def test_shares_of_categories_are_found(seed, labelled):
@@ -119,7 +127,7 @@ def test_shares_of_categories_are_found(seed, labelled):
     y = data.y if labelled else None
     X = draw_categories(data.y_true, np.random.default_rng(seed))
     right, shares = fit(Categorical(), X, data, y)
-    assert accuracy_of_links(data, y) <= 0.82
+    assert accuracy_of_links(seed, labelled) <= 0.82
     assert right.mean() >= 0.95
     np.testing.assert_allclose(shares, SHARES, atol=0.08)
     np.testing.assert_allclose(shares.sum(axis=2), 1.0)
@@ -199,6 +207,7 @@ def test_missing_values_leave_the_order_of_nearly_equal_nodes_to_their_data():
     np.testing.assert_array_equal(ahead, again)
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 def test_counts_far_from_zero_are_not_shifted(data):
     """As other features are, whose squares would lose digits."""
     X = np.random.default_rng(0).poisson(1e8, size=(120, 1)).astype(float)
@@ -386,11 +395,11 @@ def test_the_logistic_loss_is_the_cross_entropy_of_the_given_label():
     ids=str,
 )  # fmt: skip
 def test_the_convex_program_takes_them_and_ends(terms):
-    data = make_planted(cluster_size=12, p=0.6, q=0.1, label_ratio=0.3, random_state=0)
+    data = make_planted(cluster_size=8, p=0.7, q=0.1, label_ratio=0.3, random_state=0)
     draw = {type(term): draw for term, draw in DRAWN}.get(type(terms[0]))
     X = None if draw is None else draw(data.y_true, np.random.default_rng(0))
     weights = (1.0, 0.0 if draw is None else 1.0, 5.0)
-    solver = CANO(max_iter=40, random_state=0)
+    solver = CANO(max_iter=20, random_state=0)
     with pytest.warns(UserWarning, match="max_iter"):
         clf = NodeClassifier(K, terms=terms, weights=weights, solver=solver).fit(
             X, data.y, graph=data.graph

@@ -164,6 +164,7 @@ def test_new_nodes_without_links_among_them_do_not_see_each_other(data, fitted):
     np.testing.assert_allclose(together, one_by_one, rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:.* entries repeat others")
 def test_links_may_be_given_in_many_ways(data, fitted):
     X, links = data.X[:10], data.graph[:10, 10:]
     new, old = links.nonzero()

@@ -92,10 +92,12 @@ def test_weights_that_are_no_numbers_are_refused_by_their_link(weight):
         check_adjacency(graph)
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 def test_nodes_that_are_positions_have_no_names():
     assert not hasattr(fit(y=[0, -1, -1, 1], graph=nx.path_graph(4)), "node_ids_")
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 @pytest.mark.parametrize(
     "nodes", [[0, 10, 20, 30], [(0, 0), (0, 1), (1, 0), (1, 1)], [0, "a", 2, 3]]
 )

@@ -303,6 +303,7 @@ def test_a_data_of_another_size_is_refused():
         to_pyg(reference(), data().subgraph(torch.arange(60)))
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 def test_labels_of_a_data_may_be_a_list_of_texts():
     inside = torch.tensor([True, False, True])
     data = pyg.data.Data(edge_index=torch.tensor([[0, 1], [1, 2]]), train_mask=inside)

@@ -98,7 +98,7 @@ def test_settings_are_reached_and_clones_are_equal():
 
 
 def test_a_clone_is_not_fitted_and_fits_the_same():
-    clf = NodeClassifier(n_init=1, random_state=0)
+    clf = NodeClassifier(n_init=1, weights="calibrated", random_state=0)
     clf.fit(planted().X, planted().y, graph=planted().graph)
     copy = clone(clf)
     assert not hasattr(copy, "labels_")

@@ -89,6 +89,7 @@ def test_every_command_is_tested() -> None:
     } | ELSEWHERE  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_output_is_one_document(
     name: str, seeds: Seeds, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch

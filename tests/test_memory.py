@@ -84,9 +84,9 @@ def test_covariances_of_very_many_features_are_not_chosen():
 
 
 def test_one_model_per_node_of_many_features(monkeypatch):
-    """One covariance of 500 features takes 2 MB: CADO and CANO hold one for every node."""
-    monkeypatch.setattr(memory, "available_memory", lambda: 2**29)
-    X = np.random.default_rng(0).standard_normal((300, 500))
+    """One covariance of 250 features takes 0.5 MB: CADO and CANO hold one for every node."""
+    monkeypatch.setattr(memory, "available_memory", lambda: 2**27)
+    X = np.random.default_rng(0).standard_normal((300, 250))
     y = np.arange(300) % 2
     with refused("one model per node would take"):
         nodes = NodeData(2, X, y)

@@ -49,6 +49,7 @@ def fit(data, sources, order, **settings):
     return clf.fit(data.X[order] if "F" in sources else None, y, graph=graph)
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 @pytest.mark.parametrize("sources", SOURCES)
 def test_permuted_rows_give_the_same_bits_permuted(weak, sources):
     n = len(weak.y)
@@ -77,6 +78,7 @@ def test_what_is_kept_of_a_fit_is_in_the_order_of_the_rows(weak, sources):
     assert set(order[again.judged_nodes]) == set(seen.judged_nodes)
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 @pytest.mark.parametrize("sources", ["GL", "GFL"])
 def test_what_is_certified_is_in_the_order_of_the_rows(weak, sources):
     n = len(weak.y)
@@ -89,6 +91,7 @@ def test_what_is_certified_is_in_the_order_of_the_rows(weak, sources):
     assert (first.adjacency[order][:, order] != second.adjacency).nnz == 0
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 @pytest.mark.parametrize("of", ["features", "links"])
 @pytest.mark.parametrize("n", [60, 180])
 def test_a_classifier_on_averages_keeps_its_scores(of, n):
@@ -108,6 +111,7 @@ def test_a_classifier_on_averages_keeps_its_scores(of, n):
     )
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 def test_labels_to_choose_by_may_come_in_any_order(weak):
     n = len(weak.y)
     order = np.random.default_rng(3).permutation(n)

@@ -99,6 +99,7 @@ def test_all_experts_by_name_are_the_default(data):
     np.testing.assert_array_equal(fit(data, named).proba_, fit(data, "auto").proba_)
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 def test_a_block_model_may_have_terms_of_its_own(data, tmp_path):
     clf = fit(data, [BlockModel([Covariance(shrinkage=3.0)]), "links"])
     (block,) = [row for row in clf.choices_["experts"]["value"] if row["expert"] == "block model"]

@@ -68,6 +68,7 @@ def fitted(kind, data):
     return clf, X
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 @pytest.mark.parametrize("weights", ["calibrated", (1.0, 1.0, 13.0)], ids=["calibrated", "fixed"])
 @pytest.mark.parametrize("linked", [True, False], ids=["links", "no links"])
 def test_it_is_fitted_without_labels(data, kind, weights, linked):

@@ -258,6 +258,7 @@ def test_reliability_of_a_classifier_is_judged_by_its_labels(clf, data, ax):
         plot.reliability(bare, ax=ax)
 
 
+@pytest.mark.filterwarnings("ignore:.* labels name the class")
 def test_labels_that_cannot_judge_are_not_said_to_be_missing(data, ax):
     def refusal(y=data.y, **settings):
         fitted = NodeClassifier(random_state=0, **settings).fit(data.X, y, graph=data.graph)

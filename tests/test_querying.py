@@ -124,6 +124,7 @@ def test_uncertain_nodes_come_in_order(n, k, seed):
     assert (np.diff(entropy) <= 0).all()
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 def test_isolated_nodes_and_features_alone_can_be_queried():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 2)) + 3 * (np.arange(40) % 2)[:, None]

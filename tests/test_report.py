@@ -344,6 +344,7 @@ def test_nodes_of_classes_that_were_not_fitted_count_as_wrong(lettered, data):
     assert curve.error >= sure - right - 1e-6
 
 
+@pytest.mark.filterwarnings("ignore:.* labels name the class")
 def test_the_only_class_can_be_wrong(data):
     clf = NodeClassifier(random_state=0).fit(data.X, np.where(data.y == 0, 0, -1), graph=data.graph)
     truth = np.where(np.arange(180) % 2, 0, 7)
@@ -391,6 +392,7 @@ CALLS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
 @pytest.mark.parametrize(
     ("sources", "temperature"), [*((sources, 1.0) for sources in CALLS), ("F", 0.0), ("GFL", 0.0)]
 )
@@ -407,6 +409,7 @@ def test_any_sources_have_a_report_that_names_them(data, sources, temperature, t
     assert render_report(NodeClassifier.load(tmp_path / "m.npz")) == page
 
 
+@pytest.mark.filterwarnings("ignore:.* labels name the class")
 @pytest.mark.parametrize("n_classes", [1, 2, 45])
 def test_few_and_many_classes_have_a_report(n_classes):
     data = make_planted(max(n_classes, 2), 6, p=0.5, q=0.01, label_ratio=0.5, random_state=0)
@@ -417,6 +420,7 @@ def test_few_and_many_classes_have_a_report(n_classes):
         assert "The 30 largest classes are shown" in page
 
 
+@pytest.mark.filterwarnings("ignore:the only label names the class")
 def test_one_node_has_a_report():
     page = render_report(NodeClassifier(random_state=0).fit([[1.0, 2.0]], ["a"]))
     assert "1 node were" not in page

@@ -11,6 +11,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+import dealt_cases
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -114,7 +116,7 @@ def test_an_audit_says_what_it_found_or_that_it_could_not(
 
 def test_core_types_that_cannot_be_run_are_skipped_with_a_word(monkeypatch):
     taken = {"Sandybridge": {"Sandybridge"}, "Haswell": {"Haswell", "Zen"}, "Zen": set()}
-    monkeypatch.setattr(every_cpu, "kernels", taken.get)
+    monkeypatch.setattr(every_cpu, "kernels", lambda core_type="": taken.get(core_type))
     found = dict(every_cpu.targets())
     assert found["Sandybridge"] == {
         "OPENBLAS_CORETYPE": "Sandybridge",
@@ -125,6 +127,10 @@ def test_core_types_that_cannot_be_run_are_skipped_with_a_word(monkeypatch):
     assert "nothing" in found["Zen"]
     taken["Haswell"] = {"Haswell"}
     assert dict(every_cpu.targets())["Haswell"] == {"OPENBLAS_CORETYPE": "Haswell"}
+    taken[""] = {"Haswell"}  # with these kernels `make test` has run
+    assert "make test" in dict(every_cpu.targets())["Haswell"]
+    taken[""] = {"Sandybridge"}  # but not with what is compiled for any CPU
+    assert isinstance(dict(every_cpu.targets())["Sandybridge"], dict)
     taken.clear()
     assert dict(every_cpu.targets())["generic numba"] == {"NUMBA_CPU_NAME": "generic"}
 
@@ -152,12 +158,37 @@ def test_every_target_is_run_though_one_has_failed(monkeypatch, capsys):
     ran = []
 
     def run(command, env):
-        ran.append((command[-1], env["X"]))
+        ran.append((command[-1], env["X"], next(x for x in command if "--deal" in x)))
         return SimpleNamespace(returncode=int(env["X"] == "1"))
 
     monkeypatch.setattr(every_cpu.subprocess, "run", run)
     assert every_cpu.main(["-q"]) == 1
-    assert ran == [("-q", "1"), ("-q", "2")]
+    assert ran == [("-q", "1", "--deal=1/2"), ("-q", "2", "--deal=2/2")]
     printed = capsys.readouterr().out
     for word in ("a: failed", "b: skipped: lacking", "c: passed"):
         assert word in printed
+
+
+def test_every_test_is_in_every_hand_and_every_case_in_one():
+    cases = [f"test_a.py::test_few[{k}]" for k in range(2)]
+    cases += [f"test_a.py::test_many[{k}]" for k in range(7)] + ["test_a.py::test_one"]
+    contract = "contracts/test_b.py::test_all[1]", "contracts/test_b.py::test_all[2]"
+    items = [
+        SimpleNamespace(nodeid=name, path=Path(name.split("::")[0])) for name in [*cases, *contract]
+    ]
+    hands = [dealt_cases.deal(items, hand, 3) for hand in (1, 2, 3)]
+    kept = [[item.nodeid for item in hand] for hand, _ in hands]
+    for names, (_, others) in zip(kept, hands, strict=True):
+        assert set(names).isdisjoint(others)
+        assert names == sorted(names, key=[*cases, *contract].index)
+        assert {name.split("[")[0] for name in names} == {x.nodeid.split("[")[0] for x in items}
+        assert {*contract, *cases[:2]} <= set(names)  # as few as two are not dealt to three
+    many = [name for names in kept for name in names if "many" in name]
+    assert sorted(many) == cases[2:9]
+    assert len(dealt_cases.deal(items, 1, 1)[0]) == len(items)
+
+
+@pytest.mark.parametrize("text", ["1", "0/2", "3/2", "a/b", "-1/2"])
+def test_a_hand_that_is_none_is_named(text):
+    with pytest.raises(pytest.UsageError, match="HAND/HANDS"):
+        dealt_cases.as_hand(text)

@@ -4,7 +4,9 @@
 
 OpenBLAS and numba compute the same numbers on every CPU but for the last bits. The tests run once
 with the kernels that OpenBLAS has for each core type that this CPU can run, the first time with
-what numba compiles for any CPU. What cannot be run here is skipped with a word.
+what numba compiles for any CPU. Left out are the kernels that OpenBLAS takes here by itself, with
+which `make test` has run them. What cannot be run here is skipped with a word. Every test is run
+with every target; the cases of a test that has many are dealt out (tests/dealt_cases.py).
 """
 
 from __future__ import annotations
@@ -30,8 +32,11 @@ print(json.dumps([lib.get("architecture") for lib in threadpoolctl.threadpool_in
 """
 
 
-def kernels(core_type: str) -> set[str] | None:
-    """Return the core types whose kernels BLAS takes when asked for one; None where it crashes."""
+def kernels(core_type: str = "") -> set[str] | None:
+    """Return the core types whose kernels BLAS takes when asked for one; None where it crashes.
+
+    Asked for none, it takes those for this CPU.
+    """
     probed = subprocess.run(
         [sys.executable, "-c", PROBE],
         env=os.environ | {"OPENBLAS_CORETYPE": core_type},
@@ -46,6 +51,7 @@ def kernels(core_type: str) -> set[str] | None:
 def targets() -> Iterator[tuple[str, dict[str, str] | str]]:
     """Yield the name of each target with its environment, or why it is skipped."""
     generic = {"NUMBA_CPU_NAME": "generic"}
+    own = kernels()
     for core_type in CORE_TYPES:
         taken = kernels(core_type)
         if taken is None:
@@ -53,6 +59,8 @@ def targets() -> Iterator[tuple[str, dict[str, str] | str]]:
         elif taken != {core_type}:
             instead = " and ".join(sorted(taken)) or "nothing"
             yield core_type, f"BLAS takes other kernels for it ({instead})"
+        elif taken == own and not generic:
+            yield core_type, "this CPU's own kernels, which `make test` runs"
         else:
             yield core_type, {"OPENBLAS_CORETYPE": core_type} | generic
             generic = {}
@@ -69,13 +77,15 @@ def numeric_files() -> list[str]:
 def main(options: list[str]) -> int:
     """Run every target, also after one has failed; return 1 where any has."""
     outcomes = {}
-    for name, target in targets():
+    found = list(targets())
+    run = [name for name, target in found if not isinstance(target, str)]
+    for name, target in found:
         if isinstance(target, str):
             outcomes[name] = f"skipped: {target}"
         else:
             print(f"== {name}", flush=True)
-            command = [sys.executable, "-m", "pytest", "-m", "numeric and not slow"]
-            command += [*numeric_files(), *options]
+            command = [sys.executable, "-m", "pytest", "-m", "numeric and not slow and not any_cpu"]
+            command += [f"--deal={run.index(name) + 1}/{len(run)}", *numeric_files(), *options]
             failed = subprocess.run(command, env=os.environ | target).returncode
             outcomes[name] = "failed" if failed else "passed"
         print(f"== {name}: {outcomes[name]}", flush=True)
