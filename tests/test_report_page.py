@@ -338,10 +338,12 @@ def test_filters_show_the_nodes_that_are_asked_for(browser_page, report, clf):
     page.fill("#most", "90")
     assert shown() == (np.round(top.astype(float), 3) <= 0.9).sum()
     page.fill("#most", "")
-    certified = fitted.certificate.certified_nodes if fitted.certificate else None
-    if certified is not None and page.locator("#proven").count():
-        page.select_option("#proven", "yes")
-        assert shown() == certified.sum()
+    page.select_option("#proven", "yes")
+    proven = shown()
+    fact = page.locator("dt", has_text="Certified nodes").locator("xpath=..").inner_text()
+    assert f"\n{proven} of {n}" in fact
+    page.select_option("#proven", "no")
+    assert shown() == n - proven
     assert browser_page.errors == []
 
 
