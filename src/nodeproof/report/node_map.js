@@ -1,7 +1,7 @@
 "use strict";
 /* A map of nodes to pan, zoom and select in. The report and the labelling app share it. */
 const NodeMap = (() => {
-  const SUSPECT = 1, MOST_LINKS = 20000, MANY = 20000, CLOSE = 14;
+  const SUSPECT = 1, MOST_LINKS = 12000, MANY = 20000, CLOSE = 14;
   // Nodes in the window that are named; beyond that, classes are, if they are not too many.
   const NAMED_NODES = 60, NAMED_CLASSES = 24;
   const PLACES = { links: "by links", classes: "by class" };
@@ -69,7 +69,9 @@ const NodeMap = (() => {
       pixels[at + 1] += (colour[1] - pixels[at + 1]) * share;
       pixels[at + 2] += (colour[2] - pixels[at + 2]) * share;
     };
-    const line = (x0, y0, x1, y1, colour, share) => {
+    // Links are counted in each dot, and what lies on top of each other is drawn once.
+    let crossed = new Uint16Array(0);
+    const line = (x0, y0, x1, y1) => {
       const steps = Math.max(Math.abs(x1 - x0), Math.abs(y1 - y0)), dx = (x1 - x0) / steps, dy = (y1 - y0) / steps;
       if (!(steps >= 1)) return;
       // Only the steps within the window.
@@ -80,7 +82,7 @@ const NodeMap = (() => {
         from = Math.max(from, Math.min(a, b));
         to = Math.min(to, Math.max(a, b));
       }
-      for (let k = Math.ceil(from); k <= to; k += 1) blend(4 * (((y0 + k * dy) | 0) * across + ((x0 + k * dx) | 0)), colour, share);
+      for (let k = Math.ceil(from), x = x0 + k * dx, y = y0 + k * dy; k <= to; k += 1, x += dx, y += dy) crossed[(y | 0) * across + (x | 0)] += 1;
     };
     const dot = (x, y, radius, colour, share) => {
       const x0 = Math.max(Math.floor(x - radius), 0), x1 = Math.min(Math.ceil(x + radius), across - 1);
@@ -128,11 +130,15 @@ const NodeMap = (() => {
       if (near.length > MOST_LINKS) return;
       // The more links, the fainter each: nodes stay in sight.
       const share = Math.max(0.5 * Math.min(1, 1000 / near.length), 0.04);
+      if (crossed.length !== across * down) crossed = new Uint16Array(across * down);
+      crossed.fill(0);
       for (const k of near) {
         const u = links[k], v = links[k + 1];
         if (shown && !(shown[u] && shown[v])) continue;
-        line(ratio * (left + scale * X[u]), ratio * (top + scale * Y[u]), ratio * (left + scale * X[v]), ratio * (top + scale * Y[v]), colours.quiet, share);
+        line(ratio * (left + scale * X[u]), ratio * (top + scale * Y[u]), ratio * (left + scale * X[v]), ratio * (top + scale * Y[v]));
       }
+      const covered = Float32Array.from({ length: 256 }, (_, count) => 1 - (1 - share) ** count);
+      for (let at = 0; at < crossed.length; at += 1) if (crossed[at]) blend(4 * at, colours.quiet, covered[Math.min(crossed[at], 255)]);
     };
     // Names, as many as have room: of few nodes their own, else of the classes.
     let middles = null;
