@@ -67,10 +67,12 @@ def test_sets_in_the_predictions_are_counted(capsys, example):
 def test_what_cannot_be_compared_is_said_in_one_line(capsys, example):
     run(capsys, "fit", "edges.csv", "--nodes", "nodes.csv", "--label", "club", "-q")
     write(Path("others.csv"), [["member", "club"], ["Ann", "Mr. Hi"]])
+    write(Path("towns.csv"), [["member", "town"], ["member 2", "Rome"], ["member 3", "Oslo"]])
     for arguments, message in (
         (["evaluate", "nodeproof-out", "others.csv"], "no node of others.csv was fitted"),
         (["evaluate", "nodeproof-out", "nodes.csv"], "--all counts the others, too"),
         (["evaluate", "nowhere", "truth.csv"], "there is no model"),
+        (["evaluate", "nodeproof-out", "towns.csv"], "such as 'Rome', is a class of the fit"),
         (["compare", "nodeproof-out"], "at least two folders"),
         (["example", "."], "exists already"),
     ):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -83,7 +84,11 @@ def _find_python(version: str) -> Path | None:
     # pyenv puts programs into PATH that run only the version that is chosen at the moment.
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     kept = (root / "versions").glob(f"{version}.*/bin/python")
-    return max(kept, key=lambda path: path.parts[-3].split("."), default=None)
+    return max(
+        kept,
+        key=lambda path: [int(part) for part in re.findall(r"\d+", path.parts[-3])],
+        default=None,
+    )
 
 
 def _uv() -> str:

@@ -97,9 +97,13 @@ def fit(edges: Path | None, **options: Any) -> None:
     context = click.get_current_context()
     options["command"] = command_of(context)
     if edges is None and options["knn"] is None:
-        raise InputError("give EDGES, or --knn auto to link nodes by their --features")
+        raise click.UsageError(
+            "give EDGES, or --knn auto to link nodes by their --features or --nodes", context
+        )
     if options["proof_budget"] is not None and not options["report"]:
-        raise InputError("--proof-budget is only used with --report: add --report or omit it")
+        raise click.UsageError(
+            "--proof-budget is only used with --report: add --report or omit it", context
+        )
     for path in (options["nodes"], options["features"], options["labels"]):
         if path is not None and path.is_dir():
             raise InputError(f"{path} is a folder; give a file")

@@ -23,6 +23,7 @@ from nodeproof.metrics import expected_calibration_error
 from nodeproof.runtime.axes import axes_or_new, shorten
 from nodeproof.saving.model import load_model
 from nodeproof.storage.atomic import atomic_path
+from nodeproof.tables.columns import list_names
 from nodeproof.tables.keys import Keys
 from nodeproof.tables.labels import LabelRows, read_labels
 from nodeproof.tables.reading import open_table
@@ -107,6 +108,14 @@ def _true_codes(
     """Return all classes, those of the fit first, and the true class of every node, −1: unknown."""
     rows, nodes = read
     classes = [str(name) for name in fitted.classes.tolist()]
+    if not set(rows.names) & set(classes):
+        column = "" if rows.column is None else f" of the column {rows.column!r}"
+        raise InputError(
+            f"no label{column} in {rows.keys.path}, such as {rows.names[0]!r}, is a class of the "
+            f"fit: {list_names(classes)}; --label COLUMN says which column has the labels"
+            if rows.names
+            else f"{rows.keys.path} has no labels; --label COLUMN says which column has them"
+        )
     classes += [name for name in rows.names if name not in classes]
     numbers = np.array([*(classes.index(name) for name in rows.names), -1])
     there = nodes >= 0

@@ -337,7 +337,9 @@ def _estimate(fitted: Fitted) -> str:
 
 
 def _show(summary: dict[str, Any], fitted: Fitted, written: list[Path]) -> None:
-    table = Table(title=f"{summary['nodes']} nodes, {summary['links']} links", show_header=False)
+    table = Table(
+        title=f"{summary['nodes']:,} nodes, {summary['links']:,} links", show_header=False
+    )
     sources = ", ".join(f"{name} {share:.0%}" for name, share in summary["sources"].items())
     counted = summary["choices"].get("n_classes")
     sweeps = count_of(summary["sweeps"], "sweep")
