@@ -57,6 +57,20 @@ def test_the_commands_of_the_example_run(capsys, example):
     assert Path("runs.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_truth_may_be_one_column_of_many(capsys, example):
+    run(capsys, "fit", "edges.csv", "--nodes", "nodes.csv", "--label", "club", "-q")
+    lines = [line.split(",") for line in Path("truth.csv").read_text().splitlines()]
+    write(Path("all.csv"), [[a, 40 + k % 7 if k else "age", b] for k, (a, b) in enumerate(lines)])
+    both = ["compare", "nodeproof-out", "nodeproof-out", "--json"]
+    found = [
+        json.loads(run(capsys, *both, "--truth", *truth)[1])["runs"][0]["accuracy"]
+        for truth in (["truth.csv"], ["all.csv", "--label", "club"])
+    ]
+    assert found[0] == found[1]
+    code, _, err = run(capsys, *both, "--label", "club")
+    assert (code, err.count("\n")) == (2, 1)
+
+
 def test_sets_in_the_predictions_are_counted(capsys, example):
     run(capsys, "fit", "edges.csv", "--nodes", "nodes.csv", "--label", "club", "--coverage", 0.9,
         "-q")  # fmt: skip

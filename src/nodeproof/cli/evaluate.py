@@ -197,11 +197,24 @@ def _show_scores(found: dict[str, Any]) -> None:
 
 
 def run_compare(
-    runs: tuple[Path, ...], *, truth: Path | None, out: Path | None, as_json: bool
+    runs: tuple[Path, ...],
+    *,
+    truth: Path | None,
+    header: bool | None,
+    node: str | None,
+    label: str | None,
+    unknown: tuple[str, ...],
+    terms: tuple[str, ...],
+    own_experts: tuple[str, ...],
+    out: Path | None,
+    as_json: bool,
 ) -> None:
     """Compare the results of several fits, and draw them if a file is given for that."""
     if len(runs) < 2:
         raise InputError("give at least two folders written by `nodeproof fit`")
+    if truth is None and not (header is node is label is None and not unknown):
+        raise InputError("--header, --id, --label-column and --unknown are about --truth: give it")
+    import_parts(terms, own_experts)
     models = [find_model(run) for run in runs]
     if out is not None:
         check_file(out, models[0])
@@ -214,7 +227,7 @@ def run_compare(
         same = [str(first[name]) == str(label) for name, label in labels if name in first]
         row["agreement"] = float(np.mean(same)) if same else None
         if truth is not None:
-            read = _read_truth(fitted, truth, None, None, None, ())
+            read = _read_truth(fitted, truth, header, node, label, unknown)
             classes, codes = _true_codes(fitted, read)
             judged = codes >= 0
             if fitted.given is not None:
