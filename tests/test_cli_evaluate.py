@@ -57,6 +57,20 @@ def test_the_commands_of_the_example_run(capsys, example):
     assert Path("runs.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_truth_may_be_one_column_of_many(capsys, example):
+    run(capsys, "fit", "edges.csv", "--nodes", "nodes.csv", "--label", "club", "-q")
+    lines = [line.split(",") for line in Path("truth.csv").read_text().splitlines()]
+    write(Path("all.csv"), [[a, 40 + k % 7 if k else "age", b] for k, (a, b) in enumerate(lines)])
+    both = ["compare", "nodeproof-out", "nodeproof-out", "--json"]
+    found = [
+        json.loads(run(capsys, *both, "--truth", *truth)[1])["runs"][0]["accuracy"]
+        for truth in (["truth.csv"], ["all.csv", "--label", "club"])
+    ]
+    assert found[0] == found[1]
+    code, _, err = run(capsys, *both, "--label", "club")
+    assert (code, err.count("\n")) == (2, 1)
+
+
 def test_sets_in_the_predictions_are_counted(capsys, example):
     run(capsys, "fit", "edges.csv", "--nodes", "nodes.csv", "--label", "club", "--coverage", 0.9,
         "-q")  # fmt: skip
@@ -67,10 +81,12 @@ def test_sets_in_the_predictions_are_counted(capsys, example):
 def test_what_cannot_be_compared_is_said_in_one_line(capsys, example):
     run(capsys, "fit", "edges.csv", "--nodes", "nodes.csv", "--label", "club", "-q")
     write(Path("others.csv"), [["member", "club"], ["Ann", "Mr. Hi"]])
+    write(Path("towns.csv"), [["member", "town"], ["member 2", "Rome"], ["member 3", "Oslo"]])
     for arguments, message in (
         (["evaluate", "nodeproof-out", "others.csv"], "no node of others.csv was fitted"),
         (["evaluate", "nodeproof-out", "nodes.csv"], "--all counts the others, too"),
         (["evaluate", "nowhere", "truth.csv"], "there is no model"),
+        (["evaluate", "nodeproof-out", "towns.csv"], "such as 'Rome', is a class of the fit"),
         (["compare", "nodeproof-out"], "at least two folders"),
         (["example", "."], "exists already"),
     ):

@@ -159,6 +159,7 @@ def test_the_order_of_the_rows_does_not_matter(capsys, small):
         (["--label", "segment", "--no-impute"], "has no value for"),
         (["--label", "segment", "--features", "nodes.csv"], "--nodes and --features"),
         (["--label", "segment", "--id", "email"], "do both files name nodes the same way?"),
+        (["--label", "customer"], "the column 'customer' names the nodes"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(capsys, small, arguments, message):
@@ -220,3 +221,27 @@ def test_repeated_links_without_weights_are_counted(capsys, tmp_path, monkeypatc
     assert code == 0, err
     arrays = np.load("nodeproof-out/model.npz")
     assert arrays["problem_weights"].max() / arrays["problem_weights"].min() == 4
+
+
+def test_without_labels_the_column_that_may_hold_some_is_named(capsys, small):
+    code, _, err = run(capsys, "fit", "edges.csv", "--nodes", "nodes.csv", "--classes", 3)
+    assert code == 0
+    assert "note: no labels: if a column of nodes.csv, such as 'segment', holds them" in err
+
+
+def test_numbers_that_are_not_written_as_such_are_told(capsys, small):
+    rows = [line.split(",") for line in Path("nodes.csv").read_text().splitlines()]
+    at = rows[0].index("income")
+    text = "\n".join(
+        ";".join([*row[:at], row[at].replace(".", ","), *row[at + 1 :]]) for row in rows
+    )
+    Path("comma.csv").write_text(text)
+    code, _, err = run(capsys, "fit", "edges.csv", "--nodes", "comma.csv", "--label", "segment")
+    assert code == 0
+    assert "income (texts that look like numbers: write '" in err
+
+
+def test_a_labels_file_with_another_text_in_every_row_is_not_one(capsys, small):
+    code, out, err = run(capsys, "fit", "edges.csv", "--labels", "nodes.csv")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "say which column does, with --label" in err

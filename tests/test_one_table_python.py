@@ -74,6 +74,26 @@ def test_tables_by_from_tables_give_the_same(fitted, columns, links):
     assert [attribute.name for attribute in fewer["X"].attributes] == ["age", "income"]
 
 
+def test_the_column_that_links_know_names_the_nodes(fitted, columns, links):
+    edges = {"payer": links["from"], "payee": links["to"]}
+    parts = from_tables(columns, edges, source="payer", target="payee", label="segment")
+    assert parts["graph"].names.tolist() == columns["customer"]
+    assert "town" in repr(parts["X"])
+    assert len(repr(parts["X"])) < 200
+    np.testing.assert_array_equal(fit(**parts).labels_, fitted.labels_)
+
+
+def test_links_of_new_nodes_may_be_pairs_of_names(fitted, columns, data):
+    new = pd.DataFrame(columns).head(2).assign(customer=["new 1", "new 2"])
+    one, other = columns["customer"][:2]
+    pairs = [("new 1", one), ("new 2", other), ("new 2", "new 1")]
+    expected = pd.DataFrame(pairs, columns=["source", "target"])
+    for links in (pairs, [list(pair) for pair in pairs], np.array(pairs)):
+        np.testing.assert_array_equal(
+            fitted.predict(new, graph=links), fitted.predict(new, graph=expected)
+        )
+
+
 def test_a_networkx_graph_with_attributes_gives_the_same(fitted, columns, links):
     graph = nx.Graph()
     for row in pd.DataFrame(columns).to_dict("records"):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -190,7 +192,7 @@ def report_on(path, names):
 def test_one_node_fits_beside_the_map(browser_page, tmp_path):
     """All sources speak, names have 25 letters."""
     names = [f"{metal} customer, not paid" for metal in ("Gold", "Iron", "Lead", "Zinc")]
-    page = browser_page.open(report_on(tmp_path / "r.html", names))
+    page = browser_page.open(report_on(tmp_path / "r.html", names), width=1120)
     head = page.locator("#evidence thead th").all_inner_texts()
     assert head == ["class", "probability", "graph", "features", "labels", "links"]
     box = page.locator("#evidence .scroll")
@@ -249,18 +251,171 @@ def test_a_name_that_nothing_has_leaves_the_node_that_was_shown(browser_page, re
     assert "There is no node" not in page.locator("#evidence").inner_text()
 
 
+def map_box(page) -> dict[str, float]:
+    page.locator(".map-stage").scroll_into_view_if_needed()
+    return page.locator(".map-stage").bounding_box()
+
+
 def test_the_map_is_used_by_mouse_and_by_keys(browser_page, report):
     page = browser_page.open(report)
-    box = page.locator("#nodemap").bounding_box()
-    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 60)
-    first = page.locator("#evidence b").inner_text()
-    page.focus("#nodemap")
-    seen = {first}
+    box = map_box(page)
+    shown = page.locator("#evidence b")
+    for i in (3, 40, 90):
+        x, y = page.evaluate("i => nodeMap.placeOf(i)", i)
+        page.mouse.click(box["x"] + x, box["y"] + y)
+        # Nodes may lie on top of each other: it is one at this place.
+        picked = page.evaluate("nodeMap.picked")
+        at = page.evaluate("i => nodeMap.placeOf(i)", picked)
+        assert np.hypot(at[0] - x, at[1] - y) < 1
+        assert shown.inner_text() == page.evaluate("i => nodeMap.nameOf(i)", picked)
+    page.focus(".map-stage")
+    seen = {shown.inner_text()}
     for key in ("ArrowDown", "ArrowLeft", "ArrowRight", "ArrowUp"):
         page.keyboard.press(key)
-        seen.add(page.locator("#evidence b").inner_text())
+        seen.add(shown.inner_text())
     assert len(seen) >= 3
-    assert float(page.locator("#picked").get_attribute("cx")) > 0
+    before = page.evaluate("nodeMap.placeOf(0)")
+    page.keyboard.press("+")
+    page.keyboard.press("Shift+ArrowRight")
+    assert page.evaluate("nodeMap.placeOf(0)") != before
+    page.keyboard.press("0")
+    assert page.evaluate("nodeMap.placeOf(0)") == before
+
+
+def test_a_drag_moves_the_map_and_the_wheel_zooms_it(browser_page, report):
+    page = browser_page.open(report)
+    box = map_box(page)
+    middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    before = page.evaluate("nodeMap.placeOf(7)")
+    page.mouse.move(*middle)
+    page.mouse.down()
+    page.mouse.move(middle[0] + 40, middle[1] - 30, steps=4)
+    page.mouse.up()
+    x, y = page.evaluate("nodeMap.placeOf(7)")
+    assert (x - before[0], y - before[1]) == pytest.approx((40, -30))
+
+    def apart() -> float:
+        (ax, ay), (bx, by) = page.evaluate("[nodeMap.placeOf(7), nodeMap.placeOf(70)]")
+        return float(np.hypot(ax - bx, ay - by))
+
+    before = apart()
+    page.evaluate("document.activeElement.blur()")
+    page.mouse.wheel(0, -100)  # the page scrolls: the map has not been asked for
+    assert apart() == before
+    page.focus(".map-stage")
+    page.mouse.move(*middle)
+    page.mouse.wheel(0, -100)
+    page.wait_for_timeout(50)  # wheels are told to the page between frames
+    assert apart() > before
+
+
+def test_filters_show_the_nodes_that_are_asked_for(browser_page, report, clf):
+    page = browser_page.open(report)
+    fitted = clf.fitted_
+    top, given = fitted.proba.max(axis=1), fitted.given
+    n = len(top)
+
+    def shown() -> int:
+        text = page.locator("#shown").inner_text()
+        return n if text.startswith("all") else int(text.split(" of ")[0].replace(",", ""))
+
+    assert shown() == n
+    page.locator("#chips input").nth(1).uncheck()
+    assert shown() == (fitted.codes != 1).sum()
+    page.select_option("#labelled", "given")
+    assert shown() == ((fitted.codes != 1) & (given >= 0)).sum()
+    page.click("#reset")
+    page.locator("#shown", has_text="all ").wait_for()
+    expected = {
+        "none": given < 0,
+        "suspect": np.isin(np.arange(n), fitted.suspects.node),
+        "differs": (given >= 0) & (given != fitted.codes),
+    }
+    for what, which in expected.items():
+        page.select_option("#labelled", what)
+        assert shown() == which.sum()
+    page.select_option("#labelled", "any")
+    page.fill("#most", "90")
+    assert shown() == (np.round(top.astype(float), 3) <= 0.9).sum()
+    page.fill("#most", "")
+    page.select_option("#proven", "yes")
+    proven = shown()
+    fact = page.locator("dt", has_text="Certified nodes").locator("xpath=..").inner_text()
+    assert f"\n{proven} of {n}" in fact
+    page.select_option("#proven", "no")
+    assert shown() == n - proven
+    assert browser_page.errors == []
+
+
+def test_a_lasso_selects_nodes_that_are_listed_and_saved(browser_page, report, clf):
+    page = browser_page.open(report)
+    assert page.locator("#selection").is_hidden()
+    box = map_box(page)
+    page.click("text=Lasso")
+    inset, corners = 4, [(0, 0), (1, 0), (1, 1), (0, 1)]
+    points = [
+        (box["x"] + inset + across * (box["width"] - 2 * inset),
+         box["y"] + inset + down * (box["height"] - 2 * inset))
+        for across, down in corners
+    ]  # fmt: skip
+    page.mouse.move(*points[0])
+    page.mouse.down()
+    for point in points[1:]:
+        page.mouse.move(*point, steps=3)
+    page.mouse.up()
+    n = len(clf.labels_)
+    assert page.locator("#selected").inner_text() == f"{n} selected nodes"
+    assert page.locator("#selected-table tbody tr").count() == n
+    with page.expect_download() as waiting:
+        page.click("#save")
+    assert waiting.value.suggested_filename == "selection.csv"
+    with Path(waiting.value.path()).open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["node"] for row in rows] == clf.fitted_.node_ids.tolist()
+    assert [row["class"] for row in rows] == clf.labels_.tolist()
+    saved = np.array([float(row["probability"]) for row in rows])
+    np.testing.assert_allclose(saved, clf.proba_.max(axis=1), atol=2e-5)
+    given = np.array(["", *clf.classes_])[clf.fitted_.given + 1]
+    assert [row["given_label"] for row in rows] == given.tolist()
+    page.locator("#selected-table button").nth(5).click()
+    assert page.locator("#evidence b").inner_text() == "n5"
+    page.click("#clear")
+    assert page.locator("#selection").is_hidden()
+    assert browser_page.errors == []
+
+
+def test_an_address_names_a_node(browser_page, report):
+    page = browser_page.open(report)
+    page.goto(f"{report.as_uri()}#node=n17")
+    assert page.locator("#evidence b").inner_text() == "n17"
+    page.evaluate("location.hash = '#node=n23'")
+    page.locator("#evidence b", has_text="n23").wait_for()
+    page.fill("#pick", HOSTILE)
+    page.press("#pick", "Enter")
+    address = page.evaluate("location.hash")
+    assert address.startswith("#node=%3Cscript")
+    page.goto("about:blank")
+    page.goto(f"{report.as_uri()}{address}")
+    assert page.locator("#evidence b").inner_text() == HOSTILE
+    assert page.title() == "A report"
+    assert browser_page.errors == []
+
+
+def test_a_node_without_evidence_is_found_on_the_map(browser_page, clf, tmp_path):
+    few = np.arange(0, 180, 2)
+    found = clf.fitted_.findings
+    evidence = {source: scores[few] for source, scores in found.evidence.items()}
+    some = replace(found, nodes=few, sampled=found.sampled[few], evidence=evidence,
+                   linked=found.linked[few], positions=None, links=None)  # fmt: skip
+    write_report(replace(clf.fitted_, saved_findings=some), tmp_path / "r.html")
+    page = browser_page.open(tmp_path / "r.html")
+    page.fill("#pick", "n17")
+    page.press("#pick", "Enter")
+    text = page.locator("#evidence").inner_text()
+    assert f"n17 is {clf.labels_[17]}" in text
+    assert "for 90 of the 180 nodes" in text
+    assert page.evaluate("nodeMap.picked") == 17
+    assert browser_page.errors == []
 
 
 @pytest.fixture(scope="module")

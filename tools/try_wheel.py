@@ -8,14 +8,15 @@ one with the newest. In each, the wheel is installed as a user would install it,
 are imported, and a graph is fitted, reported, saved, loaded and certified, from Python and from
 the command line. `--tests` runs these files of the test suite as well, against the wheel.
 
-Needs uv (`pip install uv`), which finds the Pythons (those that it does not find are named) and can
-resolve to the oldest versions.
+Needs uv (`pip install uv`), which finds the Pythons (those that neither it nor pyenv has are named)
+and can resolve to the oldest versions.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -41,6 +42,7 @@ for name in nodeproof.__all__:
 data = make_planted(cluster_size=60, p=0.3, random_state=0)
 clf = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
 assert (clf.labels_ == data.y_true).mean() > 0.95
+import nodeproof.app.server
 clf.report("page.html")
 clf.save("model.npz")
 assert np.array_equal(NodeClassifier.load("model.npz").proba_, clf.proba_)
@@ -57,6 +59,8 @@ COMMANDS = (
     ["--version"],
     ["fit", "edges.csv", "--nodes", "nodes.csv", "--label", "kind", "--out", "results", "--report"],
     ["report", "results"],
+    ["evaluate", "results", "nodes.csv", "--label", "kind", "--all"],
+    ["label", "results", "--export", "labels.csv"],
     ["demo", "--out", "demo"],
 )
 
@@ -75,7 +79,16 @@ def pythons(versions: list[str]) -> dict[str, Path | None]:
 def _find_python(version: str) -> Path | None:
     find = [_uv(), "python", "find", "--no-project", "--system", "--no-python-downloads", version]
     done = subprocess.run(find, capture_output=True, text=True, check=False)
-    return Path(done.stdout.strip()) if done.returncode == 0 else None
+    if done.returncode == 0:
+        return Path(done.stdout.strip())
+    # pyenv puts programs into PATH that run only the version that is chosen at the moment.
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    kept = (root / "versions").glob(f"{version}.*/bin/python")
+    return max(
+        kept,
+        key=lambda path: [int(part) for part in re.findall(r"\d+", path.parts[-3])],
+        default=None,
+    )
 
 
 def _uv() -> str:
@@ -159,7 +172,7 @@ def main(arguments: list[str] | None = None) -> int:
                 place = (given.keep or Path(temporary, "environments")) / f"{version}-{name}"
                 Path(temporary, "work").mkdir()
                 try:
-                    extras = "test" if given.tests else "plot,report"
+                    extras = "test" if given.tests else "app,plot,report"
                     programs = install(wheel, python, resolution, place, extras)
                     try_out(programs, Path(temporary, "work"), given.tests)
                     lines.append(f"{version} {name}: passed ({versions_in(programs)})")

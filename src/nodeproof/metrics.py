@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -151,7 +151,12 @@ class ReliabilityCurve:
 
 
 def reliability_curve(
-    y_true: ArrayLike, proba: ArrayLike, n_bins: int = 10, *, noise: float = 0.0
+    y_true: ArrayLike,
+    proba: ArrayLike,
+    n_bins: int = 10,
+    *,
+    noise: float = 0.0,
+    strategy: Literal["uniform", "quantile"] = "uniform",
 ) -> ReliabilityCurve:
     """Return the accuracy of nodes by their confidence.
 
@@ -166,9 +171,12 @@ def reliability_curve(
     proba : array of shape (n, K)
         Class probabilities.
     n_bins : int
-        Bins of equal width over the confidence 0…1.
+        Bins of the confidence.
     noise : float
         Share of wrong labels in `y_true`.
+    strategy : {"uniform", "quantile"}
+        Bins of equal width over the confidence 0…1, or of as many nodes each, as far as nodes
+        with the same confidence can be told apart.
 
     Examples
     --------
@@ -187,7 +195,13 @@ def reliability_curve(
         raise InputError(f"labels of {K} classes with a share {noise:.2g} wrong tell nothing")
     confidence = probabilities.max(axis=1)
     agrees = probabilities.argmax(axis=1) == truth
-    bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
+    if strategy == "quantile":
+        edges = np.quantile(confidence, np.arange(1, n_bins) / n_bins)
+        bins = np.searchsorted(edges, confidence, side="right")
+    elif strategy == "uniform":
+        bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
+    else:
+        raise InputError(f"strategy must be 'uniform' or 'quantile', got {strategy!r}")
     counts = np.bincount(bins)
     there = counts > 0
     counts = counts[there]

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from nodeproof.auto.settings import most_certain
-from nodeproof.errors import InputError
+from nodeproof.errors import InputError, count_of
 from nodeproof.runtime.logs import is_called_by, warn_caller
 from nodeproof.solvers import Result, Status
 from nodeproof.solvers.sweep import uninformative
@@ -57,8 +57,8 @@ def warn_of_outcome(fitted: Fitted, result: Result) -> None:
     """Warn if a fit has not converged, is uninformative, or has one class or empty ones."""
     if result.status is Status.MAX_ITER:
         warn_caller(
-            f"the fit {result.status} after {result.n_iter} sweeps without converging; increase "
-            "max_iter or tol",
+            f"the fit {result.status} after {count_of(result.n_iter, 'sweep')} without converging; "
+            "increase max_iter or tol",
             ConvergenceWarning,
         )
     if fitted.given is not None and most_certain(fitted.settings.n_classes, fitted.given) < 1:

@@ -9,10 +9,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.app.labels import LabelState
-from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.evidence import node_evidence
 from nodeproof.fitted import Fitted
 from nodeproof.graph import Graph
+from nodeproof.report.map_data import links_of
 from nodeproof.runtime.caching import cached_property
 
 __all__ = ["Nodes"]
@@ -45,10 +45,7 @@ class Nodes:
     @cached_property
     def links(self) -> Any:
         """The links as a sparse matrix, or None."""
-        if self.graph is not None:
-            return self.graph.adjacency
-        problem = self.fitted.saved_problem
-        return problem.adjacency if isinstance(problem, Instance) else None
+        return links_of(self.fitted)
 
     @cached_property
     def _totals(self) -> Any:

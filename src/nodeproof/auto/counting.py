@@ -352,7 +352,7 @@ def _why_so_many(family: Family, counted: ClassCount) -> str:
         return f"more classes do not make the description of the data shorter; {tried}"
     saved = counted.one_class - counted.length
     what = "the links" if counted.by_links else "the data"
-    why = f"description of {what} is {saved:.0f} nats shorter than with one class; {tried}"
+    why = f"description of {what} is {saved:,.0f} nats shorter than with one class; {tried}"
     if counted.by_links:
         why += "; feature models per class would cost more than they save"
     return why

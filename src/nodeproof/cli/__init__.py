@@ -29,10 +29,13 @@ from nodeproof.cli.options import (
     SOURCE,
     TARGET,
     TERM,
+    TRUTH_LABEL,
+    UNKNOWN,
     WEIGHT_COLUMN,
     Group,
     json_option,
     out_option,
+    sections,
 )
 from nodeproof.cli.terminal import (
     announce_on_terminal,
@@ -97,9 +100,13 @@ def fit(edges: Path | None, **options: Any) -> None:
     context = click.get_current_context()
     options["command"] = command_of(context)
     if edges is None and options["knn"] is None:
-        raise InputError("give EDGES, or --knn auto to link nodes by their --features")
+        raise click.UsageError(
+            "give EDGES, or --knn auto to link nodes by their --features or --nodes", context
+        )
     if options["proof_budget"] is not None and not options["report"]:
-        raise InputError("--proof-budget is only used with --report: add --report or omit it")
+        raise click.UsageError(
+            "--proof-budget is only used with --report: add --report or omit it", context
+        )
     for path in (options["nodes"], options["features"], options["labels"]):
         if path is not None and path.is_dir():
             raise InputError(f"{path} is a folder; give a file")
@@ -108,24 +115,21 @@ def fit(edges: Path | None, **options: Any) -> None:
 
 @cli.command()
 @click.argument("model", type=FILE, metavar="DIR")
-@click.option("--nodes", type=FILE,
-              help="Table of the new nodes, for a model fitted with --nodes.")  # fmt: skip
-@click.option("--features", type=FILE,
-              help="Table of the new nodes: node, then the features of the fit.")  # fmt: skip
-@click.option("--edges", type=FILE,
-              help="Table of their links: new node, other node, optionally a weight.")  # fmt: skip
-@out_option("File for the predictions.", Path("predictions.csv"))
-@HEADER
-@SOURCE
-@TARGET
-@WEIGHT_COLUMN
-@REPEATED
-@ID
-@TERM
-@EXPERT
-@COVERAGE
-@SAFE_CSV
-@json_option()
+@sections({
+    "Data": (
+        click.option("--nodes", type=FILE,
+                     help="Table of the new nodes, for a model fitted with --nodes."),
+        click.option("--features", type=FILE,
+                     help="Table of the new nodes: node, then the features of the fit."),
+        click.option("--edges", type=FILE,
+                     help="Table of their links: new node, other node, optionally a weight."),
+        REPEATED,
+    ),
+    "Columns": (HEADER, SOURCE, TARGET, WEIGHT_COLUMN, ID),
+    "Model": (TERM, EXPERT),
+    "Results": (out_option("File for the predictions.", Path("predictions.csv")), COVERAGE,
+                SAFE_CSV, json_option()),
+})  # fmt: skip
 def predict(model: Path, **options: Any) -> None:
     """Label new nodes with the model that `nodeproof fit` wrote to DIR.
 
@@ -202,10 +206,8 @@ def example(folder: Path, as_json: bool) -> None:
 @click.argument("truth", type=FILE)
 @HEADER
 @ID
-@click.option("--label-column", "--label", "label", metavar="COLUMN",
-              help="Column of TRUTH with the labels.")  # fmt: skip
-@click.option("--unknown", multiple=True, metavar="TOKEN",
-              help="Label that means unknown; may be repeated.")  # fmt: skip
+@TRUTH_LABEL
+@UNKNOWN
 @click.option("--all", "every", is_flag=True,
               help="Count nodes that were labelled in the fit, too.")  # fmt: skip
 @TERM
@@ -226,7 +228,13 @@ def evaluate(model: Path, truth: Path, **options: Any) -> None:
 
 @cli.command()
 @click.argument("runs", type=FILE, nargs=-1, required=True, metavar="RUN RUN...")
-@click.option("--truth", type=FILE, help="Table of true labels: node, label.")
+@click.option("--truth", type=FILE, metavar="TRUTH", help="Table of true labels: node, label.")
+@HEADER
+@ID
+@TRUTH_LABEL
+@UNKNOWN
+@TERM
+@EXPERT
 @out_option("Picture to write, as PNG; needs matplotlib.", show_default=False)
 @json_option("Print JSON, nothing else.")
 def compare(runs: tuple[Path, ...], **options: Any) -> None:

@@ -23,6 +23,7 @@ from nodeproof.metrics import expected_calibration_error
 from nodeproof.runtime.axes import axes_or_new, shorten
 from nodeproof.saving.model import load_model
 from nodeproof.storage.atomic import atomic_path
+from nodeproof.tables.columns import list_names
 from nodeproof.tables.keys import Keys
 from nodeproof.tables.labels import LabelRows, read_labels
 from nodeproof.tables.reading import open_table
@@ -107,6 +108,14 @@ def _true_codes(
     """Return all classes, those of the fit first, and the true class of every node, −1: unknown."""
     rows, nodes = read
     classes = [str(name) for name in fitted.classes.tolist()]
+    if not set(rows.names) & set(classes):
+        column = "" if rows.column is None else f" of the column {rows.column!r}"
+        raise InputError(
+            f"no label{column} in {rows.keys.path}, such as {rows.names[0]!r}, is a class of the "
+            f"fit: {list_names(classes)}; --label COLUMN says which column has the labels"
+            if rows.names
+            else f"{rows.keys.path} has no labels; --label COLUMN says which column has them"
+        )
     classes += [name for name in rows.names if name not in classes]
     numbers = np.array([*(classes.index(name) for name in rows.names), -1])
     there = nodes >= 0
@@ -188,11 +197,24 @@ def _show_scores(found: dict[str, Any]) -> None:
 
 
 def run_compare(
-    runs: tuple[Path, ...], *, truth: Path | None, out: Path | None, as_json: bool
+    runs: tuple[Path, ...],
+    *,
+    truth: Path | None,
+    header: bool | None,
+    node: str | None,
+    label: str | None,
+    unknown: tuple[str, ...],
+    terms: tuple[str, ...],
+    own_experts: tuple[str, ...],
+    out: Path | None,
+    as_json: bool,
 ) -> None:
     """Compare the results of several fits, and draw them if a file is given for that."""
     if len(runs) < 2:
         raise InputError("give at least two folders written by `nodeproof fit`")
+    if truth is None and not (header is node is label is None and not unknown):
+        raise InputError("--header, --id, --label-column and --unknown are about --truth: give it")
+    import_parts(terms, own_experts)
     models = [find_model(run) for run in runs]
     if out is not None:
         check_file(out, models[0])
@@ -205,7 +227,7 @@ def run_compare(
         same = [str(first[name]) == str(label) for name, label in labels if name in first]
         row["agreement"] = float(np.mean(same)) if same else None
         if truth is not None:
-            read = _read_truth(fitted, truth, None, None, None, ())
+            read = _read_truth(fitted, truth, header, node, label, unknown)
             classes, codes = _true_codes(fitted, read)
             judged = codes >= 0
             if fitted.given is not None:

@@ -333,11 +333,13 @@ def _estimate(fitted: Fitted) -> str:
         return ""
     estimate, low, high = fitted.estimated_accuracy
     meaning = meaning_of_accuracy(fitted)
-    return f"{estimate:.3f} (95 % interval {low:.3f} to {high:.3f}): {meaning}"
+    return f"{estimate:.3f} (95% interval {low:.3f} to {high:.3f}): {meaning}"
 
 
 def _show(summary: dict[str, Any], fitted: Fitted, written: list[Path]) -> None:
-    table = Table(title=f"{summary['nodes']} nodes, {summary['links']} links", show_header=False)
+    table = Table(
+        title=f"{summary['nodes']:,} nodes, {summary['links']:,} links", show_header=False
+    )
     sources = ", ".join(f"{name} {share:.0%}" for name, share in summary["sources"].items())
     counted = summary["choices"].get("n_classes")
     sweeps = count_of(summary["sweeps"], "sweep")
@@ -386,6 +388,6 @@ def _show_experts(fitted: Fitted) -> None:
     for compared in found.compared:
         table.add_row(*compared)
     screen.print(table)
-    screen.print(found.verdict, found.reading)
+    screen.print(_unbroken(found.verdict), _unbroken(found.reading))
     for names, why in found.left_out:
         screen.print(f"Left out: {names} ({why}).")

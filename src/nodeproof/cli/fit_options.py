@@ -17,6 +17,7 @@ from nodeproof.cli.options import (
     SOURCE,
     TARGET,
     TERM,
+    UNKNOWN,
     WEIGHT_COLUMN,
     json_option,
     out_option,
@@ -34,8 +35,7 @@ _DATA = (
     click.option("--labels", type=FILE, help="Table: node, label."),
     click.option("--knn", metavar="K|auto",
                  help="Without EDGES: link nodes to their K nearest by features."),
-    click.option("--unknown", multiple=True, metavar="TOKEN",
-                 help="Label that means unknown; may be repeated."),
+    UNKNOWN,
     click.option("--strict", is_flag=True, help="Refuse nodes without links."),
     REPEATED,
 )  # fmt: skip

@@ -28,6 +28,8 @@ __all__ = [
     "SOURCE",
     "TARGET",
     "TERM",
+    "TRUTH_LABEL",
+    "UNKNOWN",
     "WEIGHT_COLUMN",
     "Command",
     "Group",
@@ -72,6 +74,11 @@ EXPERT = click.option(
     "--own-expert", "own_experts", multiple=True, metavar="MODULE:NAME",
     help="Custom expert, from an installed module or one in this folder; may be repeated.",
 )  # fmt: skip
+
+TRUTH_LABEL = click.option("--label-column", "--label", "label", metavar="COLUMN",
+                           help="Column of TRUTH with the labels.")  # fmt: skip
+UNKNOWN = click.option("--unknown", multiple=True, metavar="TOKEN",
+                       help="Label that means unknown; may be repeated.")  # fmt: skip
 
 
 def json_option(text: str = "Print the summary as JSON, nothing else.") -> Decorator:

@@ -27,6 +27,7 @@ from nodeproof.inputs.graph_objects import (
     read_ends,
     read_weights,
 )
+from nodeproof.inputs.link_lists import as_link_table
 from nodeproof.inputs.node_names import Names, as_keys, find_positions, shown_name
 from nodeproof.inputs.tensors import as_array, plain, without_hidden
 from nodeproof.runtime.memory import check_free
@@ -74,9 +75,9 @@ def check_links(
         the links among new nodes in the last columns. Or pairs: an array of shape (E, 2) or
         (E, 3) with the new node, the node that it is linked to and perhaps the weight, or a
         table with the columns ``new`` and ``fitted`` (or ``source`` and ``target``) and perhaps
-        ``weight``. New nodes in the second place are counted on from the fitted ones: new node v
-        is ``n_fitted + v``. Of a pair listed twice, or in both directions, the largest weight
-        counts.
+        ``weight``; a list of pairs of names is read as such a table. New nodes in the second
+        place are counted on from the fitted ones: new node v is ``n_fitted + v``. Of a pair
+        listed twice, or in both directions, the largest weight counts.
     n_new : int or None
         Number of new nodes, where features say so; else as many as the links name.
     n_fitted : int
@@ -97,7 +98,7 @@ def check_links(
     array([[0., 1.],
            [1., 0.]])
     """
-    graph = plain(graph)
+    graph = plain(as_link_table(graph, None) if _has_names(graph) else graph)
     if sp.issparse(graph):
         if graph.ndim != 2:
             _refuse_shape(graph.shape, n_new, n_fitted)
@@ -125,6 +126,14 @@ def check_links(
     array = without_hidden(array, listed=0)
     weight = array[:, 2] if array.shape[1] == 3 else None
     return _from_list(array[:, 0], array[:, 1], weight, n_new, n_fitted, unit)
+
+
+def _has_names(graph: Any) -> bool:
+    """Tell whether this is a list of links, or an array of them, that calls nodes by name."""
+    if isinstance(graph, list | tuple):
+        first = graph[0] if graph else None
+        return isinstance(first, list | tuple) and any(isinstance(end, str) for end in first[:2])
+    return type(graph) is np.ndarray and graph.ndim == 2 and graph.dtype.kind in "UO"
 
 
 def _from_list(

@@ -34,7 +34,7 @@ from nodeproof.inputs.preparation import STEPS, Preparation, check_steps, prepar
 from nodeproof.inputs.unpacking import link_names
 from nodeproof.runtime.logs import logger, warn_caller
 
-__all__ = ["IDS", "NodeTable", "TableInputs", "prepare_new", "read_node_table"]
+__all__ = ["IDS", "NodeTable", "TableInputs", "holds_names", "prepare_new", "read_node_table"]
 
 #: names of a column that names the nodes, in lower case
 IDS = ("node", "id", "node_id", "nodeid")
@@ -60,6 +60,10 @@ class NodeTable:
     names: NDArray[Any] | None = None
     steps: Sequence[str] = STEPS
     node: str = ""
+
+    def __repr__(self) -> str:
+        columns = list_columns([attribute.name for attribute in self.attributes])
+        return f"<NodeTable of {', '.join(map(str, self.steps))}: {columns}>"
 
 
 class TableInputs(NamedTuple):
@@ -215,7 +219,7 @@ def _find_ids(table: Any, columns: Sequence[Any], graph: Any) -> Any:
         return named[0]
     if ends is None:
         return None
-    holding = [name for name in columns if _holds(table[name], ends)]
+    holding = [name for name in columns if holds_names(table[name], ends)]
     if len(holding) > 1:
         raise InputError(
             f"{list_columns(holding)} may all name the nodes: set one of them as the index of X, "
@@ -240,7 +244,7 @@ def _ends_of(graph: Any) -> set[Any] | None:
     return set(names.tolist()) if isinstance(names, np.ndarray) else None
 
 
-def _holds(column: Any, ends: set[Any]) -> bool:
+def holds_names(column: Any, ends: set[Any]) -> bool:
     """Tell whether a column has all of these names, each once."""
     values = np.asarray(column).tolist()
     try:

@@ -7,6 +7,7 @@ way to the nodes of the fit and to new ones.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -269,6 +270,9 @@ def _why_useless(attribute: Attribute, steps: Sequence[str]) -> str:
         return "counts the rows" if _counts(known, distinct) else ""
     counts = np.bincount(attribute.codes[attribute.codes >= 0], minlength=len(attribute.texts))
     seen = [text for text, count in zip(attribute.texts, counts, strict=True) if count]
+    number = looks_like_number(seen)
+    if number:
+        return f"texts that look like numbers: write {number[0]!r} as {number[1]}"
     long = np.mean([len(text) for text in seen]) >= _LONG
     wordy = np.mean([len(text.split()) for text in seen]) >= _WORDS
     if distinct > _FEW_TEXTS and (long or wordy):
@@ -276,6 +280,41 @@ def _why_useless(attribute: Attribute, steps: Sequence[str]) -> str:
     if distinct > max(_FEW_TEXTS, len(known) // 2):
         return f"{distinct:,} different texts"
     return "" if "one-hot" in steps else "text"
+
+
+# Numbers as people write them: with decimal commas, groups of three digits, currencies, per cent.
+_WRITTEN = re.compile(
+    r"(?P<sign>[-+]?)[€$£]?\s*(?P<sign2>[-+]?)"
+    r"(?P<digits>\d{1,3}(?:[.,'’\s]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d+)?)\s*(?:[€$£%]|kr)?"
+)
+# Of the texts, so many must be such numbers.
+_NUMBERS = 0.9
+
+
+def looks_like_number(texts: Sequence[str]) -> tuple[str, str] | None:
+    """Return a text that is a number but is not written as one, and how to write it.
+
+    None unless nearly all texts are such numbers.
+
+    Examples
+    --------
+    >>> looks_like_number(["12,50", "7,25"]), looks_like_number(["€ 1,250.00"])
+    (('12,50', '12.50'), ('€ 1,250.00', '1250.00'))
+    >>> looks_like_number(["123 45", "SAS123"]) is looks_like_number(["2024-05-01"]) is None
+    True
+    """
+    found = [_WRITTEN.fullmatch(text.strip()) for text in texts]
+    if not texts or sum(match is not None for match in found) < _NUMBERS * len(texts):
+        return None
+    text, match = next((text, match) for text, match in zip(texts, found, strict=True) if match)
+    digits = re.sub(r"['’\s]", "", match["digits"])
+    point = max(digits.rfind("."), digits.rfind(","))
+    grouped = len({*digits} & {".", ","}) < 2 and bool(re.fullmatch(r"\d{1,3}([.,]\d{3})+", digits))
+    if point < 0 or grouped:
+        plain = re.sub(r"[.,]", "", digits)
+    else:
+        plain = re.sub(r"[.,]", "", digits[:point]) + "." + digits[point + 1 :]
+    return text, (match["sign"] or match["sign2"]) + plain
 
 
 def _counts(known: NDArray[np.float64], distinct: int) -> bool:

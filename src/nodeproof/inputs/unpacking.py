@@ -245,8 +245,9 @@ def _all_nodes(labels: NDArray[Any], source: NDArray[Any], target: NDArray[Any])
     other = next((name for name in labels.tolist() if name not in linked), None)
     if other is not None:
         raise InputError(
-            f"a link names the node {more[0]!r}, which y does not have, and y names {other!r}, "
-            "which no link has: give y an entry for every node, empty where unknown"
+            f"y names the node {other!r}, which is in no link, and lacks nodes that are in links, "
+            f"such as {more[0]!r}: correct or remove that name; if it is a node without links, "
+            "give y an entry for every node, empty where unknown"
         )
     ordered = sorted(linked) if all(isinstance(name, str) for name in linked) else list(linked)
     names = as_names(ordered)

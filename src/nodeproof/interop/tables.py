@@ -21,7 +21,7 @@ from nodeproof.inputs.graph_objects import (
     table_columns,
 )
 from nodeproof.inputs.node_names import NamedRows, names_of_rows, writable
-from nodeproof.inputs.node_tables import IDS, NodeTable
+from nodeproof.inputs.node_tables import IDS, NodeTable, holds_names
 from nodeproof.inputs.preparation import check_steps
 from nodeproof.inputs.unpacking import link_names
 from nodeproof.interop.networks import node_results
@@ -56,7 +56,8 @@ def from_tables(
         One row per link; its ends are names in `nodes`.
     node : str, optional
         The column of `nodes` with the names: text or integers, without repeats. By default the one
-        called node or id, else the index of a pandas table.
+        called node or id, else the index of a pandas table, else the one that has all ends of
+        links.
     source, target, weight : str, optional
         The columns of `edges`; by default those called source, target and weight or the like.
     label : str, optional
@@ -99,9 +100,9 @@ def from_tables(
     columns = column_names(nodes)
     if source is target is None and _are_edges(nodes) and not _are_edges(edges):
         raise InputError("the first table is that of the nodes, the second that of the links")
-    named = _find_node(nodes, columns, node)
-    names = _names_of(nodes, named)
     ends = _read_edges(edges, source, target, weight)
+    named = _find_node(nodes, columns, node, {*ends[0].tolist(), *ends[1].tolist()})
+    names = _names_of(nodes, named)
     graph = link_names(*ends, names, repeated)
     if isinstance(features, str):
         raise InputError(f"features must be a list of columns, got {features!r}")
@@ -128,7 +129,7 @@ def _are_edges(table: Any) -> bool:
     return True
 
 
-def _find_node(nodes: Any, columns: list[Any], asked: str | None) -> Any:
+def _find_node(nodes: Any, columns: list[Any], asked: str | None, ends: set[Any]) -> Any:
     """Return the column with the names of the nodes; None for the index."""
     if asked is not None:
         _check_column(nodes, asked)
@@ -138,6 +139,9 @@ def _find_node(nodes: Any, columns: list[Any], asked: str | None) -> Any:
         return called[0]
     if isinstance(names_of_rows(nodes, "nodes"), np.ndarray):
         return None
+    holding = [name for name in columns if holds_names(nodes[name], ends)]
+    if len(holding) == 1:
+        return holding[0]
     raise InputError(
         f"which column of nodes names them? Say so with node=...; there are {list_columns(columns)}"
     )

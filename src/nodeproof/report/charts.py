@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.metrics import ReliabilityCurve
-from nodeproof.report.layout import map_nodes
+from nodeproof.report.wording import percent
 
 if TYPE_CHECKING:
     from nodeproof.report.data import ReportData
 
-__all__ = ["colours", "confidence", "drawing", "history", "node_map", "reliability"]
+__all__ = ["colours", "confidence", "drawing", "history", "reliability"]
 
 # Ten colours that differ in hue and lightness, for white and for near-black backgrounds.
 _COLOURS = (
     ("#1f6fb2", "#6cb2f0"), ("#c4561b", "#f4965a"), ("#2a7f4f", "#63c98f"),
     ("#9b3a86", "#dd86cb"), ("#8a6d0b", "#d9b73c"), ("#5b54b8", "#a7a1f2"),
-    ("#12808a", "#54c4cf"), ("#b03544", "#f08391"), ("#5c6672", "#a9b4c0"),
+    ("#12808a", "#54c4cf"), ("#b03544", "#f08391"), ("#7b4a2d", "#c9a07f"),
     ("#5f7f16", "#a9cb55"),
 )  # fmt: skip
 
@@ -30,11 +30,7 @@ _GOLDEN = 0.618033988749895
 # Names in drawings and maps are truncated to this length.
 _LONGEST = 20
 
-# The map: half its width, the distance of corners from the middle, and the radius of a pile.
-_HALF, _REACH, _PILE = 240.0, 165.0, 60.0
-
-# More corners, or nodes, have no room for names.
-_NAMED_CORNERS = 24
+# More nodes have no room for names.
 _NAMED_NODES = 60
 
 # The drawing of a graph: its minimum width, that of its nodes, and the most links drawn bold.
@@ -61,17 +57,6 @@ def _hex(hue: float, lightness: float) -> str:
     return "#" + "".join(f"{round(255 * part):02x}" for part in rgb)
 
 
-def dots(points: NDArray[Any]) -> str:
-    """Return a path that puts a dot at each point, with round line caps.
-
-    Examples
-    --------
-    >>> dots(np.array([[0.0, 1.25], [2.0, 3.0]]))
-    'M0 1.2h0M2 3h0'
-    """
-    return "".join(f"M{_short(x)} {_short(y)}h0" for x, y in points.tolist())
-
-
 def _short(number: float) -> str:
     text = f"{number:.1f}"
     return text.removesuffix(".0")
@@ -79,46 +64,6 @@ def _short(number: float) -> str:
 
 def _cut(name: str) -> str:
     return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
-
-
-def node_map(report: ReportData) -> dict[str, Any] | None:
-    """Return the node map, with a corner per class."""
-    if report.K == 1:
-        return None
-    nodes, proba = report.findings.nodes, report.fitted.proba
-    anchors, places = map_nodes(proba, nodes)
-
-    def on_page(points: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.column_stack([_HALF + _REACH * points[:, 0], _HALF - _REACH * points[:, 1]])
-
-    at, homes = on_page(places), on_page(anchors)
-    codes = report.codes[nodes]
-    corners = []
-    for k, (x, y) in enumerate(homes.tolist()):
-        # Beyond the pile of the class: above it in the upper half, else below.
-        heights = at[codes == k, 1]
-        heights = heights[np.abs(heights - y) <= _PILE]
-        up = y <= _HALF
-        beyond = (min(heights, default=y) - 10.0) if up else (max(heights, default=y) + 20.0)
-        name = _cut(report.names[k])
-        corners.append({"at": k, "name": name, "x": round(x, 1), "y": round(float(beyond), 1)})
-    heights = np.concatenate([at[:, 1], homes[:, 1]])
-    top, bottom = float(heights.min()) - 30.0, float(heights.max()) + 34.0
-    suspects = np.isin(nodes, report.fitted.suspects.node)
-    return {
-        "width": 2 * _HALF,
-        "top": round(top, 1),
-        "height": round(bottom - top, 1),
-        "middle": _HALF,
-        "layers": [
-            {"at": k, "path": dots(at[codes == k])} for k in range(report.K) if (codes == k).any()
-        ],
-        "suspects": dots(at[suspects]),
-        "corners": corners if report.K <= _NAMED_CORNERS else [],
-        "size": 6.0 if len(nodes) < 500 else 4.5 if len(nodes) < 2000 else 3.5,
-        "places": [round(v, 1) for v in at.ravel().tolist()],
-        "count": len(nodes),
-    }
 
 
 def drawing(report: ReportData) -> dict[str, Any] | None:
@@ -220,7 +165,8 @@ def reliability(found: ReliabilityCurve) -> dict[str, Any]:
             "low": low,
             "high": high,
             "size": round(3.0 + 5.0 * float(np.sqrt(count / found.counts.max())), 1),
-            "text": f"{count:,} nodes: confidence {confidence:.0%}, accuracy {right:.0%}",
+            "text": f"{count:,} nodes: confidence {percent(confidence)}, "
+            f"accuracy {percent(right)}",
         }
         for px, py, low, high, count, confidence, right in zip(
             x(found.confidence), y(found.right), y(found.low), y(found.high),
@@ -252,7 +198,8 @@ def confidence(report: ReportData) -> dict[str, Any] | None:
             "x": round(46.0 + width * at, 1),
             "width": round(width - 2.0, 1),
             "height": round(110.0 * count / counts.max(), 1),
-            "text": f"confidence {edges[at]:.0%} to {edges[at + 1]:.0%}: {count:,} nodes",
+            "text": f"confidence {100 * edges[at]:.0f} to {100 * edges[at + 1]:.0f}\xa0%: "
+            f"{count:,} nodes",
         }
         for at, count in enumerate(counts.tolist())
     ]

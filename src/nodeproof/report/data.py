@@ -88,6 +88,9 @@ class ReportData:
         return np.sort(np.argsort(-self.sizes, kind="stable")[:_MOST_CLASSES])
 
 
+# Nodes per point of a reliability curve, at least.
+_PER_BIN = 10
+
 # Below this contrast between right and wrong labels, nothing can be judged by them.
 _LEAST_CONTRAST = 0.2
 
@@ -106,4 +109,7 @@ def reliability_of(judged: CrossFitted) -> ReliabilityCurve | None:
     n, K = judged.proba.shape
     if n < FEWEST_JUDGED or K < 2 or 1.0 - judged.noise * K / (K - 1) < _LEAST_CONTRAST:
         return None
-    return reliability_curve(judged.codes, judged.proba, noise=judged.noise)
+    bins = int(np.clip(n // _PER_BIN, 3, 10))
+    return reliability_curve(
+        judged.codes, judged.proba, bins, noise=judged.noise, strategy="quantile"
+    )

@@ -1,7 +1,9 @@
 "use strict";
 /* A map of nodes to pan, zoom and select in. The report and the labelling app share it. */
 const NodeMap = (() => {
-  const SUSPECT = 1, MOST_LINKS = 20000, MANY = 20000, CLOSE = 14;
+  const SUSPECT = 1, MOST_LINKS = 12000, MANY = 20000, CLOSE = 14;
+  // Nodes in the window that are named; beyond that, classes are, if they are not too many.
+  const NAMED_NODES = 60, NAMED_CLASSES = 24;
   const PLACES = { links: "by links", classes: "by class" };
 
   const element = (tag, className, ...content) => {
@@ -31,6 +33,8 @@ const NodeMap = (() => {
     let shown = null, selection = [], picked = -1, hovered = -1, lasso = null, lassoing = false;
     let place = Object.keys(data.layouts)[0], { x: X, y: Y } = data.layouts[place];
     let width = 1, height = 1, scale = 1, left = 0, top = 0, image = null, pixels = null, waiting = 0, colours;
+    // Dots of the screen per unit of the page, and the size of the picture in dots.
+    let ratio = 1, across = 1, down = 1;
 
     const canvas = element("canvas"), tip = element("div", "map-tip"), hint = element("div", "map-hint", "Click the map, or hold Ctrl, to zoom with the wheel");
     const stage = element("div", "map-stage", canvas, tip, hint);
@@ -42,8 +46,9 @@ const NodeMap = (() => {
     stage.setAttribute("aria-keyshortcuts", "ArrowLeft ArrowRight ArrowUp ArrowDown + - 0 L Space Escape");
 
     // ---- the view: page = left + scale * place
+    const reach = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-3);
     const fit = () => {
-      scale = 0.47 * Math.min(width, height);
+      scale = Math.min((width / 2 - 16) / reach(X), (height / 2 - 16) / reach(Y));
       left = width / 2;
       top = height / 2;
       redraw();
@@ -64,35 +69,53 @@ const NodeMap = (() => {
       pixels[at + 1] += (colour[1] - pixels[at + 1]) * share;
       pixels[at + 2] += (colour[2] - pixels[at + 2]) * share;
     };
-    const line = (x0, y0, x1, y1, colour, share) => {
+    // Links are counted in each dot, and what lies on top of each other is drawn once.
+    let crossed = new Uint16Array(0);
+    const line = (x0, y0, x1, y1) => {
       const steps = Math.max(Math.abs(x1 - x0), Math.abs(y1 - y0)), dx = (x1 - x0) / steps, dy = (y1 - y0) / steps;
       if (!(steps >= 1)) return;
       // Only the steps within the window.
       let from = 0, to = steps;
-      for (const [start, step, end] of [[x0, dx, width - 1], [y0, dy, height - 1]]) {
+      for (const [start, step, end] of [[x0, dx, across - 1], [y0, dy, down - 1]]) {
         if (step === 0) { if (start < 0 || start > end) return; continue; }
         const a = -start / step, b = (end - start) / step;
         from = Math.max(from, Math.min(a, b));
         to = Math.min(to, Math.max(a, b));
       }
-      for (let k = Math.ceil(from); k <= to; k += 1) blend(4 * (((y0 + k * dy) | 0) * width + ((x0 + k * dx) | 0)), colour, share);
+      for (let k = Math.ceil(from), x = x0 + k * dx, y = y0 + k * dy; k <= to; k += 1, x += dx, y += dy) crossed[(y | 0) * across + (x | 0)] += 1;
     };
     const dot = (x, y, radius, colour, share) => {
-      if (radius < 1.2) {
-        // Of very many: four pixels each.
-        if (x < 0 || y < 0 || x >= width - 1 || y >= height - 1) return;
-        const at = 4 * ((y | 0) * width + (x | 0));
-        blend(at, colour, share);
-        blend(at + 4, colour, share);
-        blend(at + 4 * width, colour, share);
-        blend(at + 4 * width + 4, colour, share);
-        return;
-      }
-      const x0 = Math.max(Math.floor(x - radius), 0), x1 = Math.min(Math.ceil(x + radius), width - 1);
-      const y0 = Math.max(Math.floor(y - radius), 0), y1 = Math.min(Math.ceil(y + radius), height - 1);
+      const x0 = Math.max(Math.floor(x - radius), 0), x1 = Math.min(Math.ceil(x + radius), across - 1);
+      const y0 = Math.max(Math.floor(y - radius), 0), y1 = Math.min(Math.ceil(y + radius), down - 1);
       for (let j = y0; j <= y1; j += 1) for (let i = x0; i <= x1; i += 1) {
         const cover = radius + 0.5 - Math.sqrt((i - x) * (i - x) + (j - y) * (j - y));
-        if (cover > 0) blend(4 * (j * width + i), colour, share * Math.min(cover, 1));
+        if (cover > 0) blend(4 * (j * across + i), colour, share * Math.min(cover, 1));
+      }
+    };
+    // Very many nodes: how many there are of each class, the more the darker.
+    let grid = new Float32Array(0);
+    const paintDensity = () => {
+      const side = 2 * ratio, columns = Math.ceil(across / side), cells = columns * Math.ceil(down / side);
+      if (grid.length !== 5 * cells) grid = new Float32Array(5 * cells);
+      grid.fill(0);
+      for (let i = 0; i < n; i += 1) {
+        if (!inside(i, 0)) continue;
+        const at = 5 * (Math.floor((top + scale * Y[i]) * ratio / side) * columns + Math.floor((left + scale * X[i]) * ratio / side));
+        if ((shown && !shown[i]) || (selection.length && !selected[i])) { grid[at + 4] += 1; continue; }
+        const colour = colours.classes[data.code[i]];
+        for (let k = 0; k < 3; k += 1) grid[at + k] += colour[k];
+        grid[at + 3] += 1;
+      }
+      let most = 1, others = 1;
+      for (let at = 0; at < grid.length; at += 5) { most = Math.max(most, grid[at + 3]); others = Math.max(others, grid[at + 4]); }
+      const dark = (count, of) => 0.35 + 0.65 * Math.log(count) / Math.log(Math.max(of, 2));
+      for (let at = 0; at < grid.length; at += 5) {
+        const count = grid[at + 3];
+        if (!count && !grid[at + 4]) continue;
+        const cell = at / 5, x0 = (cell % columns) * side, y0 = Math.floor(cell / columns) * side;
+        const colour = count ? [grid[at] / count, grid[at + 1] / count, grid[at + 2] / count] : colours.faint;
+        const share = count ? dark(count, most) : dark(grid[at + 4], others);
+        for (let y = y0; y < Math.min(y0 + side, down); y += 1) for (let x = x0; x < Math.min(x0 + side, across); x += 1) blend(4 * (y * across + x), colour, share);
       }
     };
     const inside = (i, margin) => {
@@ -105,11 +128,47 @@ const NodeMap = (() => {
       const near = [];
       for (let k = 0; k < links.length && near.length <= MOST_LINKS; k += 2) if (inside(links[k], 0) || inside(links[k + 1], 0)) near.push(k);
       if (near.length > MOST_LINKS) return;
-      const share = near.length > 3000 ? 0.25 : 0.5;
+      // The more links, the fainter each: nodes stay in sight.
+      const share = Math.max(0.5 * Math.min(1, 1000 / near.length), 0.04);
+      if (crossed.length !== across * down) crossed = new Uint16Array(across * down);
+      crossed.fill(0);
       for (const k of near) {
         const u = links[k], v = links[k + 1];
         if (shown && !(shown[u] && shown[v])) continue;
-        line(left + scale * X[u], top + scale * Y[u], left + scale * X[v], top + scale * Y[v], colours.quiet, share);
+        line(ratio * (left + scale * X[u]), ratio * (top + scale * Y[u]), ratio * (left + scale * X[v]), ratio * (top + scale * Y[v]));
+      }
+      const covered = Float32Array.from({ length: 256 }, (_, count) => 1 - (1 - share) ** count);
+      for (let at = 0; at < crossed.length; at += 1) if (crossed[at]) blend(4 * at, colours.quiet, covered[Math.min(crossed[at], 255)]);
+    };
+    // Names, as many as have room: of few nodes their own, else of the classes.
+    let middles = null;
+    const findMiddles = () => {
+      const sums = data.classes.map(() => [0, 0, 0]);
+      for (let i = 0; i < n; i += 1) { const sum = sums[data.code[i]]; sum[0] += X[i]; sum[1] += Y[i]; sum[2] += 1; }
+      middles = sums.map(([x, y, count], k) => ({ text: data.classes[k], x: x / count, y: y / count, count }))
+        .filter(({ count }) => count).sort((a, b) => b.count - a.count);
+    };
+    const paintNames = (near, radius) => {
+      const few = near <= NAMED_NODES;
+      if (!few && data.classes.length > NAMED_CLASSES) return;
+      if (!few && !middles) findMiddles();
+      const placed = [], put = few ? [] : middles;
+      for (let i = 0; few && i < n; i += 1) if (inside(i, 0) && allowed(i)) put.push({ text: map.nameOf(i), x: X[i], y: Y[i] });
+      context.font = `${few ? "" : "600 "}${few ? 11 : 13}px system-ui, sans-serif`;
+      context.textAlign = "center";
+      context.lineJoin = "round";
+      context.lineWidth = 3.5;
+      context.strokeStyle = `rgb(${colours.paper.join(" ")} / .85)`;
+      context.fillStyle = colours.inkText;
+      for (const { text, x, y } of put) {
+        const short = text.length > 24 ? `${text.slice(0, 23)}…` : text;
+        const half = context.measureText(short).width / 2 + 2, px = left + scale * x, py = top + scale * y - (few ? radius + 4 : -4);
+        if (px < 0 || py < 12 || px > width || py > height) continue;
+        const at = Math.min(Math.max(px, half), width - half);
+        if (placed.some(([ax, ay, ahalf]) => Math.abs(ax - at) < ahalf + half && Math.abs(ay - py) < 14)) continue;
+        placed.push([at, py, half]);
+        context.strokeText(short, at, py);
+        context.fillText(short, at, py);
       }
     };
     const paint = () => {
@@ -119,18 +178,20 @@ const NodeMap = (() => {
       paintLinks();
       let near = 0;
       for (let i = 0; i < n; i += 1) near += inside(i, 0);
-      const radius = Math.min(6, Math.max(0.7, 90 / Math.sqrt(near + 200)));
-      // Of many nodes, single ones are faint: where they are dense, it is dark.
-      const share = near > MANY ? 0.55 : 0.85;
-      for (let i = 0; i < n; i += 1) {
+      const radius = Math.min(6, Math.max(1.2, 150 / Math.sqrt(near + 400)));
+      if (near > MANY) paintDensity();
+      else for (let i = 0; i < n; i += 1) {
         if (!inside(i, radius)) continue;
-        const x = left + scale * X[i], y = top + scale * Y[i];
-        if (shown && !shown[i]) { dot(x, y, radius, colours.faint, 0.5 * share); continue; }
-        if (near <= MANY && data.flags[i] & SUSPECT) { dot(x, y, radius + 2.5, colours.ink, 0.75); dot(x, y, radius + 1, colours.paper, 1); }
-        if (selected[i]) dot(x, y, radius + 0.8, colours.ink, 1);
-        dot(x, y, radius, colours.classes[data.code[i]], selection.length && !selected[i] ? 0.35 * share : share);
+        const x = ratio * (left + scale * X[i]), y = ratio * (top + scale * Y[i]);
+        if (shown && !shown[i]) { dot(x, y, ratio * radius, colours.faint, 0.45); continue; }
+        if (data.flags[i] & SUSPECT) { dot(x, y, ratio * (radius + 2.5), colours.ink, 0.75); dot(x, y, ratio * (radius + 1), colours.paper, 1); }
+        if (selected[i]) dot(x, y, ratio * (radius + 0.8), colours.ink, 1);
+        dot(x, y, ratio * radius, colours.classes[data.code[i]], selection.length && !selected[i] ? 0.3 : 0.85);
       }
+      context.setTransform(1, 0, 0, 1, 0, 0);
       context.putImageData(image, 0, 0);
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      paintNames(near, radius);
       context.lineWidth = 2;
       for (const i of [hovered, picked]) if (i >= 0) {
         context.strokeStyle = colours.inkText;
@@ -287,7 +348,7 @@ const NodeMap = (() => {
       for (const name of Object.keys(data.layouts)) {
         const input = element("input");
         Object.assign(input, { type: "radio", name: `places-${host.id}`, value: name, checked: name === place });
-        input.addEventListener("change", () => { place = name; ({ x: X, y: Y } = data.layouts[name]); fit(); });
+        input.addEventListener("change", () => { place = name; ({ x: X, y: Y } = data.layouts[name]); middles = null; fit(); });
         places.append(element("label", "", input, PLACES[name] ?? name));
       }
       bar.append(places);
@@ -301,7 +362,7 @@ const NodeMap = (() => {
       rowOf: (i) => (data.rows ? data.rows[i] : i),
       nameOf: (i) => data.names?.[i] ?? String(map.rowOf(i)),
       placeOf: (i) => [left + scale * X[i], top + scale * Y[i]],
-      update: (arrays) => { Object.assign(data, arrays); redraw(); },
+      update: (arrays) => { Object.assign(data, arrays); middles = null; redraw(); },
       filter: (mask) => { shown = mask; redraw(); },
       setColours: () => {
         const given = options.colours();
@@ -314,8 +375,9 @@ const NodeMap = (() => {
     new ResizeObserver(() => {
       const first = !image, before = [width, height];
       [width, height] = [Math.max(stage.clientWidth, 1), Math.max(stage.clientHeight, 1)];
-      [canvas.width, canvas.height] = [width, height];
-      image = context.createImageData(width, height);
+      ratio = Math.min(Math.max(Math.round(devicePixelRatio), 1), 2);
+      [across, down] = [canvas.width, canvas.height] = [ratio * width, ratio * height];
+      image = context.createImageData(across, down);
       pixels = image.data;
       if (first) fit();
       else pan((width - before[0]) / 2, (height - before[1]) / 2);

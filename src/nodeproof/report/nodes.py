@@ -96,6 +96,7 @@ def node_data(report: ReportData) -> dict[str, Any]:
         "classes": report.names,
         "names": report.node_names(nodes),
         "n": report.n,
+        "rows": None if len(nodes) == report.n else nodes.tolist(),
         "proba": _rounded(fitted.proba[nodes], 4),
         "evidence": evidence,
         "linked": None if findings.linked is None else _rounded(findings.linked, 2),

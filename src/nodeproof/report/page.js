@@ -69,12 +69,13 @@
   const box = document.getElementById("evidence");
   const pick = document.getElementById("pick");
   const options = document.getElementById("names");
-  const map = document.getElementById("nodemap");
-  const places = map ? map.dataset.places.split(" ").map(Number) : [];
+  const rowOf = (at) => (data.rows ? data.rows[at] : at);
+  const byRow = new Map(data.names.map((_, at) => [rowOf(at), at]));
   const position = new Map(data.names.map((name, at) => [name, at]));
   const suspect = new Set(data.suspect);
   const excluded = new Set(data.excluded);
-  let current = -1;
+  // What is drawn, once it is there.
+  let atlas = null;
 
   const scoreBar = (value, most, source) => {
     const bar = element("span", undefined, "says");
@@ -86,8 +87,14 @@
     return bar;
   };
 
-  const show = (at) => {
-    current = at;
+  // The address names the node that a reader has chosen, so that it can be passed on.
+  const link = (name) => {
+    try {
+      history.replaceState(null, "", `#node=${encodeURIComponent(name)}`);
+    } catch { /* Not every place that shows a page lets it change its address. */ }
+  };
+  const show = (at, { quiet = false } = {}) => {
+    if (!quiet) link(data.names[at]);
     const proba = data.proba.slice(at * K, at * K + K).map((p) => p / 1e4);
     const scores = Object.fromEntries(sources.map((source) =>
       [source, data.evidence[source].slice(at * K, at * K + K).map((s) => s / 100)]));
@@ -155,11 +162,21 @@
     if (order.length > shown.length) legend.textContent += ` The most likely of ${K} classes are shown.`;
     box.replaceChildren(name, element("p", facts.join(" ")), scroll, legend);
     pick.value = data.names[at];
-    if (map) {
-      const mark = document.getElementById("picked");
-      mark.setAttribute("cx", places[2 * at]);
-      mark.setAttribute("cy", places[2 * at + 1]);
-    }
+    atlas?.mark(rowOf(at));
+  };
+  // Of a large graph, evidence is there for some nodes only.
+  const showRow = (row) => {
+    const at = byRow.get(row);
+    if (at !== undefined) { show(at); return; }
+    const about = atlas.about(row);
+    const name = element("p", undefined, "node-name");
+    name.append(element("b", about.name), ` is ${data.classes[about.code]}, with ${percent(about.p)}`);
+    const given = about.given < 0 ? "It had no label." : `Its given label is ${data.classes[about.given]}${about.suspect ? ", which looks wrong" : ""}.`;
+    box.replaceChildren(name, element("p", given), element("p",
+      `What each source says is shown for ${data.names.length.toLocaleString("en")} of the ${data.n.toLocaleString("en")} nodes, and not for this one.`, "fine"));
+    pick.value = about.name;
+    link(about.name);
+    atlas.mark(row);
   };
 
   // Nodes whose names start with a text, then those that contain it, ignoring case.
@@ -173,9 +190,12 @@
     return [...begin, ...contain];
   };
   const suggest = () => {
-    options.replaceChildren(...matching(pick.value.trim()).slice(0, 20).map((at) => {
+    const text = pick.value.trim();
+    const alike = matching(text).slice(0, 20).map((at) => data.names[at]);
+    if (alike.length < 20 && data.rows && atlas) alike.push(...atlas.suggest(text.toLowerCase(), 20));
+    options.replaceChildren(...[...new Set(alike)].slice(0, 20).map((name) => {
       const option = element("option");
-      option.value = data.names[at];
+      option.value = name;
       return option;
     }));
   };
@@ -183,8 +203,9 @@
     const wanted = pick.value.trim();
     if (!wanted) return;
     const alike = matching(wanted);
-    const at = position.get(wanted) ??
-      alike.find((v) => lower[v] === wanted.toLowerCase()) ?? alike[0];
+    const exact = position.get(wanted), row = exact === undefined && atlas ? atlas.find(wanted) : -1;
+    if (row >= 0) { showRow(row); return; }
+    const at = exact ?? alike.find((v) => lower[v] === wanted.toLowerCase()) ?? alike[0];
     if (at !== undefined) { show(at); return; }
     const few = data.names.length < data.n ? " among those available here" : "";
     box.querySelector(".missing")?.remove();
@@ -216,35 +237,8 @@
     document.getElementById("node").scrollIntoView({ behavior: reduced ? "auto" : "smooth" });
   });
 
-  if (map) {
-    const nearest = (x, y, allowed = () => true) => {
-      let best = -1, least = Infinity;
-      for (let at = 0; at < data.names.length; at += 1) {
-        const dx = places[2 * at] - x, dy = places[2 * at + 1] - y;
-        const distance = dx * dx + dy * dy;
-        if (distance < least && allowed(dx, dy, at)) { best = at; least = distance; }
-      }
-      return best;
-    };
-    map.addEventListener("click", (event) => {
-      const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(map.getScreenCTM().inverse());
-      const at = nearest(point.x, point.y);
-      if (at >= 0) show(at);
-    });
-    const directions = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-    map.addEventListener("keydown", (event) => {
-      const way = directions[event.key];
-      if (!way) return;
-      event.preventDefault();
-      const [x, y] = current < 0 ? [240, 240] : [places[2 * current], places[2 * current + 1]];
-      const ahead = (dx, dy, at) => {
-        const along = dx * way[0] + dy * way[1];
-        return at !== current && along > 0.01 && along >= Math.abs(dx * way[1] + dy * way[0]);
-      };
-      const at = nearest(x, y, ahead);
-      if (at >= 0) show(at);
-    });
-  }
+  atlas = Explore.start({ ...data, percent, onPick: showRow });
+  globalThis.nodeMap = atlas?.map;
 
   for (const button of document.querySelectorAll("[data-copy]")) {
     button.addEventListener("click", async () => {
@@ -259,6 +253,17 @@
     });
   }
 
+  // A link to a node: #node=name.
+  const follow = () => {
+    const [, name] = location.hash.match(/^#node=(.+)$/) ?? [];
+    if (!name) return false;
+    try { pick.value = decodeURIComponent(name); } catch { pick.value = name; }
+    choose();
+    document.getElementById("node").scrollIntoView({ block: "nearest" });
+    return true;
+  };
+  addEventListener("hashchange", follow);
   const first = document.querySelector("#suspect-table [data-node]");
-  if (data.names.length) show(first ? Number(first.dataset.node) : doubtful[0]);
+  if (data.names.length) show(first ? Number(first.dataset.node) : doubtful[0], { quiet: true });
+  follow();
 })();

@@ -14,7 +14,7 @@ import numpy as np
 
 from nodeproof import __version__
 from nodeproof.errors import MissingExtraError
-from nodeproof.report import charts, experts, nodes, sections, sets, wording
+from nodeproof.report import charts, experts, map_data, nodes, sections, sets, wording
 from nodeproof.report.data import ReportData, reliability_of
 from nodeproof.storage.atomic import atomic_path
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from nodeproof.fitted import Fitted
 
 __all__ = ["check_jinja", "render_report", "write_report"]
+
+# In the order in which they use each other.
+_SCRIPTS = ("node_map.js", "explore.js", "page.js")
 
 # Characters that could end a script element or a line in it.
 _UNSAFE = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
@@ -71,7 +74,8 @@ def render_report(
     truth = sections.judged_nodes(report, y_true)
     reliability = reliability_of(truth)
     accuracy = sections.accuracy_section(report, truth)
-    style, script = _file("page.css"), _file("page.js")
+    atlas = map_data.page_map(report)
+    style, script = _file("page.css"), "\n".join(map(_file, _SCRIPTS))
     return str(
         template.render(
             title=title or f"{report.n:,} nodes in {wording.classes(report.K)}",
@@ -85,7 +89,7 @@ def render_report(
             confusion=sections.confusion(report),
             blocks=sections.block_matrix(report),
             drawing=charts.drawing(report),
-            map=charts.node_map(report),
+            map=atlas,
             reliability=reliability and charts.reliability(reliability),
             confidence=charts.confidence(report),
             reliable=wording.reliability(reliability, truth, report),
@@ -103,9 +107,14 @@ def render_report(
             style=style,
             script=script,
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-            data=json.dumps(nodes.node_data(report), separators=(",", ":")).translate(_UNSAFE),
+            data=_as_json(nodes.node_data(report) | {"atlas": atlas}),
         )
     )
+
+
+def _as_json(value: Any) -> str:
+    """Return JSON that may stand in a script element."""
+    return json.dumps(value, separators=(",", ":")).translate(_UNSAFE)
 
 
 def check_jinja() -> Any:

@@ -24,6 +24,7 @@ from nodeproof.tables.columns import (
     is_index_name,
     is_name,
     labels_have_header,
+    list_names,
     note_on_known_names,
     notes_on_skipped,
     position,
@@ -171,6 +172,8 @@ def read_labels(
         file, None, LABELS, [i for i in (id_column, index) if i is not None]
     )  # fmt: skip
     (ids, texts), _ = file.read([id_column, label_column], [])
+    if not taken and len(file.names) > 2 and len(texts) > _NAMING:
+        _refuse_naming(file, label_column, texts)
     keys = Keys.of_texts(file.path, ids, file.place)
     if file.head is not None and asked is None:
         _refuse_header_below(keys, texts, known)
@@ -184,6 +187,16 @@ def read_labels(
         notes + notes_on_skipped(file),
         None if column == unnamed(label_column) else column,
     )
+
+
+def _refuse_naming(file: TableFile, column: int, texts: Any) -> None:
+    """Refuse a column that was taken for the labels, but has another value in every row."""
+    if len(texts.unique()) == len(texts):
+        raise InputError(
+            f"{file.path}: the column {file.names[column]!r} has another value in every row, so it "
+            "does not hold labels: say which column does, with --label; its columns are "
+            f"{list_names(file.names)}"
+        )
 
 
 def _note_on_unknown(name: str, doubtful: dict[str, int]) -> list[str]:
@@ -272,6 +285,9 @@ def _without_point(label: str) -> str:
     """Return a whole number without its decimal point and zeros; other text unchanged."""
     return _POINT_ZERO.sub("", label) if _NUMBER.fullmatch(label) else label
 
+
+# Of more rows with as many labels, the labels are names.
+_NAMING = 20
 
 # With fewer labels, a feature may determine all of them by chance.
 _FEWEST = 10

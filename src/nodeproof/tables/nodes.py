@@ -31,6 +31,8 @@ __all__ = ["NodeColumns", "NodeRows", "PreparedRows", "read_nodes", "read_prepar
 
 # Names of a column that is taken for the labels if nothing else is said.
 _LABELS = ("label", "labels", "class")
+# A column of at most so many texts, on fewer than half of the nodes, may hold the labels.
+_FEW_LABELS = 30
 # Rows that decide which column has the ids of nodes, and the share of them that links must have.
 _LOOKED_AT, _ENOUGH = 100, 0.5
 
@@ -198,6 +200,8 @@ def read_nodes(
     found = None
     if label is not None:
         found = LabelRows.of_texts(keys, rows[label], unknown, column=file.names[label])
+    elif not asked.other_labels:
+        notes.append(_note_on_no_labels(file.path.name, attributes))
     notes += notes_on_skipped(file)
     return NodeRows(keys, attributes, found, file.names[ids], asked.steps, notes)
 
@@ -275,6 +279,12 @@ def _find_ids(
         raise InputError(f"{file.path} has no column with the names of nodes")
     named = [i for i in free if file.names[i].lower() in NODES]
     matching = [i for i in free if _match(rows[i], known)]
+    naming = [i for i in taken if not matching and i in rows and _match(rows[i], known)]
+    if naming:
+        raise InputError(
+            f"{file.path}: the column {file.names[naming[0]]!r} names the nodes, as far as the "
+            "links tell, so it cannot hold their labels"
+        )
     likely = [i for i in named if i in matching] or matching
     if len(likely) > 1 and index in likely:
         likely = [i for i in likely if i != index]
@@ -293,6 +303,19 @@ def _find_ids(
             f"the column {file.names[likely[0]]!r} of {file.path.name} is read as the node"
         )
     return likely[0]
+
+
+def _note_on_no_labels(name: str, attributes: Sequence[Attribute]) -> str:
+    """Return the note that there are no labels, with the column that may well hold some."""
+    likely = [
+        attribute.name
+        for attribute in attributes
+        if attribute.codes is not None
+        and 2 <= len(attribute.texts) <= _FEW_LABELS
+        and attribute.missing.mean() >= _ENOUGH
+    ]
+    hint = f", such as {' or '.join(map(repr, likely))}," if likely else ""
+    return f"no labels: if a column of {name}{hint} holds them, say so with --label"
 
 
 def _match(cells: Any, known: Known) -> bool:
