@@ -36,7 +36,7 @@ FINDERS = [
     "nodeproof.kernels.potts",
     "nodeproof.kernels.annealing",
 ]  # fmt: skip
-_SECONDS = 5  # a mutant may loop without end
+_SECONDS = 2.0  # of computation: a mutant may loop without end
 
 # Places to damage. ------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ def late(*_):
 @cache
 def undamaged(compared: int, improve: bool):
     """Return what finders find that nobody has damaged."""
-    return outcomes(fresh(LABELLING, None), compared, improve)
+    return outcomes(fresh(FINDERS[0], None), compared, improve)
 
 
 def damage(name: str, first: int, step: int, auditor) -> dict:
@@ -230,14 +230,14 @@ def damage(name: str, first: int, step: int, auditor) -> dict:
     for turn, (place, tree) in enumerate(mutants(source, first, step)):
         counts["mutants"] += 1
         compared, which = 1 if turn % 3 else 200_000, [turn % 5, (turn + 1) % 5]
-        signal.alarm(_SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, _SECONDS)
         try:
             found = outcomes(fresh(name, tree), compared, improve, which)
         except (Exception, Late, RecursionError):
             counts["failed"] += 1
             continue
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
         counts["changed"] += not same(found, [whole[compared][k] for k in which])
         auditor.ENUMERATED = compared
         for k, (claim, given) in zip(which, found, strict=True):
@@ -261,7 +261,7 @@ def main(first: int, step: int, *names: str) -> None:
     """Print what becomes of the mutants of some modules."""
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
-    signal.signal(signal.SIGALRM, late)
+    signal.signal(signal.SIGPROF, late)
     auditor = load_auditor(importlib.util.find_spec("nodeproof.certificate.audit").origin)
     print(json.dumps({name: damage(name, first, step, auditor) for name in names}))
 

@@ -68,7 +68,8 @@ def accuracy_of_links(seed, labelled):
     """Return how many nodes are right by the links alone, without or with labels."""
     data = weak_links(seed)
     y = data.y if labelled else None
-    labels = NodeClassifier(K, random_state=0).fit(y=y, graph=data.graph).labels_
+    clf = NodeClassifier(K, weights="calibrated", random_state=0)
+    labels = clf.fit(y=y, graph=data.graph).labels_
     return (matched(labels, data.y_true)[0] == data.y_true).mean()
 
 
