@@ -14,7 +14,14 @@ from nodeproof.runtime import threads
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers.base import check_count
 
-__all__ = ["Queries", "check_candidates", "most_informative", "most_uncertain", "query_nodes"]
+__all__ = [
+    "Queries",
+    "check_candidates",
+    "most_informative",
+    "most_uncertain",
+    "query_nodes",
+    "smoothing_of",
+]
 
 Array = NDArray[np.float64]
 
@@ -54,7 +61,11 @@ class Queries:
 
 
 def query_nodes(
-    fitted: Fitted, k: int, strategy: str = "informative", candidates: Any = None
+    fitted: Fitted,
+    k: int,
+    strategy: str = "informative",
+    candidates: Any = None,
+    smoothing: Smoothing | None = None,
 ) -> tuple[NDArray[np.int64], Array]:
     """Return the nodes to label next, best first, and the gain of each.
 
@@ -62,6 +73,9 @@ def query_nodes(
     ----------
     k, strategy, candidates
         As in :meth:`nodeproof.NodeClassifier.query`.
+    smoothing : Smoothing, optional
+        That of :func:`smoothing_of` for a fit to the same links and features: what it has
+        computed once is kept.
 
     Returns
     -------
@@ -82,13 +96,20 @@ def query_nodes(
             "strategy='uncertainty', or fit again"
         )
     fitted.check_untouched()
-    nodes = fitted.data.nodes
-    smoothing = nodes.smoothing or (Smoothing.of_links(nodes.graph) if nodes.graph else None)
+    smoothing = smoothing or smoothing_of(fitted)
     if smoothing is None:
         return most_uncertain(fitted.proba, k, asked)
     with threads.using(fitted.settings.n_jobs):
         features = smoothing.over(_HOPS)
         return most_informative(fitted.proba, features, fitted.labelled, k, asked)
+
+
+def smoothing_of(fitted: Fitted) -> Smoothing | None:
+    """Return what tells which nodes of a fit are alike; None without its data, or links."""
+    if fitted.data is None:
+        return None
+    nodes = fitted.data.nodes
+    return nodes.smoothing or (Smoothing.of_links(nodes.graph) if nodes.graph else None)
 
 
 def check_candidates(
@@ -174,15 +195,24 @@ def most_informative(
     near = Z[candidates]
     left = np.ones(len(candidates), dtype=bool)
     chosen, gains = [], []
+    # Of every candidate z: Sz, zᵀSz and zᵀSMSz, with S = `spread` and M = `wanted`. A choice
+    # changes S by a matrix of rank one, and so each of these by a product with a vector.
+    along = near @ spread
+    variance = np.einsum("vj,vj->v", along, near)
+    reduced = np.einsum("vj,vj->v", along @ wanted, along)
     for _ in range(min(k, len(candidates))):
-        along = near @ spread
-        variance = np.einsum("vj,vj->v", along, near)
-        gain = news * np.einsum("vj,vj->v", along @ wanted, along) / (1.0 + news * variance)
+        gain = news * reduced / (1.0 + news * variance)
         best = int(np.argmax(np.where(left, gain, -np.inf)))
         left[best] = False
         chosen.append(candidates[best])
         gains.append(gain[best] / total if total > 0 else 0.0)
-        step = along[best]
         if news[best] > 0:
-            spread = spread - np.outer(step, step) / (1.0 / news[best] + variance[best])
+            step = along[best].copy()
+            scale = 1.0 / news[best] + variance[best]
+            share = near @ step / scale
+            weighed = wanted @ step
+            reduced += share * (share * float(step @ weighed) - 2.0 * (along @ weighed))
+            np.maximum(reduced, 0.0, out=reduced)
+            variance -= share**2 * scale
+            along -= np.outer(share, step)
     return np.array(chosen, dtype=np.int64), np.array(gains)

@@ -42,10 +42,7 @@
     return data;
   };
   // One request after the other: keys may come faster than answers.
-  const inTurn = (work) => {
-    busy = busy.then(work).catch((error) => alert_(error.message));
-    return busy;
-  };
+  const inTurn = (work) => (busy = busy.then(work).catch((error) => alert_(error.message)));
 
   // ---- the map
 
@@ -114,6 +111,8 @@
 
   // ---- state
 
+  // Nobody waits for the choice of what to ask for.
+  const idle = () => ["", "ask"].includes(state.job.what);
   const waiting = () => state[queue].filter((row) => !skipped.has(row) && !saving.has(row));
   const nameOf = (row) => {
     const i = onMap(row);
@@ -140,8 +139,8 @@
     const open = state.pending ? `${count(state.pending, "changed label")} not in the fit yet.` : "The fit has all labels.";
     $("job").textContent = doing ? `${doing}… ${job.seconds.toFixed(1)} s${job.sweep ? `, sweep ${job.sweep}` : ""}` : job.error ? `Not done: ${job.error}` : [open, done].filter(Boolean).join(" ");
     $("job").classList.toggle("running", Boolean(doing));
-    $("refit").disabled = !start.refits || Boolean(job.what) || !state.pending;
-    $("write").disabled = Boolean(job.what) || !start.refits || (!state.round && !state.pending);
+    $("refit").disabled = !start.refits || !idle() || !state.pending;
+    $("write").disabled = !idle() || !start.refits || (!state.round && !state.pending);
     document.documentElement.dataset.job = job.what || "none";
     document.documentElement.dataset.round = state.round;
     place();
@@ -265,7 +264,7 @@
     following(row);
     inTurn(async () => {
       await save({ nodes: [row], labels: [kept], kind: kept === label ? "confirm" : "label" });
-      if ($("auto").checked && start.refits && state.pending >= EVERY && !state.job.what) take((await call("/api/refit", {})).state);
+      if ($("auto").checked && start.refits && state.pending >= EVERY && idle()) take((await call("/api/refit", {})).state);
     });
   };
   const actions = {

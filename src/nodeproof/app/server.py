@@ -124,6 +124,8 @@ class Server:
         http.add_sockets(self._sockets)
         looking = asyncio.create_task(self._look())
         try:
+            if self.session.asking:
+                self.session.ask(done)
             ready(self.address)
             await (stop or asyncio.Event()).wait()
         finally:

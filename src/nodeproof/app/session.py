@@ -19,7 +19,7 @@ from nodeproof.app.nodes import Nodes
 from nodeproof.app.refitting import can_refit, compare, refit
 from nodeproof.errors import InputError, one_line
 from nodeproof.fitted import Fitted
-from nodeproof.query import query_nodes
+from nodeproof.query import query_nodes, smoothing_of
 from nodeproof.report.charts import colours
 from nodeproof.solvers.base import Progress
 
@@ -27,6 +27,9 @@ __all__ = ["Outputs", "Session"]
 
 # How many nodes are proposed at a time.
 _ASKED, _MOST_SUSPECTS = 100, 5_000
+
+# Of larger graphs the least certain nodes are proposed until it is known which tell most.
+_QUICK = 10_000
 
 
 class Outputs(Protocol):
@@ -83,7 +86,10 @@ class Session:
         self._background = ThreadPoolExecutor(1)
         self._mapped = choose_mapped(fitted)
         self._map: dict[str, Any] | None = None
-        self._ask()
+        # Which nodes are alike does not depend on labels, and is found once.
+        self._smoothing = smoothing_of(fitted)
+        self.asking = fitted.n_nodes > _QUICK and fitted.data is not None
+        self._query("uncertainty" if self.asking else None)()
         self._record(0.0, None)
 
     # ---- what a page asks for
@@ -219,7 +225,7 @@ class Session:
 
     def ask(self, done: Callable[[Callable[[], None]], None]) -> None:
         """Choose the nodes to ask for next, in the background."""
-        self._run("ask", lambda: self._query(), done)
+        self._run("ask", self._query, done)
 
     def close(self) -> None:
         """Wait for what runs in the background."""
@@ -231,9 +237,10 @@ class Session:
         work: Callable[[], Callable[[], None]],
         done: Callable[[Callable[[], None]], None],
     ) -> bool:
-        if self.job.what:
+        # Nobody waits for the choice of what to ask for.
+        if self.job.what and (self.job.what != "ask" or what == "ask"):
             return False
-        self.job = _Job(what, time.monotonic())
+        self.job = job = _Job(what, time.monotonic())
         self.changed()
 
         def run() -> None:
@@ -247,7 +254,8 @@ class Session:
 
             def end() -> None:
                 finish()
-                self.job = _Job(error=error)
+                if self.job is job:
+                    self.job = _Job(error=error)
                 self.changed()
                 if what == "refit" and not error:
                     self.ask(done)
@@ -260,20 +268,19 @@ class Session:
     def _tell(self, progress: Progress) -> None:
         self.job.sweep += 1
 
-    def _query(self) -> Callable[[], None]:
+    def _query(self, how: str | None = None) -> Callable[[], None]:
         """Return what sets the nodes to ask for: informative ones, or the least certain."""
         fitted = self.fitted
         open_ = np.flatnonzero((self.labels.codes < 0) & ~self.labels.reviewed)
-        how = "uncertainty" if fitted.data is None else "informative"
-        found = query_nodes(fitted, _ASKED, how, open_)[0] if len(open_) else open_
+        how = how or ("uncertainty" if fitted.data is None else "informative")
+        found = open_
+        if len(open_):
+            found = query_nodes(fitted, _ASKED, how, open_, self._smoothing)[0]
 
         def finish() -> None:
             self.asked = found.tolist()
 
         return finish
-
-    def _ask(self) -> None:
-        self._query()()
 
     def _given(self) -> NDArray[np.int64]:
         given = self.fitted.given

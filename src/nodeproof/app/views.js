@@ -12,8 +12,9 @@ const Views = (() => {
   const number = (value) => value.toLocaleString("en");
   const count = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
   const percent = (p) => {
-    if (p < 0.00005) return "<\u00a00.01\u00a0%";
-    if (p > 0.99995) return ">\u00a099.99\u00a0%";
+    // Values this close to 0 or 1 would be rounded to them; they come with five digits.
+    if (p < 0.000051) return "<\u00a00.01\u00a0%";
+    if (p > 0.999949) return ">\u00a099.99\u00a0%";
     const near = Math.min(p, 1 - p);
     return `${(100 * p).toFixed(near >= 0.02 ? 0 : near >= 0.005 ? 1 : 2)}\u00a0%`;
   };

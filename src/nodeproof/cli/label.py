@@ -31,6 +31,7 @@ from nodeproof.cli.results import (
     write_predictions,
 )
 from nodeproof.cli.terminal import as_text, check_file, import_parts, print_document
+from nodeproof.errors import count_of
 from nodeproof.fitted import Fitted
 from nodeproof.saving.model import load_model, save_model
 from nodeproof.storage.atomic import atomic_folder, atomic_path, check_writable
@@ -69,7 +70,8 @@ def run_label(
         if as_json:
             print_document(written)
         else:
-            screen.print(f"written: {export}, {written['labels']} labels", soft_wrap=True)
+            count = count_of(len(columns["node"]), "label")
+            screen.print(f"written: {export}, {count}", soft_wrap=True)
         return
     check_writable(folder)
     # Before the model is read: without the extra, that would be in vain.

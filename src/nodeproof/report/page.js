@@ -13,8 +13,8 @@
   };
   const percent = (p) => {
     // Values this close to 0 or 1 were rounded.
-    if (p === 0) return "<\u00a00.01\u00a0%";
-    if (p === 1 && K > 1) return ">\u00a099.99\u00a0%";
+    if (p < 0.000051) return "<\u00a00.01\u00a0%";
+    if (p > 0.999949 && K > 1) return ">\u00a099.99\u00a0%";
     const near = Math.min(p, 1 - p);
     const digits = p === 1 || near >= 0.02 ? 0 : near >= 0.005 ? 1 : 2;
     return `${(100 * p).toFixed(digits)}\u00a0%`;
