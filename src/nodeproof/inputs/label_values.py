@@ -17,7 +17,7 @@ from nodeproof.errors import InputError
 from nodeproof.inputs.tensors import plain
 from nodeproof.runtime.logs import warn_caller
 
-__all__ = ["UNKNOWN", "Unknown", "read_values", "refuse_wrapped"]
+__all__ = ["UNKNOWN", "Unknown", "as_column", "has_several", "read_values", "refuse_wrapped"]
 
 
 #: texts that are never the name of a class, in arrays and in files: this is how numpy
@@ -88,6 +88,12 @@ def refuse_wrapped(values: NDArray[Any], nodes: NDArray[np.intp]) -> None:
 
 _ABOVE_INT64 = 2.0**63
 
+_SEVERAL = (
+    "y has several labels per node, and NodeClassifier takes one: fit one model per label, to a "
+    "column of zeros and ones each (sklearn.preprocessing.MultiLabelBinarizer makes them of "
+    "lists), or one NodeRegressor per column of numbers"
+)
+
 
 def read_values(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return the labels that are known, and which nodes have them.
@@ -106,7 +112,10 @@ def read_values(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     known : ndarray of shape (n,)
         Whether a node has a label.
     """
-    labels, shown = _as_column(y)
+    y = plain(y)
+    if has_several(y):
+        raise InputError(_SEVERAL)
+    labels, shown = as_column(y)
     values, nodes = labels[shown], np.flatnonzero(shown)
     if values.dtype.kind in "OST":
         values, nodes = _from_objects(values.tolist(), nodes)
@@ -124,8 +133,20 @@ def read_values(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     return values, known
 
 
-def _as_column(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the labels as a 1-D array, and which of them are not masked."""
+def has_several(y: Any) -> bool:
+    """Tell whether there are several values per node: columns, or a list for some node."""
+    values = getattr(y, "values", y)  # of pandas, which keeps lists as objects
+    objects = isinstance(values, np.ndarray) and values.dtype == object
+    listed: Any = values if objects or isinstance(values, list | tuple) else ()
+    # A list of lists of one each is a column.
+    if any(isinstance(v, list | tuple | set | frozenset) and len(v) != 1 for v in listed):
+        return True
+    shape: tuple[int, ...] = getattr(y, "shape", ())
+    return len(shape) == 2 and shape[1] > 1
+
+
+def as_column(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return labels or targets as a 1-D array, and which of them are not masked."""
     y = plain(y)
     if sp.issparse(y):
         raise InputError("y must be a dense array of labels, got a sparse matrix")
@@ -223,7 +244,8 @@ def _as_integers(values: NDArray[Any], nodes: NDArray[np.intp]) -> NDArray[np.in
         k = broken.argmax()
         raise InputError(
             f"Unknown label type: continuous; the label of node {nodes[k]} is "
-            f"{float(values[k])!r}, but labels must be integers or text"
+            f"{float(values[k])!r}, but labels must be integers or text: predict numbers with "
+            "nodeproof.NodeRegressor"
         )
     if (values < -_ABOVE_INT64).any():
         _refuse_below(values, nodes)
