@@ -39,8 +39,8 @@ class NodeRegressor(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     experts : "auto" or list of str
-        What is pooled: some of "features", "smoothed", "propagation" and "trees", or what to leave
-        out, such as ``["-trees"]``.
+        What is pooled: some of "features", "smoothed", "propagation", "residuals" and "trees", or
+        what to leave out, such as ``["-trees"]``.
     prepare : "auto", bool, or list of "one-hot", "impute", "scale"
         What is done to a table of features, as by :class:`nodeproof.NodeClassifier`.
     n_jobs : int, optional

@@ -17,7 +17,7 @@ from nodeproof.errors import InputError
 from nodeproof.inputs.tensors import plain
 from nodeproof.runtime.logs import warn_caller
 
-__all__ = ["UNKNOWN", "Unknown", "as_column", "has_several", "read_values", "refuse_wrapped"]
+__all__ = ["UNKNOWN", "Unknown", "as_column", "find_several", "read_values", "refuse_wrapped"]
 
 
 #: texts that are never the name of a class, in arrays and in files: this is how numpy
@@ -88,12 +88,6 @@ def refuse_wrapped(values: NDArray[Any], nodes: NDArray[np.intp]) -> None:
 
 _ABOVE_INT64 = 2.0**63
 
-_SEVERAL = (
-    "y has several labels per node, and NodeClassifier takes one: fit one model per label, to a "
-    "column of zeros and ones each (sklearn.preprocessing.MultiLabelBinarizer makes them of "
-    "lists), or one NodeRegressor per column of numbers"
-)
-
 
 def read_values(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return the labels that are known, and which nodes have them.
@@ -113,8 +107,13 @@ def read_values(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         Whether a node has a label.
     """
     y = plain(y)
-    if has_several(y):
-        raise InputError(_SEVERAL)
+    if several := find_several(y):
+        raise InputError(
+            f"Unknown label type: y must hold one label per node, but {several}: for several "
+            "labels per node, fit one model per label, to a column of zeros and ones each "
+            "(sklearn.preprocessing.MultiLabelBinarizer makes these of lists); for numbers, one "
+            "nodeproof.NodeRegressor per column"
+        )
     labels, shown = as_column(y)
     values, nodes = labels[shown], np.flatnonzero(shown)
     if values.dtype.kind in "OST":
@@ -133,16 +132,16 @@ def read_values(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     return values, known
 
 
-def has_several(y: Any) -> bool:
-    """Tell whether there are several values per node: columns, or a list for some node."""
+def find_several(y: Any) -> str | None:
+    """Return where there are several values per node: columns, or a list; None if nowhere."""
     values = getattr(y, "values", y)  # of pandas, which keeps lists as objects
     objects = isinstance(values, np.ndarray) and values.dtype == object
     listed: Any = values if objects or isinstance(values, list | tuple) else ()
-    # A list of lists of one each is a column.
-    if any(isinstance(v, list | tuple | set | frozenset) and len(v) != 1 for v in listed):
-        return True
+    lists = [k for k, value in enumerate(listed) if isinstance(value, list | tuple | set)]
+    if any(len(listed[k]) != 1 for k in lists):  # else they are a column
+        return f"that of node {lists[0]} is {reprlib.repr(listed[lists[0]])}"
     shape: tuple[int, ...] = getattr(y, "shape", ())
-    return len(shape) == 2 and shape[1] > 1
+    return f"it has {shape[1]} columns" if len(shape) == 2 and shape[1] > 1 else None
 
 
 def as_column(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:

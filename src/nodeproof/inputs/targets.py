@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
-from nodeproof.inputs.label_values import as_column, has_several
+from nodeproof.inputs.label_values import as_column, find_several
 from nodeproof.inputs.tensors import plain
 
 __all__ = ["read_targets"]
@@ -31,9 +31,9 @@ def read_targets(y: Any) -> Array:
     array([ 1., nan, -1.])
     """
     y = plain(y)
-    if has_several(y):
+    if several := find_several(y):
         raise InputError(
-            "y has several numbers per node, and NodeRegressor takes one: fit one per column"
+            f"y must hold one number per node, but {several}: fit one NodeRegressor per column"
         )
     column, shown = as_column(y)
     if column.dtype.kind in "USMmc":

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.regression.held_out import HeldTargets
+from nodeproof.storage.schema import Check, Expected
 from nodeproof.terms import NewNodes, NodeData
 
 __all__ = ["LearntNumbers", "NumberExpert"]
@@ -58,6 +59,9 @@ class NumberExpert(ABC):
     name: ClassVar[str]
     about: ClassVar[str]
 
+    #: what the settings of `LearntNumbers.to_parts` must be
+    kept_settings: ClassVar[Mapping[str, Check]]
+
     @abstractmethod
     def why_not(self, nodes: NodeData, n_targets: int) -> str | None:
         """Return why it does not apply to the data; None if it does."""
@@ -73,6 +77,11 @@ class NumberExpert(ABC):
     @abstractmethod
     def describe(self, setting: Any) -> str:
         """Return a setting in words."""
+
+    @classmethod
+    @abstractmethod
+    def kept_layout(cls, settings: Mapping[str, Any]) -> Mapping[str, Expected]:
+        """Return which arrays are saved with these settings: n nodes, m features; {0} is a tag."""
 
     @classmethod
     @abstractmethod

@@ -24,12 +24,15 @@ from nodeproof.runtime.logs import warn_caller
 from nodeproof.smoothing import dense_rows
 from nodeproof.terms import NewNodes
 
-__all__ = ["Difficulty", "ErrorEstimate", "FittedTargets", "error_of"]
+__all__ = ["Difficulty", "ErrorEstimate", "FittedTargets", "error_of", "find_suspects"]
 
 Array = NDArray[np.float64]
 
 # How much more, or less, a node may count as difficult than others.
 _MOST_SPREAD = 5.0
+
+# Targets that are off by so many times the usual error are suspect; it takes so many to tell.
+_FAR_OFF, _ENOUGH_TO_TELL = 6.0, 20
 
 
 class ErrorEstimate(NamedTuple):
@@ -256,3 +259,25 @@ class FittedTargets:
     def __repr__(self) -> str:
         known = count_of(len(self.known), "target")
         return f"FittedTargets({count_of(self.n_nodes, 'node')}, {known})"
+
+
+def find_suspects(given: Array, predictions: Array, scores: Array) -> np.recarray[Any, Any]:
+    """Return the targets that are far outside, the farthest first."""
+    known = np.flatnonzero(~np.isnan(given))
+    times = np.zeros(len(known))
+    if len(scores) >= _ENOUGH_TO_TELL and np.median(scores) > 0:
+        times = scores / (1.4826 * float(np.median(scores)))
+    far = np.flatnonzero(times > _FAR_OFF)
+    far = far[np.argsort(-times[far], kind="stable")]
+    nodes = known[far]
+    columns: dict[str, NDArray[Any]] = {
+        "node": nodes,
+        "given": given[nodes],
+        "predicted": predictions[nodes],
+        "times_off": times[far],
+    }
+    kinds = [(name, column.dtype) for name, column in columns.items()]
+    found = np.empty(len(nodes), dtype=kinds)
+    for name, column in columns.items():
+        found[name] = column
+    return found.view(np.recarray)

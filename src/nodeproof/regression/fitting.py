@@ -20,7 +20,7 @@ from nodeproof.auto.settings import Choices
 from nodeproof.errors import count_of
 from nodeproof.inputs import Unit, check_reach
 from nodeproof.regression.data import TargetData
-from nodeproof.regression.fitted import Difficulty, FittedTargets, error_of
+from nodeproof.regression.fitted import Difficulty, FittedTargets, error_of, find_suspects
 from nodeproof.regression.held_out import HeldTargets, hold_out_targets
 from nodeproof.regression.propagation import PassedOn
 from nodeproof.regression.ridge import OwnFeatures, SmoothedFeatures
@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 # Fewer targets cannot tell what foretells them: their mean is predicted.
 _FEWEST = 4
 
-# Targets so many times the distance of the quartiles outside of these are brought to there, if they
+# Targets so many times the distance of the quartiles outside of these are not learnt from, if they
 # are no more than this share: typos, not a long tail.
 _FENCE, _MOST_OUTSIDE = 12.0, 0.01
 
@@ -48,9 +48,6 @@ _ENOUGH, _CLEARLY, _WORTH = 60, 1.0, 0.02
 
 # Of the median error, added before logarithms.
 _FLOOR = 0.2
-
-# Targets that are off by so many times the usual error are suspect; it takes so many to tell.
-_FAR_OFF, _ENOUGH_TO_TELL = 6.0, 20
 
 
 def fit_targets(data: TargetData, settings: RegressionSettings) -> FittedTargets:
@@ -99,7 +96,7 @@ class _Fit:
         rng = np.random.default_rng(self.settings.seed())
         held = hold_out_targets(fitted_to, rng, 0 if graph is None else graph.n_entries)
         if held is None:
-            stack, judged = Stack(float(fitted_to[known].mean())), None
+            stack, judged = Stack(0.0), None
             self._warn_of_few(len(known))
         else:
             experts = self.settings.chosen() if len(known) >= _FEWEST and scale > 0 else []
@@ -111,40 +108,38 @@ class _Fit:
         spread, scores = np.ones(len(self.targets)), np.empty(0)
         difficulty, error = None, None
         if held is not None and judged is not None:
-            predictions[known] = centre + scale * judged.predictions
-            off = np.abs(self.targets[known] - predictions[known])
-            difficulty, spread = self._difficulty(held, off)
-            scores = off / spread[known]
-            means = centre + scale * held.means[held.folds]
-            error = error_of(self.targets[known], predictions[known], means)
+            predictions[held.nodes] = centre + scale * judged.predictions
+            off = np.abs(self.targets - predictions)
+            difficulty, spread = self._difficulty(held, off[held.nodes])
+            scores = (off / spread)[known]
+            means = np.full(len(predictions), centre)
+            means[held.nodes] += scale * held.means[held.folds]
+            error = error_of(self.targets[known], predictions[known], means[known])
         return self._collect(centre, scale, stack, difficulty, predictions, spread, scores, error)
 
     def _in_unit(self, known: NDArray[np.int64]) -> tuple[float, float, Array]:
-        """Return mean and deviation of the targets, and them in this unit; outliers brought in."""
+        """Return mean and deviation of the targets, and them in this unit, NaN for outliers."""
         values = self.targets[known]
         low, middle, high = np.quantile(values, [0.25, 0.5, 0.75]).tolist()
         reach = _FENCE * (high - low)
-        clipped = values
-        if reach > 0:
-            clipped = np.clip(values, low - reach, high + reach)
-            outside = int((clipped != values).sum())
-            if 0 < outside <= max(1, _MOST_OUTSIDE * len(values)):
-                self.choices["targets"] = {
-                    "value": [low - reach, high + reach],
-                    "why": f"{count_of(outside, 'target')} far outside all others: taken as no "
-                    "farther than this, so that they do not decide everything",
-                }
-            else:
-                clipped = values
+        kept = (values >= low - reach) & (values <= high + reach)
+        outside = int((~kept).sum())
+        if reach > 0 and 0 < outside <= max(1, _MOST_OUTSIDE * len(values)):
+            self.choices["targets"] = {
+                "value": [low - reach, high + reach],
+                "why": f"{count_of(outside, 'target')} far outside all others, beyond this: not "
+                "learnt from, so that they do not decide everything",
+            }
+            known, values = known[kept], values[kept]
         # Sorted: sums do not depend on the order of the nodes. Less a middle value: no digits of
         # what varies are lost far from zero.
-        rest = np.sort(clipped) - middle
+        rest = np.sort(values) - middle
         centre, scale = middle + float(rest.mean()), 0.0
         if np.ptp(rest) > 0:
             largest = float(np.abs(rest).max())
             scale = largest * float((rest / largest).std())
         found = np.full(len(self.targets), np.nan)
-        found[known] = (clipped - centre) / scale if scale > 0 else 0.0
+        found[known] = (values - centre) / scale if scale > 0 else 0.0
         return centre, scale, found
 
     def _warn_of_few(self, count: int) -> None:
@@ -241,7 +236,7 @@ class _Fit:
             difficulty=difficulty,
             choices=self.choices,
             estimated_error=error,
-            suspects=_suspects(targets, predictions, scores),
+            suspects=find_suspects(targets, predictions, scores),
             on_graph=graph is not None,
             n_links=0 if graph is None else graph.n_entries // 2,
             link_unit=1.0 if graph is None else float(graph.unit),
@@ -252,25 +247,3 @@ class _Fit:
             node_ids=parts.node_ids,
             preparation=self.data.preparation,
         )
-
-
-def _suspects(given: Array, predictions: Array, scores: Array) -> np.recarray[Any, Any]:
-    """Return the targets that are far outside, the farthest first."""
-    known = np.flatnonzero(~np.isnan(given))
-    times = np.zeros(len(known))
-    if len(scores) >= _ENOUGH_TO_TELL and np.median(scores) > 0:
-        times = scores / (1.4826 * float(np.median(scores)))
-    far = np.flatnonzero(times > _FAR_OFF)
-    far = far[np.argsort(-times[far], kind="stable")]
-    nodes = known[far]
-    columns: dict[str, NDArray[Any]] = {
-        "node": nodes,
-        "given": given[nodes],
-        "predicted": predictions[nodes],
-        "times_off": times[far],
-    }
-    kinds = [(name, column.dtype) for name, column in columns.items()]
-    found = np.empty(len(nodes), dtype=kinds)
-    for name, column in columns.items():
-        found[name] = column
-    return found.view(np.recarray)

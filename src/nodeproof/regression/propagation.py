@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from nodeproof.graph import Graph
 from nodeproof.regression.experts import LearntNumbers, NumberExpert
 from nodeproof.regression.held_out import HeldTargets
+from nodeproof.storage.schema import Check, Expected, number
 from nodeproof.terms import NewNodes, NodeData
 
 __all__ = ["PassedOn"]
@@ -96,6 +97,9 @@ class PassedOn(NumberExpert):
 
     name: ClassVar[str] = "propagation"
     about: ClassVar[str] = "targets, passed on along links"
+    kept_settings: ClassVar[Mapping[str, Check]] = dict.fromkeys(
+        ("mean", "restart", "level"), number
+    )
 
     def why_not(self, nodes: NodeData, n_targets: int) -> str | None:
         """Return why it does not apply."""
@@ -103,18 +107,26 @@ class PassedOn(NumberExpert):
         return None if linked else "there are no links"
 
     def held_out(self, nodes: NodeData, held: HeldTargets) -> dict[Any, Array]:
-        """Return predictions by restart and trust; folds are columns."""
+        """Return predictions by restart and trust."""
+        seen = np.broadcast_to(held.targets, (held.n_folds, len(held.nodes)))
+        return self.spread_folds(nodes, held, seen)
+
+    def spread_folds(
+        self, nodes: NodeData, held: HeldTargets, seen_by: Array
+    ) -> dict[tuple[float, float], Array]:
+        """Return the same where each fold sees targets of its own, shape (F, h); as columns."""
         graph = _graph(nodes)
+        hidden = held.folds == np.arange(held.n_folds)[:, None]
+        means = np.ma.masked_array(seen_by, hidden).mean(axis=1).filled(0.0)
         T = np.zeros((graph.n_nodes, held.n_folds), dtype=np.float32)
-        T[held.nodes] = held.targets[:, None] - held.means
-        T[held.nodes, held.folds] = 0.0
+        T[held.nodes] = np.where(hidden, 0.0, seen_by - means[:, None]).T
         seen = np.zeros_like(T)
         seen[held.nodes] = 1.0
         seen[held.nodes, held.folds] = 0.0
         at = held.nodes, held.folds
         few = graph.n_entries > _MANY_ENTRIES
         return {
-            setting: held.means[held.folds] + _spread(graph, T, seen, setting)[0][at]
+            setting: means[held.folds] + _spread(graph, T, seen, setting)[0][at]
             for setting in (_FEW_SETTINGS if few else _SETTINGS)
         }
 
@@ -136,12 +148,18 @@ class PassedOn(NumberExpert):
         return f"harmonic, {restart:.0%} to the mean per link{kept}"
 
     @classmethod
+    def kept_layout(cls, settings: Mapping[str, Any]) -> Mapping[str, Expected]:
+        """Return which arrays are saved."""
+        return {"values": Expected("f", "n 1 | n 2", required=True)}
+
+    @classmethod
     def restored(
         cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> LearntPassedOn:
         """Return what was learnt from its saved parts."""
         mean, restart, level = (float(settings[name]) for name in ("mean", "restart", "level"))
-        if not (0 < restart <= 1 and level >= 0 and arrays["values"].ndim == 2):
+        passed = arrays["values"][:, 1:]
+        if not (0 < restart <= 1 and level >= 0 and (passed + level > 0).all()):
             raise ValueError("what was passed on along links cannot be")
         return LearntPassedOn(np.empty(0), arrays["values"], mean, restart, level)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from nodeproof.regression.experts import LearntNumbers, NumberExpert
 from nodeproof.regression.held_out import HeldTargets
 from nodeproof.smoothing import Smoothing
+from nodeproof.storage.schema import Check, Expected, count, number, one_of
 from nodeproof.terms import NewNodes, NodeData
 from nodeproof.terms.new_nodes import FittedSoftmax
 
@@ -21,6 +22,9 @@ Array = NDArray[np.float64]
 
 # Rows have length one on average.
 _PENALTIES = np.geomspace(1e-5, 1e3, 17)
+
+# Those that are tried where each costs more.
+_FEW = [6, 9, 11, 13]
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,11 @@ class OwnFeatures(NumberExpert):
     name: ClassVar[str] = "features"
     about: ClassVar[str] = "own features, by ridge regression"
     hops: ClassVar[tuple[int, ...]] = (0,)
+    kept_settings: ClassVar[Mapping[str, Check]] = {
+        "hops": count,
+        "alpha": number,
+        "of": one_of("features"),
+    }
 
     def why_not(self, nodes: NodeData, n_targets: int) -> str | None:
         """Return why it does not apply."""
@@ -72,6 +81,16 @@ class OwnFeatures(NumberExpert):
                 predicted[here] = Z[here] @ theta[:-1] + theta[-1]
             found |= {(hops, k): predicted[:, k] for k in range(len(_PENALTIES))}
         return found
+
+    def folds(self, nodes: NodeData, held: HeldTargets) -> dict[int, Array]:
+        """Return, by a few penalties, what the regression of each fold says, shape (F, h)."""
+        Z = _rows(nodes, 0)[held.nodes].astype(np.float64)
+        found = np.empty((len(_FEW), held.n_folds, len(Z)))
+        for fold in range(held.n_folds):
+            seen = held.folds != fold
+            theta = _path(Z[seen], held.targets[seen])[:, _FEW]
+            found[:, fold] = (Z @ theta[:-1] + theta[-1]).T
+        return dict(zip(_FEW, found, strict=True))
 
     def learn(self, nodes: NodeData, held: HeldTargets, setting: Any) -> LearntRidge:
         """Return the regression on all targets."""
@@ -94,12 +113,23 @@ class OwnFeatures(NumberExpert):
         return f"penalty {_PENALTIES[setting[1]]:.2g}"
 
     @classmethod
+    def kept_layout(cls, settings: Mapping[str, Any]) -> Mapping[str, Expected]:
+        """Return which arrays are saved: of r columns."""
+        r = "r{0}"
+        found = {"coefficients": f"1 {r}+1", "directions": f"m {r}", "shift": "m", "scale": "m"}
+        found |= {"lagged": f"n {r}", "normaliser": "n"} if settings["hops"] else {}
+        required = ("coefficients", "lagged", "normaliser")
+        return {name: Expected("f", shape, name in required) for name, shape in found.items()}
+
+    @classmethod
     def restored(
         cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> LearntRidge:
         """Return the regression from its saved parts."""
-        fitted = FittedSoftmax.of_parts({**settings, "of": "features"}, arrays, None)
-        return LearntRidge(np.empty(0), replace(fitted, alone=None))
+        width = arrays["coefficients"].shape[1] - 1
+        if "directions" not in arrays and len(arrays.get("shift", range(width))) != width:
+            raise ValueError("the coefficients of a regression are not those of its features")
+        return LearntRidge(np.empty(0), FittedSoftmax.of_parts(settings, arrays, None))
 
 
 class SmoothedFeatures(OwnFeatures):

@@ -10,6 +10,7 @@ from nodeproof.errors import InputError
 from nodeproof.inputs.preparation import check_steps
 from nodeproof.regression.experts import NumberExpert
 from nodeproof.regression.propagation import PassedOn
+from nodeproof.regression.residuals import PassedOnResiduals
 from nodeproof.regression.ridge import OwnFeatures, SmoothedFeatures
 from nodeproof.regression.trees import BoostedTrees
 from nodeproof.runtime.threads import check_jobs
@@ -20,7 +21,13 @@ __all__ = ["EXPERTS", "RegressionSettings"]
 #: all experts by name, in the order in which they are listed
 EXPERTS: dict[str, NumberExpert] = {
     expert.name: expert
-    for expert in (OwnFeatures(), SmoothedFeatures(), PassedOn(), BoostedTrees())
+    for expert in (
+        OwnFeatures(),
+        SmoothedFeatures(),
+        PassedOn(),
+        PassedOnResiduals(),
+        BoostedTrees(),
+    )
 }
 
 

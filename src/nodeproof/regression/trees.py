@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from nodeproof.auto.experts.forest import Forest
 from nodeproof.auto.experts.surroundings import Surroundings, divided
 from nodeproof.auto.experts.tree_columns import Columns
+from nodeproof.auto.experts.trees import Trees
 from nodeproof.regression.experts import LearntNumbers, NumberExpert
 from nodeproof.regression.held_out import HeldTargets
 from nodeproof.runtime import threads
-from nodeproof.storage.schema import Expected
+from nodeproof.storage.schema import Check, Expected
 from nodeproof.terms import NewNodes, NodeData
 
 __all__ = ["BoostedTrees"]
@@ -121,12 +122,16 @@ class BoostedTrees(NumberExpert):
 
     name: ClassVar[str] = "trees"
     about: ClassVar[str] = "all that is known of a node and its neighbours, by boosted trees"
+    kept_settings: ClassVar[Mapping[str, Check]] = {
+        name: check for name, check in Trees.kept_settings.items() if name != "n_labels"
+    }
 
     def why_not(self, nodes: NodeData, n_targets: int) -> str | None:
         """Return why it does not apply."""
         if n_targets < _FEWEST:
             return f"there are fewer than {_FEWEST} targets"
-        return None if nodes.X is not None or nodes.graph is not None else "there are no features"
+        linked = nodes.graph is not None and nodes.graph.n_entries
+        return None if nodes.X is not None or linked else "there are neither features nor links"
 
     def held_out(self, nodes: NodeData, held: HeldTargets) -> dict[Any, Array]:
         """Return predictions by the number of trees; folds are put together, to fit fewer times."""
@@ -154,6 +159,12 @@ class BoostedTrees(NumberExpert):
     def describe(self, setting: Any) -> str:
         """Return a setting in words."""
         return f"{setting} trees"
+
+    @classmethod
+    def kept_layout(cls, settings: Mapping[str, Any]) -> Mapping[str, Expected]:
+        """Return which arrays are saved."""
+        forest = {_PREFIX + name: expected for name, expected in Forest.layout().items()}
+        return NumberColumns.layout(settings) | forest
 
     @classmethod
     def restored(

@@ -31,9 +31,11 @@ __all__ = [
     "check_arrays",
     "check_values",
     "describe_kept",
+    "of_neighbours",
     "rebuild_findings",
     "rebuild_held_out",
     "rebuild_kept",
+    "rebuild_neighbours",
     "rebuild_problem",
     "to_arrays",
 ]
@@ -119,7 +121,7 @@ def to_arrays(
     if fitted.new_nodes.graph is not None:
         arrays["null_pairs"] = fitted.new_nodes.graph.pairs
     if fitted.new_nodes.neighbours is not None:
-        arrays |= _of_neighbours(fitted.new_nodes.neighbours)
+        arrays |= of_neighbours(fitted.new_nodes.neighbours)
     for k, (term, kept) in enumerate(zip(fitted.terms, fitted.new_nodes.terms, strict=True)):
         parts = {} if kept is None else kept.to_parts()[1]
         arrays |= {f"{term.kept_as}_{k}_{name}": part for name, part in parts.items()}
@@ -259,12 +261,12 @@ def rebuild_kept(
         settings = described.get(term.kept_as, {}).get(str(k), {})
         parts = _parts(arrays, f"{term.kept_as}_{k}_")
         costs.append(term.restored(theta, calibrated, settings, parts))
-    neighbours = _rebuild_neighbours(meta, arrays)
+    neighbours = rebuild_neighbours(meta, arrays)
     labelled = described.get("labelled")
     return PredictionState(graph, tuple(costs), described["scale"], neighbours, labelled)
 
 
-def _of_neighbours(neighbours: Neighbours) -> dict[str, NDArray[Any]]:
+def of_neighbours(neighbours: Neighbours) -> dict[str, NDArray[Any]]:
     """Return the arrays that link new nodes to their neighbours."""
     X, arrays = neighbours.X, {"knn_widths": neighbours.widths}
     if neighbours.scale is not None:
@@ -274,7 +276,7 @@ def _of_neighbours(neighbours: Neighbours) -> dict[str, NDArray[Any]]:
     return arrays | {"knn_X": X}
 
 
-def _rebuild_neighbours(meta: dict[str, Any], arrays: Arrays) -> Neighbours | None:
+def rebuild_neighbours(meta: dict[str, Any], arrays: Arrays) -> Neighbours | None:
     """Return what links new nodes to their neighbours, if it is there."""
     described = (meta.get("kept") or {}).get("knn")
     if described is None:
