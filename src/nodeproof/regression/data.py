@@ -79,7 +79,10 @@ class TargetData:
         if y is None and is_pyg_data(graph):
             y = read_labels(graph, unknown=np.nan)
         if y is None:
-            raise InputError("fit needs targets: give y, with NaN where they are unknown")
+            raise InputError(
+                "NodeRegressor requires y to be passed, but the target y is None: give numbers, NaN "
+                "where they are unknown"
+            )
         X, y, graph, how = read_node_table(X, y, graph, prepare)
         X, y, graph, names = unpack(X, y, graph)
         X = None if X is None else read_features(X, check)
