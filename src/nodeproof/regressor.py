@@ -14,10 +14,8 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nodeproof.errors import InputError
-from nodeproof.inputs import check_features, read_features
-from nodeproof.inputs.graph_objects import is_table
 from nodeproof.inputs.node_names import align_rows, names_of_rows
-from nodeproof.inputs.node_tables import prepare_new
+from nodeproof.inputs.node_tables import read_new_features
 from nodeproof.inputs.targets import read_targets
 from nodeproof.outcome_warnings import explaining_split_graphs
 from nodeproof.regression import FittedTargets, RegressionSettings, fit_targets
@@ -224,12 +222,10 @@ class NodeRegressor(RegressorMixin, BaseEstimator):
         fitted = self.fitted_
         if X is None and graph is None:
             return fitted.predictions.copy(), fitted.spread
-        names = names_of_rows(X, "X") if is_table(graph) else None
-        if X is not None and fitted.preparation is not None:
-            X, names = prepare_new(X, fitted.preparation)
-        elif X is not None and fitted.n_features is not None:
-            X = read_features(X, partial(validate_data, self, reset=False))
-            check_features(X, fitted.feature_names)
+        fitted.check_parts(X, graph)
+        check = partial(validate_data, self, reset=False)
+        how, columns = fitted.preparation, fitted.feature_names
+        X, names = read_new_features(X, graph, how, columns, check)
         return fitted.judge(X, graph, names)
 
     def report(

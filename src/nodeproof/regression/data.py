@@ -80,8 +80,8 @@ class TargetData:
             y = read_labels(graph, unknown=np.nan)
         if y is None:
             raise InputError(
-                "NodeRegressor requires y to be passed, but the target y is None: give numbers, NaN "
-                "where they are unknown"
+                "NodeRegressor requires y to be passed, but the target y is None: give numbers, "
+                "NaN where they are unknown"
             )
         X, y, graph, how = read_node_table(X, y, graph, prepare)
         X, y, graph, names = unpack(X, y, graph)

@@ -218,7 +218,7 @@ class FittedTargets:
         names : ndarray of shape (n_new,), range or None
             Names of the new nodes.
         """
-        self._check_parts(X, graph)
+        self.check_parts(X, graph)
         if X is not None and graph is None and self.neighbours is not None:
             graph = self.neighbours.links_of(X)
         elif X is not None and graph is None and self.on_graph and X.shape[0] == self.n_nodes:
@@ -245,7 +245,8 @@ class FittedTargets:
             return predictions, np.ones(len(predictions))
         return predictions, self.difficulty.spread(self.difficulty.stack.judge(new))
 
-    def _check_parts(self, X: Any, graph: Any) -> None:
+    def check_parts(self, X: Any, graph: Any) -> None:
+        """Raise an error if the model cannot predict new nodes with the given data."""
         if graph is not None and not self.on_graph:
             raise InputError(
                 "this model was fitted without a graph: it cannot use the links of new nodes"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from nodeproof.fitted import Fitted
 
 __all__ = [
+    "NEIGHBOURS_LAYOUT",
     "check_arrays",
     "check_values",
     "describe_kept",
@@ -45,6 +46,16 @@ Arrays = Mapping[str, NDArray[Any]]
 _PROBLEM, _FINDINGS, _HELD = "problem_", "findings_", "held_"
 _PREFIXES = tuple(f"{kind}_" for kind in KEPT_BY_TERMS)
 
+#: what links new nodes to their neighbours
+NEIGHBOURS_LAYOUT = {
+    "knn_X": Expected("f", "n m"),
+    "knn_data": Expected("f", "e"),
+    "knn_indices": Expected("i", "e"),
+    "knn_indptr": Expected("i", "n+1"),
+    "knn_scale": Expected("f", "m"),
+    "knn_widths": Expected("f", "n"),
+}
+
 #: n nodes, K classes, m features, E entries of links, l held-out labels; of findings s nodes to
 #: show, h that were cross-fitted and L links to draw
 _LAYOUT = {
@@ -60,12 +71,7 @@ _LAYOUT = {
     "feature_names": Expected("U", "m"),
     "node_ids": Expected("biufU", "n"),
     "null_pairs": Expected("f", "K"),
-    "knn_X": Expected("f", "n m"),
-    "knn_data": Expected("f", "e"),
-    "knn_indices": Expected("i", "e"),
-    "knn_indptr": Expected("i", "n+1"),
-    "knn_scale": Expected("f", "m"),
-    "knn_widths": Expected("f", "n"),
+    **NEIGHBOURS_LAYOUT,
     "problem_costs": Expected("f", "n K"),
     "problem_eta": Expected("f", "n"),
     "problem_scales": Expected("f", "2"),

@@ -28,7 +28,7 @@ from nodeproof.inputs.preparation import Preparation
 from nodeproof.regression.fitted import Difficulty, ErrorEstimate, FittedTargets, find_suspects
 from nodeproof.regression.settings import EXPERTS, RegressionSettings
 from nodeproof.regression.stack import Stack
-from nodeproof.saving.arrays import of_neighbours, rebuild_neighbours
+from nodeproof.saving.arrays import NEIGHBOURS_LAYOUT, of_neighbours, rebuild_neighbours
 from nodeproof.saving.header import FORMAT, LARGEST, PARAMS, PREPARATION, TARGETS
 from nodeproof.storage.atomic import atomic_path
 from nodeproof.storage.npz import open_npz, write_npz
@@ -101,12 +101,7 @@ _LAYOUT = {
     "scale": Expected("f", "m"),
     "feature_names": Expected("U", "m"),
     "node_ids": Expected("biufU", "n"),
-    "knn_X": Expected("f", "n m"),
-    "knn_data": Expected("f", "e"),
-    "knn_indices": Expected("i", "e"),
-    "knn_indptr": Expected("i", "n+1"),
-    "knn_scale": Expected("f", "m"),
-    "knn_widths": Expected("f", "n"),
+    **NEIGHBOURS_LAYOUT,
 }
 
 
