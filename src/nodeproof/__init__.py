@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "NodeClassifier",
+    "NodeRegressor",
     "Problem",
     "atoms",
     "certificate",
@@ -53,9 +54,11 @@ if TYPE_CHECKING:
     from nodeproof.estimator import NodeClassifier
     from nodeproof.inputs.knn import knn_graph
     from nodeproof.problem import Problem
+    from nodeproof.regressor import NodeRegressor
 
 _HOMES = {
     "NodeClassifier": "nodeproof.estimator",
+    "NodeRegressor": "nodeproof.regressor",
     "Problem": "nodeproof.problem",
     "certify": "nodeproof.certificate",
     "knn_graph": "nodeproof.inputs.knn",

@@ -1,7 +1,8 @@
-"""Conformal limits of class probabilities, by held-out nodes whose labels are known.
+"""Conformal limits of scores, by held-out nodes whose labels or targets are known.
 
-A class belongs to the set of a node if its probability reaches a limit, and the limit is such that
-the labels of held-out nodes reach theirs as often as asked, one more node counted as missed.
+The limit is such that the scores of held-out nodes stay within it as often as asked, one more node
+counted as missed. Of classes, the score is the negative probability: a class belongs to the set of
+a node if its probability reaches the limit. Of numbers, it is how far a prediction is off.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from scipy.special import log_softmax
 from nodeproof.auto.block_alone import WORTH_TELLING
 from nodeproof.auto.evaluation import ENOUGH_TO_TELL
 
-__all__ = ["LEAST_PROBA", "estimate_noise", "least_probabilities"]
+__all__ = ["LEAST_PROBA", "estimate_noise", "largest_score", "least_probabilities"]
 
 Array = NDArray[np.float64]
 
@@ -89,8 +90,34 @@ def least_probabilities(
             # The node in question counts as missed, by the weight that it has if this is its class.
             labels = below / (weights[codes].sum() + weights[k])
             reached = (labels - elsewhere * by_chance) / (1.0 - elsewhere)
-            limits[k] = min(limits[k], _limit(values, reached, coverage))
+            limits[k] = min(limits[k], _least(_limit(values, reached, coverage)))
     return limits
+
+
+def largest_score(scores: Array, coverage: float) -> float:
+    """Return the limit that scores stay within as often as asked; infinite if they are too few.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (h,)
+        Of held-out nodes: larger ones are worse.
+    coverage : float
+        How often the score of another node must stay within the limit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> largest_score(np.arange(1.0, 20.0), 0.9), largest_score(np.arange(1.0, 9.0), 0.9)
+    (18.0, inf)
+    """
+    values = np.unique(scores)
+    below = _sums_up_to(scores, np.ones(len(scores)), values)
+    return _limit(values, below / (len(scores) + 1.0), coverage)
+
+
+def _least(limit: float) -> float:
+    """Return the least probability that a limit of scores stands for; 0 if it is infinite."""
+    return -limit if np.isfinite(limit) else 0.0
 
 
 def _limit_of_class(
@@ -100,9 +127,7 @@ def _limit_of_class(
     h, K = scores.shape
     labelled = scores[codes == k, k]
     if not noise:
-        values = np.unique(labelled)
-        below = _sums_up_to(labelled, np.ones(len(labelled)), values)
-        return _limit(values, below / (len(labelled) + 1.0), coverage)
+        return _least(largest_score(labelled, coverage))
     # Labels k are right but for those by chance, which are spread evenly over the classes.
     by_chance = noise / (K - 1)
     right = len(labelled) / h - by_chance
@@ -111,21 +136,21 @@ def _limit_of_class(
     values = np.unique(scores[:, k])
     below = _sums_up_to(labelled, np.ones(len(labelled)), values) / (len(labelled) + 1.0)
     reached = len(labelled) / h * below - by_chance * _shares_up_to(scores[:, k], values)
-    return _limit(values, reached / right, coverage)
+    return _least(_limit(values, reached / right, coverage))
 
 
 def _limit(values: NDArray[Any], reached: Array, coverage: float) -> float:
-    """Return the least probability at which the coverage is reached from there on; 0 if never.
+    """Return the least score at which the coverage is reached from there on; infinite if never.
 
     Parameters
     ----------
     values : ndarray of shape (v,)
-        Probabilities, negative, ascending.
+        Scores, ascending.
     reached : ndarray of shape (v,)
         Coverage if the limit is there: estimates need not be monotone if some labels are wrong.
     """
     enough = np.minimum.accumulate(reached[::-1])[::-1] >= coverage - 1e-12
-    return -float(values[enough.argmax()]) if enough.any() else 0.0
+    return float(values[enough.argmax()]) if enough.any() else np.inf
 
 
 def _sums_up_to(scores: NDArray[Any], weights: Array, values: NDArray[Any]) -> Array:

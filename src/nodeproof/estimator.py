@@ -18,10 +18,8 @@ from nodeproof.certificate import Certificate, Stage
 from nodeproof.errors import InputError
 from nodeproof.fitted import Fitted
 from nodeproof.fitting import FitData, fit_nodes
-from nodeproof.inputs import check_features, encode_labels, read_features
-from nodeproof.inputs.graph_objects import is_table
-from nodeproof.inputs.node_names import names_of_rows
-from nodeproof.inputs.node_tables import prepare_new, read_node_table
+from nodeproof.inputs import encode_labels, read_features
+from nodeproof.inputs.node_tables import read_new_features, read_node_table
 from nodeproof.inputs.preparation import Preparation
 from nodeproof.inputs.unpacking import unpack
 from nodeproof.outcome_warnings import explaining_split_graphs
@@ -338,12 +336,10 @@ class NodeClassifier(
         if X is None and graph is None:
             return self.proba_.copy()
         check_parts(self.fitted_, X, graph)
-        names = names_of_rows(X, "X") if is_table(graph) else None
-        if X is not None and self.fitted_.preparation is not None:
-            X, names = prepare_new(X, self.fitted_.preparation)
-        elif X is not None:
-            X = read_features(X, partial(validate_data, self, reset=False))
-            check_features(X, self.fitted_.feature_names, allow_missing(self.fitted_.terms))
+        how, columns = self.fitted_.preparation, self.fitted_.feature_names
+        check = partial(validate_data, self, reset=False)
+        missing = allow_missing(self.fitted_.terms)
+        X, names = read_new_features(X, graph, how, columns, check, missing)
         return judge_new_nodes(self.fitted_, X, graph, names)
 
     def report(

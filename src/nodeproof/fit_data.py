@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.stats import mannwhitneyu, spearmanr
 
-from nodeproof.auto.neighbours import ChosenNeighbours, choose_neighbours
+from nodeproof.auto.neighbours import ChosenNeighbours, choose_neighbours, losses_of_labels
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.inputs import EncodedLabels, check_distinct, check_features
@@ -81,7 +81,8 @@ class FitData:
         made = None
         if is_knn(graph):
             _check_sizes(X, labels, None)
-            made = choose_neighbours(X, labels, graph, null_model)
+            losses = losses_of_labels(labels, null_model)
+            made = choose_neighbours(X, labels.codes, graph, losses)
             graph = made.graph
         network = None if graph is None else Graph(graph, null_model, n)
         _check_sizes(X, labels, network)

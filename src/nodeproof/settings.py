@@ -15,7 +15,7 @@ from nodeproof.inputs.preparation import check_steps
 from nodeproof.runtime.threads import check_jobs
 from nodeproof.solvers.base import LARGEST, MOST_STARTS, check_at_least, check_count
 
-__all__ = ["Settings"]
+__all__ = ["Settings", "check_seed", "seed_of"]
 
 
 @dataclass(frozen=True)
@@ -65,30 +65,36 @@ class Settings:
         check_at_least("temperature", self.temperature, 0.0)
         check_at_least("tol", self.tol, 0.0)
         check_jobs(self.n_jobs)
-        self._check_seed()
+        check_seed(self.random_state)
         if not isinstance(self.prepare, str) or self.prepare != "auto":
             check_steps(self.prepare)
 
-    def _check_seed(self) -> None:
-        whole = isinstance(self.random_state, int | np.integer)
-        try:
-            # Integers may exceed scikit-learn's limit.
-            valid = self.random_state >= 0 if whole else bool(check_random_state(self.random_state))
-        except ValueError:
-            valid = False
-        if not valid:
-            raise InputError(
-                "random_state must be an integer ≥ 0, a RandomState or None, got "
-                f"{self.random_state!r}"
-            )
-
     def seed(self) -> int | None:
         """Return the seed; a RandomState gives a new one each time."""
-        if self.random_state is None or isinstance(self.random_state, int | np.integer):
-            return None if self.random_state is None else int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        return seed_of(self.random_state)
 
     @property
     def final_temperature(self) -> float:
         """Temperature of the fit: that of a solver object, else the setting."""
         return float(getattr(self.solver, "temperature", self.temperature))
+
+
+def check_seed(random_state: Any) -> None:
+    """Raise an error unless this is a seed, a RandomState or None."""
+    whole = isinstance(random_state, int | np.integer)
+    try:
+        # Integers may exceed scikit-learn's limit.
+        valid = random_state >= 0 if whole else bool(check_random_state(random_state))
+    except ValueError:
+        valid = False
+    if not valid:
+        raise InputError(
+            f"random_state must be an integer ≥ 0, a RandomState or None, got {random_state!r}"
+        )
+
+
+def seed_of(random_state: Any) -> int | None:
+    """Return the seed; a RandomState gives a new one each time."""
+    if random_state is None or isinstance(random_state, int | np.integer):
+        return None if random_state is None else int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))

@@ -1,8 +1,8 @@
-"""The nearest-neighbour graph of a fit without links: its settings chosen by held-out labels."""
+"""The nearest-neighbour graph of a fit without links, its settings chosen by what is held out."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.auto.experts import Propagation
-from nodeproof.auto.held_out import HeldOut, hold_out
+from nodeproof.auto.held_out import hold_out
 from nodeproof.auto.pooling import Judge
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
@@ -27,7 +27,7 @@ from nodeproof.inputs.knn import (
 )
 from nodeproof.terms import NodeData
 
-__all__ = ["ChosenNeighbours", "choose_neighbours"]
+__all__ = ["ChosenNeighbours", "HeldOutLosses", "choose_neighbours", "losses_of_labels"]
 
 Array = NDArray[np.float64]
 
@@ -57,6 +57,24 @@ class ChosenNeighbours(NamedTuple):
     choice: dict[str, Any]
 
 
+class HeldOutLosses(NamedTuple):
+    """How well held-out labels or targets are foretold along the links of a graph.
+
+    Attributes
+    ----------
+    of : callable
+        From a graph's weights, a matrix of shape (n, n), to the losses, shape (h,).
+    name : str
+        What they are, such as "log-loss of 30 held-out labels".
+    n_columns : int
+        Numbers per node that are passed on along links.
+    """
+
+    of: Callable[[sp.csr_array], Array]
+    name: str
+    n_columns: int = 1
+
+
 class _Setting(NamedTuple):
     """How a graph is made of features."""
 
@@ -66,23 +84,26 @@ class _Setting(NamedTuple):
 
 
 def choose_neighbours(
-    X: Any, labels: EncodedLabels, asked: KnnGraph | str, null_model: str
+    X: Any,
+    codes: NDArray[np.int64] | None,
+    asked: KnnGraph | str,
+    losses: HeldOutLosses | None,
 ) -> ChosenNeighbours:
     """Return the graph that links nodes to their nearest neighbours.
 
-    What is not asked for is chosen by labels that are held out of a propagation over the graph, if
-    there are enough; the usual setting stays unless another is clearly better.
+    What is not asked for is chosen by labels or targets that are held out of a propagation over
+    the graph, if there are enough; the usual setting stays unless another is clearly better.
 
     Parameters
     ----------
     X : ndarray or csr_array of shape (n, m), or None
         Features, checked.
-    labels : EncodedLabels
-        As class numbers.
+    codes : ndarray of shape (n,), or None
+        Labels as class numbers, or ranks of targets: they tell apart nodes with the same features.
     asked : KnnGraph or "knn"
         What is given.
-    null_model : {"auto", "uniform", "degree"}
-        Of the graph.
+    losses : HeldOutLosses or None
+        What to choose by; None if nothing can be held out.
     """
     if X is None:
         raise InputError('graph="knn" links nodes by their features: give X, too')
@@ -99,42 +120,35 @@ def choose_neighbours(
         not sparse if spec.scaled is None else spec.scaled,
         spec.k or min(USUAL_K, n - 1),
     )
-    codes = labels.codes
-    held = None if codes is None else hold_out(codes)
     scales = (usual.scaled,) if sparse or spec.scaled is not None else (True, False)
     ks = (usual.k,) if spec.k is not None else tuple(k for k in _TRIED if k < n) or (usual.k,)
-    large = n * max(len(labels.classes), 1) > _MOST_TRIED
-    if held is None or large or len(scales) * len(ks) == 1:
+    large = losses is not None and n * losses.n_columns > _MOST_TRIED
+    if losses is None or large or len(scales) * len(ks) == 1:
         found = nearest(X, usual.k, usual.metric, usual.scaled, codes)
         graph, neighbours = link_nearest(X, found, usual.k)
         why = "given" if usual.k == spec.k else "the usual number of neighbours: "
         if usual.k != spec.k:
             why += "the graph is large" if large else "no labels can be held out to choose by"
         return ChosenNeighbours(graph, neighbours, _record(usual, why))
-    assert codes is not None
-    return _best_of(X, labels, usual, scales, ks, held, null_model)
+    return _best_of(X, codes, usual, scales, ks, losses)
 
 
 def _best_of(
     X: Any,
-    labels: EncodedLabels,
+    codes: NDArray[np.int64] | None,
     usual: _Setting,
     scales: tuple[bool, ...],
     ks: tuple[int, ...],
-    held: HeldOut,
-    null_model: str,
+    judged: HeldOutLosses,
 ) -> ChosenNeighbours:
-    """Return the graph of the setting that held-out labels prefer."""
-    found = {scaled: nearest(X, max(ks), usual.metric, scaled, labels.codes) for scaled in scales}
+    """Return the graph of the setting that held-out labels or targets prefer."""
+    found = {scaled: nearest(X, max(ks), usual.metric, scaled, codes) for scaled in scales}
     made = {}
     losses: dict[_Setting, Array] = {}
     for scaled, k in product(scales, ks):
         setting = usual._replace(scaled=scaled, k=k)
         made[setting] = link_nearest(X, found[scaled], k)
-        nodes = NodeData(
-            len(labels.classes), None, labels.codes, Graph(made[setting][0], null_model)
-        )
-        losses[setting] = _losses(nodes, held)
+        losses[setting] = judged.of(made[setting][0])
     base = losses.get(usual, next(iter(losses.values())))
     start = usual if usual in losses else next(iter(losses))
 
@@ -146,10 +160,7 @@ def _best_of(
     best = max(losses, key=gain)
     best = best if gain(best) > 0 else start
     tried = f"k of {', '.join(map(str, ks))}" + (", features scaled or not" * (len(scales) > 1))
-    why = (
-        f"{tried}: log-loss of {len(held.codes)} held-out labels, passed on along its links, "
-        f"{losses[best].mean():.3f}"
-    )
+    why = f"{tried}: {judged.name}, passed on along its links, {losses[best].mean():.3f}"
     if best != start:
         why += f", of {_words(start)} {losses[start].mean():.3f}"
     else:
@@ -157,16 +168,32 @@ def _best_of(
     return ChosenNeighbours(*made[best], _record(best, why))
 
 
-def _losses(nodes: NodeData, held: HeldOut) -> Array:
-    """Return the log-losses of held-out labels by propagation over the graph, shape (h,)."""
-    judge = replace(Judge.of(held.codes, nodes.n_classes))
-    expert = Propagation().bind(nodes)
+def losses_of_labels(labels: EncodedLabels, null_model: str) -> HeldOutLosses | None:
+    """Return log-losses of held-out labels by propagation; None if none can be held out.
+
+    Parameters
+    ----------
+    labels : EncodedLabels
+        As class numbers.
+    null_model : {"auto", "uniform", "degree"}
+        Of the graph.
+    """
+    codes, K = labels.codes, len(labels.classes)
+    held = None if codes is None else hold_out(codes)
+    if held is None:
+        return None
+    judge = Judge.of(held.codes, K)
     offset = np.log(judge.shares)
-    found = []
-    for candidate in expert.candidates(held):
-        scale = judge.temperature(candidate.logs, offset)
-        found.append(judge.losses(scale * candidate.logs + offset))
-    return min(found, key=lambda losses: float(losses.mean()))
+
+    def losses(links: sp.csr_array) -> Array:
+        expert = Propagation().bind(NodeData(K, None, codes, Graph(links, null_model)))
+        found = []
+        for candidate in expert.candidates(held):
+            scale = judge.temperature(candidate.logs, offset)
+            found.append(judge.losses(scale * candidate.logs + offset))
+        return min(found, key=lambda losses: float(losses.mean()))
+
+    return HeldOutLosses(losses, f"log-loss of {len(held.codes)} held-out labels", K)
 
 
 def _words(setting: _Setting) -> str:

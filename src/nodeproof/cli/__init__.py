@@ -90,10 +90,10 @@ def fit(edges: Path | None, **options: Any) -> None:
     """Label every node of the graph in EDGES.
 
     One table of nodes is enough for all the rest: `nodeproof fit edges.csv --nodes nodes.csv
-    --label segment`. Files are CSV, TSV, Parquet or .npz; EDGES may also be MatrixMarket, GraphML,
-    GML, .h5ad, a folder of Planetoid or OGB files or, for a graph larger than memory, a folder
-    written by `nodeproof convert`. The nodes are the union of all files. Writes predictions.csv,
-    summary.json and model.npz.
+    --label segment`; `--target income` instead predicts numbers. Files are CSV, TSV, Parquet or
+    .npz; EDGES may also be MatrixMarket, GraphML, GML, .h5ad, a folder of Planetoid or OGB files
+    or, for a graph larger than memory, a folder written by `nodeproof convert`. The nodes are the
+    union of all files. Writes predictions.csv, summary.json and model.npz.
     """
     from nodeproof.cli.fit import run_fit
 
@@ -110,7 +110,15 @@ def fit(edges: Path | None, **options: Any) -> None:
     for path in (options["nodes"], options["features"], options["labels"]):
         if path is not None and path.is_dir():
             raise InputError(f"{path} is a folder; give a file")
-    run_fit(edges, **options)
+    column = options.pop("target_column")
+    if column is None and options["nodes"] is not None and options["source"] is None:
+        column, options["target"] = options["target"], None
+    if column is None:
+        run_fit(edges, **options)
+    else:
+        from nodeproof.cli.targets import run_fit_targets
+
+        run_fit_targets(edges, column, options)
 
 
 @cli.command()

@@ -43,6 +43,8 @@ class FitFiles:
     ids: NDArray[Any] | None
     # How a table of nodes became features.
     preparation: Preparation | None = None
+    # Numbers to predict, NaN where unknown.
+    targets: NDArray[np.float64] | None = None
 
     def to_fit_data(self, settings: Settings) -> FitData:
         """Return the data as `fit_nodes` takes it."""
@@ -112,7 +114,7 @@ def read_files(
         graph = made or tables.graph
         return FitFiles(
             graph, len(tables.ids), tables.graph.nnz // 2, tables.X, tables.feature_names,
-            encoded, list(tables.notes), tables.ids, tables.preparation,
+            encoded, list(tables.notes), tables.ids, tables.preparation, tables.targets,
         )  # fmt: skip
     if not source is target is weight is None:
         raise InputError(f"{edges} has no columns: omit --source, --target and --weight-column")

@@ -48,6 +48,9 @@ _COLUMNS = (
     ID,
     click.option("--label-column", "--label", "label", metavar="COLUMN",
                  help="Column of --nodes or --labels with the labels, or node attribute of EDGES."),
+    click.option("--target-column", metavar="COLUMN",
+                 help="Column of --nodes with numbers to predict. --target without --source means "
+                 "the same."),
     click.option("--drop", multiple=True, metavar="COLUMN",
                  help="Column of --nodes to leave out; may be repeated."),
 )  # fmt: skip

@@ -14,6 +14,7 @@ from nodeproof import __version__
 from nodeproof.cli.console import note, notes_from_warnings, screen
 from nodeproof.cli.results import MOST_NAMES, listed_classes, listed_features, write_csv
 from nodeproof.cli.sets import set_column, shown_sets
+from nodeproof.cli.targets import predict_targets
 from nodeproof.cli.terminal import check_file, import_parts, print_document
 from nodeproof.errors import InputError, count_of
 from nodeproof.fitted import Fitted
@@ -21,6 +22,7 @@ from nodeproof.inputs import read_features
 from nodeproof.prediction import check_parts, judge_new_nodes, needs_features
 from nodeproof.prediction_sets import limits_of
 from nodeproof.saving.model import load_model
+from nodeproof.saving.targets import is_of_targets
 from nodeproof.storage.atomic import atomic_path
 from nodeproof.tables.files import unnamed
 from nodeproof.tables.new_nodes import read_new_nodes
@@ -51,6 +53,13 @@ def run_predict(
     """Load the model, read the files, and write the predictions to the file ``out``."""
     began = time.perf_counter()
     check_file(out, file, (nodes, features, edges))
+    if is_of_targets(file):
+        predict_targets(
+            file, nodes=nodes, features=features, edges=edges, out=out, header=header,
+            source=source, target=target, weight=weight, node=node, repeated=repeated,
+            coverage=coverage, safe_csv=safe_csv, as_json=as_json,
+        )  # fmt: skip
+        return
     import_parts(terms, own_experts)
     fitted = load_model(file)
     _check_tables(fitted, file, nodes, features)

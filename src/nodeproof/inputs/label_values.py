@@ -17,7 +17,7 @@ from nodeproof.errors import InputError
 from nodeproof.inputs.tensors import plain
 from nodeproof.runtime.logs import warn_caller
 
-__all__ = ["UNKNOWN", "Unknown", "read_values", "refuse_wrapped"]
+__all__ = ["UNKNOWN", "Unknown", "as_column", "find_several", "read_values", "refuse_wrapped"]
 
 
 #: texts that are never the name of a class, in arrays and in files: this is how numpy
@@ -106,7 +106,15 @@ def read_values(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     known : ndarray of shape (n,)
         Whether a node has a label.
     """
-    labels, shown = _as_column(y)
+    y = plain(y)
+    if several := find_several(y):
+        raise InputError(
+            f"Unknown label type: y must hold one label per node, but {several}: for several "
+            "labels per node, fit one model per label, to a column of zeros and ones each "
+            "(sklearn.preprocessing.MultiLabelBinarizer makes these of lists); for numbers, one "
+            "nodeproof.NodeRegressor per column"
+        )
+    labels, shown = as_column(y)
     values, nodes = labels[shown], np.flatnonzero(shown)
     if values.dtype.kind in "OST":
         values, nodes = _from_objects(values.tolist(), nodes)
@@ -124,8 +132,20 @@ def read_values(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     return values, known
 
 
-def _as_column(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the labels as a 1-D array, and which of them are not masked."""
+def find_several(y: Any) -> str | None:
+    """Return where there are several values per node: columns, or a list; None if nowhere."""
+    values = getattr(y, "values", y)  # of pandas, which keeps lists as objects
+    objects = isinstance(values, np.ndarray) and values.dtype == object
+    listed: Any = values if objects or isinstance(values, list | tuple) else ()
+    lists = [k for k, value in enumerate(listed) if isinstance(value, list | tuple | set)]
+    if any(len(listed[k]) != 1 for k in lists):  # else they are a column
+        return f"that of node {lists[0]} is {reprlib.repr(listed[lists[0]])}"
+    shape: tuple[int, ...] = getattr(y, "shape", ())
+    return f"it has {shape[1]} columns" if len(shape) == 2 and shape[1] > 1 else None
+
+
+def as_column(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return labels or targets as a 1-D array, and which of them are not masked."""
     y = plain(y)
     if sp.issparse(y):
         raise InputError("y must be a dense array of labels, got a sparse matrix")
@@ -223,7 +243,8 @@ def _as_integers(values: NDArray[Any], nodes: NDArray[np.intp]) -> NDArray[np.in
         k = broken.argmax()
         raise InputError(
             f"Unknown label type: continuous; the label of node {nodes[k]} is "
-            f"{float(values[k])!r}, but labels must be integers or text"
+            f"{float(values[k])!r}, but labels must be integers or text: predict numbers with "
+            "nodeproof.NodeRegressor"
         )
     if (values < -_ABOVE_INT64).any():
         _refuse_below(values, nodes)

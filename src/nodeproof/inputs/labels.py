@@ -236,7 +236,8 @@ def check_distinct(labels: EncodedLabels) -> None:
     if 2 * given > len(labels.codes) or _are_fractions(labels.classes[:named]):
         raise InputError(
             f"there are {named:,} different labels on {given:,} nodes: are they features, or "
-            "identifiers of nodes? Labels must be classes"
+            "identifiers of nodes? Labels must be classes; predict numbers with "
+            "nodeproof.NodeRegressor"
         )
 
 

@@ -6,7 +6,7 @@ return goes on as arrays with names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
 from nodeproof.inputs.attributes import Attribute, read_attributes
+from nodeproof.inputs.features import check_features, read_features
 from nodeproof.inputs.graph_objects import (
     column_names,
     is_matrix_table,
@@ -34,7 +35,15 @@ from nodeproof.inputs.preparation import STEPS, Preparation, check_steps, prepar
 from nodeproof.inputs.unpacking import link_names
 from nodeproof.runtime.logs import logger, warn_caller
 
-__all__ = ["IDS", "NodeTable", "TableInputs", "holds_names", "prepare_new", "read_node_table"]
+__all__ = [
+    "IDS",
+    "NodeTable",
+    "TableInputs",
+    "holds_names",
+    "prepare_new",
+    "read_new_features",
+    "read_node_table",
+]
 
 #: names of a column that names the nodes, in lower case
 IDS = ("node", "id", "node_id", "nodeid")
@@ -111,6 +120,40 @@ def read_node_table(X: Any, y: Any, graph: Any, asked: Any = "auto") -> TableInp
     if named is None and isinstance(names, range) and hasattr(y, "index"):
         y = getattr(y, "array", y) if isinstance(names_of_rows(y, "y"), range) else y
     return _prepared(table, y, graph)
+
+
+def read_new_features(
+    X: Any,
+    graph: Any,
+    preparation: Preparation | None,
+    feature_names: NDArray[Any] | None,
+    check: Callable[..., Any],
+    missing: bool = False,
+) -> tuple[Any, Any]:
+    """Return the features of new nodes as a fit takes them, and names of these nodes.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or table of shape (n_new, m), or None
+        As users give them.
+    graph : object
+        Their links: in tables, they may name nodes.
+    preparation : Preparation or None
+        That of the fit.
+    feature_names : ndarray of shape (m,), or None
+        Those of the fit.
+    check : callable
+        As of :func:`nodeproof.inputs.features.read_features`.
+    missing : bool
+        Whether features may be missing, as NaN.
+    """
+    if X is not None and preparation is not None:
+        return prepare_new(X, preparation)
+    names = names_of_rows(X, "X") if is_table(graph) else None
+    if X is not None:
+        X = read_features(X, check)
+        check_features(X, feature_names, missing)
+    return X, names
 
 
 def prepare_new(X: Any, preparation: Preparation) -> tuple[NDArray[np.float64], Any]:

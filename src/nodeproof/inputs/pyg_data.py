@@ -115,8 +115,10 @@ def read_features(data: Any) -> Any:
     return None if x is None else plain(x)
 
 
-def read_labels(data: Any, mask: str = "train_mask", split: int | None = None) -> Any:
-    """Return ``y`` inside a mask and −1 outside, shape (n,), or None where there is no ``y``.
+def read_labels(
+    data: Any, mask: str = "train_mask", split: int | None = None, unknown: float = -1
+) -> Any:
+    """Return ``y`` inside a mask, shape (n,), or None where there is no ``y``.
 
     Parameters
     ----------
@@ -124,6 +126,8 @@ def read_labels(data: Any, mask: str = "train_mask", split: int | None = None) -
         The attribute that says whose labels count, of shape (n,) or (n, splits).
     split : int, optional
         Which of its columns, where it has several.
+    unknown : float
+        What to put outside.
     """
     y = getattr(data, "y", None)
     if y is None:
@@ -143,7 +147,7 @@ def read_labels(data: Any, mask: str = "train_mask", split: int | None = None) -
         labels = labels.astype(np.int64)
     elif labels.dtype.kind in "UST":
         labels = labels.astype(object)  # text has no -1
-    return np.where(inside, labels, -1)
+    return np.where(inside, labels, unknown)
 
 
 def _read_mask(data: Any, name: str, split: int | None) -> NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from nodeproof.report.wording import percent
 if TYPE_CHECKING:
     from nodeproof.report.data import ReportData
 
-__all__ = ["colours", "confidence", "drawing", "history", "reliability"]
+__all__ = ["colours", "confidence", "dots", "drawing", "history", "reliability"]
 
 # Ten colours that differ in hue and lightness, for white and for near-black backgrounds.
 _COLOURS = (
@@ -55,6 +55,17 @@ def colours(count: int) -> list[tuple[str, str]]:
 def _hex(hue: float, lightness: float) -> str:
     rgb = colorsys.hls_to_rgb(hue, lightness, 0.55)
     return "#" + "".join(f"{round(255 * part):02x}" for part in rgb)
+
+
+def dots(points: NDArray[Any]) -> str:
+    """Return a path that puts a dot at each point, with round line caps.
+
+    Examples
+    --------
+    >>> dots(np.array([[0.0, 1.25], [2.0, 3.0]]))
+    'M0 1.2h0M2 3h0'
+    """
+    return "".join(f"M{_short(x)} {_short(y)}h0" for x, y in points.tolist())
 
 
 def _short(number: float) -> str:

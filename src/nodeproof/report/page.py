@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nodeproof.certificate import Certificate
     from nodeproof.fitted import Fitted
 
-__all__ = ["check_jinja", "render_report", "write_report"]
+__all__ = ["check_jinja", "page_file", "page_template", "render_report", "write_report"]
 
 # In the order in which they use each other.
 _SCRIPTS = ("node_map.js", "explore.js", "page.js")
@@ -69,13 +69,13 @@ def render_report(
     coverage: float | None = None,
 ) -> str:
     """Return the report on a fitted classifier as HTML."""
-    template = _template()
+    template = page_template()
     report = ReportData.of(fitted, certificate)
     truth = sections.judged_nodes(report, y_true)
     reliability = reliability_of(truth)
     accuracy = sections.accuracy_section(report, truth)
     atlas = map_data.page_map(report)
-    style, script = _file("page.css"), "\n".join(map(_file, _SCRIPTS))
+    style, script = page_file("page.css"), "\n".join(map(page_file, _SCRIPTS))
     return str(
         template.render(
             title=title or f"{report.n:,} nodes in {wording.classes(report.K)}",
@@ -126,21 +126,23 @@ def check_jinja() -> Any:
     return jinja2
 
 
-def _template() -> Any:
+def page_template(name: str = "page.html") -> Any:
+    """Return a template with its filters."""
     jinja2 = check_jinja()
     environment = jinja2.Environment(
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
-        loader=jinja2.FunctionLoader(_file),
+        loader=jinja2.FunctionLoader(page_file),
     )
     environment.filters["percent"] = wording.percent
     environment.filters["number"] = lambda value: f"{value:,}"
     environment.filters["short"] = lambda value: f"{value:.3g}"
     environment.globals["max"] = np.maximum.reduce
-    return environment.get_template("page.html")
+    return environment.get_template(name)
 
 
-def _file(name: str) -> str:
+def page_file(name: str) -> str:
+    """Return a file of this package."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

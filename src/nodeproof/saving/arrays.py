@@ -28,12 +28,15 @@ if TYPE_CHECKING:
     from nodeproof.fitted import Fitted
 
 __all__ = [
+    "NEIGHBOURS_LAYOUT",
     "check_arrays",
     "check_values",
     "describe_kept",
+    "of_neighbours",
     "rebuild_findings",
     "rebuild_held_out",
     "rebuild_kept",
+    "rebuild_neighbours",
     "rebuild_problem",
     "to_arrays",
 ]
@@ -42,6 +45,16 @@ Arrays = Mapping[str, NDArray[Any]]
 
 _PROBLEM, _FINDINGS, _HELD = "problem_", "findings_", "held_"
 _PREFIXES = tuple(f"{kind}_" for kind in KEPT_BY_TERMS)
+
+#: what links new nodes to their neighbours
+NEIGHBOURS_LAYOUT = {
+    "knn_X": Expected("f", "n m"),
+    "knn_data": Expected("f", "e"),
+    "knn_indices": Expected("i", "e"),
+    "knn_indptr": Expected("i", "n+1"),
+    "knn_scale": Expected("f", "m"),
+    "knn_widths": Expected("f", "n"),
+}
 
 #: n nodes, K classes, m features, E entries of links, l held-out labels; of findings s nodes to
 #: show, h that were cross-fitted and L links to draw
@@ -58,12 +71,7 @@ _LAYOUT = {
     "feature_names": Expected("U", "m"),
     "node_ids": Expected("biufU", "n"),
     "null_pairs": Expected("f", "K"),
-    "knn_X": Expected("f", "n m"),
-    "knn_data": Expected("f", "e"),
-    "knn_indices": Expected("i", "e"),
-    "knn_indptr": Expected("i", "n+1"),
-    "knn_scale": Expected("f", "m"),
-    "knn_widths": Expected("f", "n"),
+    **NEIGHBOURS_LAYOUT,
     "problem_costs": Expected("f", "n K"),
     "problem_eta": Expected("f", "n"),
     "problem_scales": Expected("f", "2"),
@@ -119,7 +127,7 @@ def to_arrays(
     if fitted.new_nodes.graph is not None:
         arrays["null_pairs"] = fitted.new_nodes.graph.pairs
     if fitted.new_nodes.neighbours is not None:
-        arrays |= _of_neighbours(fitted.new_nodes.neighbours)
+        arrays |= of_neighbours(fitted.new_nodes.neighbours)
     for k, (term, kept) in enumerate(zip(fitted.terms, fitted.new_nodes.terms, strict=True)):
         parts = {} if kept is None else kept.to_parts()[1]
         arrays |= {f"{term.kept_as}_{k}_{name}": part for name, part in parts.items()}
@@ -259,12 +267,12 @@ def rebuild_kept(
         settings = described.get(term.kept_as, {}).get(str(k), {})
         parts = _parts(arrays, f"{term.kept_as}_{k}_")
         costs.append(term.restored(theta, calibrated, settings, parts))
-    neighbours = _rebuild_neighbours(meta, arrays)
+    neighbours = rebuild_neighbours(meta, arrays)
     labelled = described.get("labelled")
     return PredictionState(graph, tuple(costs), described["scale"], neighbours, labelled)
 
 
-def _of_neighbours(neighbours: Neighbours) -> dict[str, NDArray[Any]]:
+def of_neighbours(neighbours: Neighbours) -> dict[str, NDArray[Any]]:
     """Return the arrays that link new nodes to their neighbours."""
     X, arrays = neighbours.X, {"knn_widths": neighbours.widths}
     if neighbours.scale is not None:
@@ -274,7 +282,7 @@ def _of_neighbours(neighbours: Neighbours) -> dict[str, NDArray[Any]]:
     return arrays | {"knn_X": X}
 
 
-def _rebuild_neighbours(meta: dict[str, Any], arrays: Arrays) -> Neighbours | None:
+def rebuild_neighbours(meta: dict[str, Any], arrays: Arrays) -> Neighbours | None:
     """Return what links new nodes to their neighbours, if it is there."""
     described = (meta.get("kept") or {}).get("knn")
     if described is None:

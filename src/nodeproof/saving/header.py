@@ -59,7 +59,10 @@ __all__ = [
     "GRAPH_SETTINGS",
     "KEPT_BY_TERMS",
     "LARGEST",
+    "PARAMS",
+    "PREPARATION",
     "REPORTED",
+    "TARGETS",
     "check_header",
     "check_version",
     "decode",
@@ -70,6 +73,9 @@ __all__ = [
 ]
 
 FORMAT = "nodeproof-model"
+
+#: the format of models of numeric targets (`saving.targets`)
+TARGETS = "nodeproof-targets"
 FORMAT_VERSION = 7
 
 #: bytes of a header
@@ -133,7 +139,8 @@ def _expert_of(value: Any) -> type[Expert] | None:
 _TERMS = list_of(is_described, _MOST_TERMS)
 _WEIGHTS = list_of(number, 3)
 
-_PARAMS: dict[str, Check] = {
+#: settings of a classifier
+PARAMS: dict[str, Check] = {
     "n_classes": _COUNT,
     "terms": either(one_of("auto"), _TERMS),
     "experts": either(one_of("auto"), list_of(either(text, _is_expert), _MOST_TERMS)),
@@ -218,9 +225,8 @@ _COLUMN = entries(
      "mean": number, "scale": lambda value: number(value) and value > 0}
 )  # fmt: skip
 
-_PREPARATION = entries(
-    {"steps": list_of(one_of(*STEPS)), "node": text, "columns": list_of(_COLUMN)}
-)
+#: how a table became features
+PREPARATION = entries({"steps": list_of(one_of(*STEPS)), "node": text, "columns": list_of(_COLUMN)})
 
 #: every entry, with what it must be and the format version since when it must be there
 _HEADER: dict[str, tuple[Check, float]] = {
@@ -236,7 +242,7 @@ _HEADER: dict[str, tuple[Check, float]] = {
     "kept": (entries(_KEPT, optional=("knn", "labelled", "pool", "term")), 2),
     "not_applicable": (or_none(text), np.inf),
     "findings": (or_none(entries(_FINDINGS)), 4),
-    "preparation": (_PREPARATION, np.inf),
+    "preparation": (PREPARATION, np.inf),
     "data": (entries(DATA_ENTRIES), np.inf),
 }
 
@@ -244,6 +250,11 @@ _HEADER: dict[str, tuple[Check, float]] = {
 def check_version(data: bytes, path: Any) -> dict[str, Any]:
     """Return the header as it is, once it is known to be one that can be read."""
     meta = parse_object(data, LARGEST)
+    if meta.get("format") == TARGETS:
+        raise InputError(
+            f"{path} is a model of numeric targets: `nodeproof predict`, `nodeproof report` and "
+            "NodeRegressor.load read it"
+        )
     if meta.get("format") != FORMAT:
         raise InputError(f"{path} is not a nodeproof model: its header is of another format")
     version = meta.get("version")
@@ -264,7 +275,7 @@ def check_header(meta: dict[str, Any]) -> None:
     checks = {name: check for name, (check, _) in _HEADER.items()}
     optional = [name for name, (_, since) in _HEADER.items() if since > meta["version"]]
     check_entries(meta, checks, optional)
-    check_entries(meta["params"], _PARAMS, optional=_PARAMS, what="the settings in its header")
+    check_entries(meta["params"], PARAMS, optional=PARAMS, what="the settings in its header")
     if "kept" in meta:
         _check_kept(meta)
 

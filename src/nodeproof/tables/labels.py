@@ -272,8 +272,8 @@ def name_numbers(path: Path, counts: dict[str, int]) -> tuple[dict[str, str], li
     if len(counts) > _MOST_FRACTIONS or len(counts) > max(2, total // 2):
         raise InputError(
             f"{path}: {len(counts):,} different numbers in {total:,} labels ({shown}) are "
-            "measurements, not classes; bin them first, or name the column of the classes with "
-            "--label"
+            "measurements, not classes; predict them with NodeRegressor (of a column of --nodes: "
+            "--target COLUMN), bin them, or name the column of the classes with --label"
         )
     return same, [
         f"the labels of {path.name} are numbers with fractions, read as the names of "

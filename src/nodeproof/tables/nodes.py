@@ -51,12 +51,15 @@ class NodeColumns:
         How the others are prepared, see `nodeproof.inputs.preparation.STEPS`.
     other_labels : bool
         Whether the labels are in another file.
+    target : str, int or None
+        The column with numbers to predict; there are no labels then.
     """
 
     label: Column = None
     drop: Collection[str] = ()
     steps: Sequence[str] = STEPS
     other_labels: bool = False
+    target: Column = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,8 @@ class NodeRows:
         How the attributes are prepared.
     notes : list of str
         What the user should know.
+    target : Attribute or None
+        The column with numbers to predict.
     """
 
     keys: Keys
@@ -85,6 +90,7 @@ class NodeRows:
     node: str
     steps: Sequence[str] = STEPS
     notes: list[str] = field(default_factory=list)
+    target: Attribute | None = None
 
     def prepared(
         self, nodes: NDArray[Any], ids: NDArray[Any], codes: NDArray[np.int64] | None
@@ -177,11 +183,14 @@ def read_nodes(
     if file.head is not None and header is not False:
         file.use_header()
     notes: list[str] = []
+    target = None if asked.target is None else find_column(file, asked.target)
     label = _find_label(file, asked, notes)
     dropped = {find_column(file, name) for name in asked.drop}
     if label is not None and label in dropped:
         raise InputError(f"{file.path}: the label column {file.names[label]!r} is also dropped")
-    taken = [i for i in (label, *dropped) if i is not None]
+    if target is not None and target in dropped:
+        raise InputError(f"{file.path}: the target {file.names[target]!r} is also dropped")
+    taken = [i for i in (label, target, *dropped) if i is not None]
     index = find_index(file)
     rows = _read_texts(file, [i for i in range(len(file.names)) if i not in dropped])
     ids = _find_ids(file, rows, node, known, taken, index, notes)
@@ -195,15 +204,23 @@ def read_nodes(
     attributes = [
         attribute_of_texts(file.names[i], cells, where)
         for i, cells in rows.items()
-        if i not in (ids, label) and i not in dropped
+        if i not in (ids, label, target) and i not in dropped
     ]
+    numbers = None
+    if target is not None:
+        numbers = attribute_of_texts(file.names[target], rows[target], where)
+        if numbers.numbers is None:
+            raise InputError(
+                f"{where}the target {file.names[target]!r} holds text, not numbers: predict "
+                f"classes with --label {file.names[target]}"
+            )
     found = None
     if label is not None:
         found = LabelRows.of_texts(keys, rows[label], unknown, column=file.names[label])
     elif not asked.other_labels:
         notes.append(_note_on_no_labels(file.path.name, attributes))
     notes += notes_on_skipped(file)
-    return NodeRows(keys, attributes, found, file.names[ids], asked.steps, notes)
+    return NodeRows(keys, attributes, found, file.names[ids], asked.steps, notes, numbers)
 
 
 def read_prepared(
@@ -250,7 +267,7 @@ def _read_texts(file: TableFile, columns: Sequence[int]) -> dict[int, Any]:
 
 def _find_label(file: TableFile, asked: NodeColumns, notes: list[str]) -> int | None:
     """Return the position of the labels, where there are any."""
-    if asked.other_labels:
+    if asked.other_labels or asked.target is not None:
         return None
     if asked.label is not None:
         return find_column(file, asked.label)

@@ -78,6 +78,8 @@ class Tables:
         What the user should know, one line each.
     preparation : Preparation or None
         How a table of nodes became features.
+    targets : ndarray of shape (n,) or None
+        Numbers to predict, NaN where unknown.
     """
 
     ids: NDArray[Any]
@@ -87,6 +89,7 @@ class Tables:
     y: NDArray[np.str_] | None = None
     notes: list[str] = field(default_factory=list)
     preparation: Preparation | None = None
+    targets: NDArray[np.float64] | None = None
 
     def __repr__(self) -> str:
         features = "None" if self.X is None else str(self.X.shape[1])
@@ -238,6 +241,9 @@ def read_tables(
     if isinstance(feature_rows, NodeRows):
         made = feature_rows.prepared(places[1], ids, codes)
         notes += made.notes
+        if feature_rows.target is not None:
+            placed = feature_rows.target.placed(places[1], len(ids))
+            tables = replace(tables, targets=placed.numbers)
         if made.X is not None:
             tables = replace(tables, X=made.X, feature_names=made.preparation.features,
                              preparation=made.preparation)  # fmt: skip

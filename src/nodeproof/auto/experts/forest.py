@@ -45,7 +45,7 @@ _LAYOUT = {
 
 @dataclass(frozen=True)
 class Forest:
-    """Decision trees whose leaves add up to the scores of classes.
+    """Decision trees whose leaves add up to the scores of classes, or to a number.
 
     All trees are in one list of nodes, one tree after the other.
 
@@ -77,11 +77,11 @@ class Forest:
 
     @classmethod
     def of_estimators(cls, estimators: Sequence[Any], row: NDArray[Any]) -> Forest:
-        """Return the mean of fitted ``HistGradientBoostingClassifier``: of their scores.
+        """Return the mean of boosted trees of scikit-learn: of their scores, or predictions.
 
         Parameters
         ----------
-        estimators : sequence of HistGradientBoostingClassifier
+        estimators : sequence of HistGradientBoostingClassifier or HistGradientBoostingRegressor
             Fitted to numbers, without categories, to the same classes, in as many rounds.
         row : ndarray of shape (1, d)
             Any row, to tell the baseline from the trees.
@@ -103,7 +103,7 @@ class Forest:
             nodes["missing_go_to_left"].astype(bool),
             nodes["value"].astype(np.float64) / len(estimators),
         )
-        said = np.mean([estimator.decision_function(row) for estimator in estimators], axis=0)
+        said = np.mean([_said(estimator, row) for estimator in estimators], axis=0)
         return replace(forest, baseline=(said.reshape(1, -1) - forest.scores(row))[0])
 
     @classmethod
@@ -199,6 +199,11 @@ class Forest:
             raise ValueError("the trees lead to columns or nodes that do not exist")
         if not (np.isfinite(self.value).all() and np.isfinite(self.baseline).all()):
             raise ValueError("the leaves of the trees are not finite")
+
+
+def _said(estimator: Any, row: NDArray[Any]) -> Array:
+    """Return the scores of a row, before they become probabilities; or its prediction."""
+    return np.asarray(getattr(estimator, "decision_function", estimator.predict)(row))
 
 
 def _node_tables(boosted: Any) -> list[NDArray[Any]]:

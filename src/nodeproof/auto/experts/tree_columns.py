@@ -1,5 +1,7 @@
 """What boosted trees are told of a node: its features, its surroundings, its neighbours' labels.
 
+Columns of numbers instead of labels override `values_of`, `check_values`, `shares_of` and `told`.
+
 Columns that depend on labels never hold a node's own. Those of its neighbours are counted as they
 are, because a graph has no loops. Everything that reaches further (two hops, propagation,
 regressions) would see a node's own label, or, with that subtracted, would tell it by what is
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -42,16 +44,10 @@ _RESTART, _STEPS = 0.1, 10
 _REDUCTION = ("shift", "scale", "directions")
 
 # Arrays with one row per node.
-_PER_NODE = ("few", "once", "degrees", "eigenvectors", "labels", "nearby", "spread")
+_PER_NODE = ("few", "once", "degrees", "eigenvectors", "labels", "targets", "nearby", "spread")
 
 # Steps in which new nodes that are linked among each other settle.
 _SETTLING = 6
-
-
-def _shares(mass: NDArray[Any]) -> Rows:
-    """Return each row divided by its sum, without the first of two classes, nan if it is 0."""
-    shares = divided(mass, mass.sum(axis=1))
-    return shares[:, 1:] if mass.shape[1] == 2 else shares
 
 
 def _crossfit_scores(
@@ -116,16 +112,41 @@ class Columns:
         train : ndarray of shape (l,)
             Labelled nodes that the trees will learn from.
         """
+        K = around.n_classes
+        targets = np.eye(K)[y[train]]
+        arrays = {} if around.graph is None else {"labels": np.where(y >= 0, y, K)}
+        return cls.of_values(around, arrays, y[train], targets[:, 1:] if K == 2 else targets, train)
+
+    @classmethod
+    def of_values(
+        cls,
+        around: Surroundings,
+        given: dict[str, NDArray[Any]],
+        strata: NDArray[np.int64],
+        targets: Array,
+        train: NDArray[np.int64],
+    ) -> Self:
+        """Return the columns for values of any kind.
+
+        Parameters
+        ----------
+        given : dict of ndarray
+            What `values_of` makes values of.
+        strata : ndarray of shape (l,)
+            What is spread evenly over the folds.
+        targets : ndarray of shape (l, k)
+            What regressions learn.
+        train : ndarray of shape (l,)
+            Nodes that the trees will learn from.
+        """
         n_folds = np.clip(_MOST_ENTRIES // (around.n_nodes * around.n_classes), 2, _FOLDS)
-        folds = assign_folds(y[train], int(min(n_folds, len(train))))
-        tables, arrays = list(around.tables), dict(around.arrays)
+        folds = assign_folds(strata, int(min(n_folds, len(train))))
+        tables, arrays = list(around.tables), dict(around.arrays) | given
         if around.graph is not None:
-            found, kept = _label_columns(around, y, train, folds)
+            values = cls.values_of(given, around.n_classes)
+            found, kept = _label_columns(around, values, train, folds, cls)
             tables, arrays = tables + found, arrays | kept
         if around.regressors:
-            targets = np.eye(around.n_classes)[y[train]]
-            if around.n_classes == 2:
-                targets = targets[:, 1:]
             fits = [_crossfit_scores(Z, targets, train, folds) for Z in around.regressors]
             tables += [scores for scores, _ in fits]
             arrays["coefficients"] = np.stack([theta for _, theta in fits])
@@ -135,10 +156,35 @@ class Columns:
                 arrays["passed_on"] = np.stack([T @ theta for T, theta in passed_on])
         return cls(np.hstack(tables), around.n_classes, around.alpha, arrays)
 
+    @staticmethod
+    def values_of(arrays: Mapping[str, NDArray[Any]], n_classes: int) -> Rows:
+        """Return what each node tells its neighbours: one-hot its label, else zeros, (n, K)."""
+        return np.eye(n_classes + 1, n_classes, dtype=np.float32)[arrays["labels"]]
+
+    @staticmethod
+    def check_values(arrays: Mapping[str, NDArray[Any]], n_classes: int) -> None:
+        """Raise a ValueError if what nodes have told cannot be."""
+        labels = arrays["labels"]
+        if not (labels.min(initial=0) >= 0 and labels.max(initial=0) <= n_classes):
+            raise ValueError("the labels that the trees were told cannot be")
+        if min(arrays[name].min(initial=0.0) for name in ("nearby", "spread")) < 0:
+            raise ValueError("the mass of a class is negative")
+
+    @staticmethod
+    def shares_of(mass: NDArray[Any]) -> Rows:
+        """Return each row divided by its sum, without the first of two classes, nan if it is 0."""
+        shares = divided(mass, mass.sum(axis=1))
+        return shares[:, 1:] if mass.shape[1] == 2 else shares
+
+    @staticmethod
+    def told(mass: NDArray[Any]) -> NDArray[Any]:
+        """Return how many neighbours have told something, shape (n,)."""
+        return np.asarray(mass.sum(axis=1))
+
     @classmethod
     def of_parts(
         cls, settings: Mapping[str, Any], arrays: dict[str, NDArray[Any]], n_classes: int
-    ) -> Columns:
+    ) -> Self:
         """Return what :meth:`to_parts` has taken apart, without rows.
 
         Raises
@@ -150,13 +196,12 @@ class Columns:
             if arrays[name].shape[2] != (1 if n_classes == 2 else n_classes):
                 raise ValueError("the regressions that the trees were told are of other classes")
         if settings["linked"]:
-            labels = arrays["labels"]
-            known = labels.min(initial=0) >= 0 and labels.max(initial=0) <= n_classes
-            if not (known and arrays["tau"] > 0 and (arrays["eigenvalues"] > 0).all()):
-                raise ValueError("the labels or positions that the trees were told cannot be")
-            if min(arrays[name].min(initial=0.0) for name in ("degrees", "nearby", "spread")) < 0:
-                raise ValueError("a degree, or the mass of a class, is negative")
-        rows = np.zeros((0, settings["n_columns"]), dtype=np.float32)
+            cls.check_values(arrays, n_classes)
+            if not (arrays["tau"] > 0 and (arrays["eigenvalues"] > 0).all()):
+                raise ValueError("the positions that the trees were told cannot be")
+            if arrays["degrees"].min(initial=0.0) < 0:
+                raise ValueError("a degree is negative")
+        rows = np.empty((0, settings["n_columns"]), dtype=np.float32)
         columns = cls(rows, n_classes, settings["alpha"], arrays)
         columns.of_new(_nobody(arrays))  # has as many columns
         return columns
@@ -196,7 +241,7 @@ class Columns:
         found = {name: Expected("f", shape, required=True) for name, shape in shapes.items()}
         return found | ({"labels": Expected("i", "n", required=True)} if linked else {})
 
-    def reordered(self, position: NDArray[np.int64]) -> Columns:
+    def reordered(self, position: NDArray[np.int64]) -> Self:
         """Return the same for reordered nodes; `position` is where each was before."""
         moved = {name: self.arrays[name][position] for name in _PER_NODE if name in self.arrays}
         if "passed_on" in self.arrays:
@@ -247,15 +292,15 @@ class Columns:
         tables = [logs, divided(around + joined.among @ logs, degrees)]
         slope = 1.0 / np.outer(degrees + arrays["tau"], values)
         tables.append(joined.settle(arrays["eigenvectors"], slope))
-        labels = np.eye(K + 1, K, dtype=np.float32)[arrays["labels"]]
-        nearby = joined.links @ labels
-        told = divided(nearby.sum(axis=1, keepdims=True), degrees)
+        nearby = joined.links @ self.values_of(arrays, K)
+        told = divided(self.told(nearby)[:, None], degrees)
         further = joined.links @ arrays["nearby"] + joined.among @ np.nan_to_num(
             divided(nearby, degrees)
         )
         slope = (1.0 - _RESTART) / np.maximum(degrees, 1e-12)[:, None]
         spread = joined.settle(arrays["spread"], slope)
-        return [*tables, _shares(nearby), told, _shares(further), _shares(spread)]
+        shares = [self.shares_of(mass) for mass in (nearby, further, spread)]
+        return [*tables, shares[0], told, *shares[1:]]
 
     def _averaged(self, joined: _Joined, hops: int, own: Rows, at: int) -> Rows:
         """Return scores of new nodes by features averaged over hops, without the constant.
@@ -319,19 +364,18 @@ class _Joined:
 
 def _label_columns(
     around: Surroundings,
-    y: NDArray[np.int64],
+    values: Rows,
     train: NDArray[np.int64],
     folds: NDArray[np.int64],
+    kind: type[Columns],
 ) -> tuple[list[Rows], dict[str, NDArray[Any]]]:
     """Return the columns that neighbours' labels make, and what new nodes need of them."""
-    n, K = around.n_nodes, around.n_classes
+    n = len(values)
     graph = around.graph
     assert graph is not None
     F = int(folds.max()) + 1
     # One block of columns per fold, with the labels of the fold hidden, and one with all labels.
-    seen = np.zeros((n, F + 1, K), dtype=np.float32)
-    labelled = np.flatnonzero(y >= 0)
-    seen[labelled, :, y[labelled]] = 1.0
+    seen = np.repeat(values[:, None], F + 1, axis=1)
     seen[train, folds] = 0.0
 
     def step(M: Rows) -> Rows:
@@ -348,7 +392,8 @@ def _label_columns(
     for _ in range(_STEPS - 1 if graph.n_entries <= 2 * FEW_LINKS else 1):
         spread = (1.0 - _RESTART) * step(spread) + _RESTART * seen
     nearby = once[:, F]
-    told = np.where(graph.degrees > 0, nearby.sum(axis=1), np.nan)[:, None]
-    tables = [_shares(nearby), told, _shares(own_fold(twice)), _shares(own_fold(spread))]
-    kept = {"labels": np.where(y >= 0, y, K), "nearby": nearby, "spread": spread[:, F]}
+    told = np.where(graph.degrees > 0, kind.told(nearby), np.nan)[:, None]
+    shares = [kind.shares_of(M) for M in (nearby, own_fold(twice), own_fold(spread))]
+    tables = [shares[0], told, *shares[1:]]
+    kept = {"nearby": nearby, "spread": spread[:, F]}
     return [np.asarray(table, np.float32) for table in tables], kept
