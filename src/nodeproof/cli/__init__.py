@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from nodeproof import __version__
-from nodeproof.cli.fit_options import fit_options
+from nodeproof.cli.fit_options import check_together, fit_options
 from nodeproof.cli.label_command import label
 from nodeproof.cli.options import (
     COVERAGE,
@@ -99,17 +99,7 @@ def fit(edges: Path | None, **options: Any) -> None:
 
     context = click.get_current_context()
     options["command"] = command_of(context)
-    if edges is None and options["knn"] is None:
-        raise click.UsageError(
-            "give EDGES, or --knn auto to link nodes by their --features or --nodes", context
-        )
-    if options["proof_budget"] is not None and not options["report"]:
-        raise click.UsageError(
-            "--proof-budget is only used with --report: add --report or omit it", context
-        )
-    for path in (options["nodes"], options["features"], options["labels"]):
-        if path is not None and path.is_dir():
-            raise InputError(f"{path} is a folder; give a file")
+    check_together(edges, options, context)
     column = options.pop("target_column")
     if column is None and options["nodes"] is not None and options["source"] is None:
         column, options["target"] = options["target"], None

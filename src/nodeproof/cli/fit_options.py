@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,8 +25,9 @@ from nodeproof.cli.options import (
     sections,
 )
 from nodeproof.cli.terms import TERM_OPTIONS
+from nodeproof.errors import InputError
 
-__all__ = ["fit_options"]
+__all__ = ["check_together", "fit_options"]
 
 _DATA = (
     click.option("--nodes", type=FILE,
@@ -126,3 +128,18 @@ fit_options = sections(
         "Results": _RESULTS,
     }
 )
+
+
+def check_together(edges: Path | None, options: dict[str, Any], context: click.Context) -> None:
+    """Refuse options that do not go together, and folders in place of files."""
+    if edges is None and options["knn"] is None:
+        raise click.UsageError(
+            "give EDGES, or --knn auto to link nodes by their --features or --nodes", context
+        )
+    if options["proof_budget"] is not None and not options["report"]:
+        raise click.UsageError(
+            "--proof-budget is only used with --report: add --report or omit it", context
+        )
+    for path in (options["nodes"], options["features"], options["labels"]):
+        if path is not None and path.is_dir():
+            raise InputError(f"{path} is a folder; give a file")
