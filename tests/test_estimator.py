@@ -325,7 +325,8 @@ def test_the_same_seed_gives_the_same_bits(data):
 
 def test_verbose_goes_to_the_error_stream(data, capsys, monkeypatch):
     monkeypatch.setattr(logging.getLogger("nodeproof"), "propagate", False)  # pytest listens
-    NodeClassifier(verbose=True, n_init=1, random_state=0).fit(data.X, data.y)
+    clf = NodeClassifier(verbose=True, n_init=1, weights="calibrated", random_state=0)
+    clf.fit(data.X, data.y)
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "sweep" in printed.err
