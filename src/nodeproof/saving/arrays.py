@@ -66,7 +66,7 @@ _LAYOUT = {
     "knn_scale": Expected("f", "m"),
     "knn_widths": Expected("f", "n"),
     "problem_costs": Expected("f", "n K"),
-    "problem_eta": Expected("f", "n"),
+    "problem_eta": Expected("f", "n | n Q"),
     "problem_scales": Expected("f", "2"),
     "problem_indptr": Expected("i", "n+1"),
     "problem_indices": Expected("i", "E"),
