@@ -13,11 +13,13 @@ from sklearn.utils.validation import check_array
 
 from nodeproof.arrangement import canonical_order
 from nodeproof.auto.neighbours import HeldOutLosses, choose_neighbours
+from nodeproof.csr import warn_directed
 from nodeproof.errors import InputError
 from nodeproof.fit_data import FitData
 from nodeproof.graph import Graph
 from nodeproof.inputs import EncodedLabels, check_features, read_features
 from nodeproof.inputs.knn import is_knn
+from nodeproof.inputs.link_kinds import NEGATIVE
 from nodeproof.inputs.node_tables import read_node_table
 from nodeproof.inputs.preparation import Preparation
 from nodeproof.inputs.pyg_data import is_pyg_data, read_labels
@@ -129,6 +131,8 @@ class TargetData:
         parts = FitData.build(X, none, graph, "uniform", node_ids, feature_names)
         if made is not None:
             parts = replace(parts, made=made)
+        if parts.graph is not None and parts.graph.kinds:
+            _check_kinds(parts.graph)
         return cls(parts, targets, preparation)
 
     def with_feature_names(self, names: NDArray[Any]) -> TargetData:
@@ -167,3 +171,14 @@ def _losses(X: Any, targets: Array) -> HeldOutLosses | None:
         return min(found, key=lambda squares: float(squares.mean()))
 
     return HeldOutLosses(losses, f"squared error (of variance 1) of {len(values)} held-out targets")
+
+
+def _check_kinds(graph: Graph) -> None:
+    """Refuse links of negative weight; warn that directions do not count."""
+    if any(kind.name.startswith(NEGATIVE) for kind in graph.kinds):
+        raise InputError(
+            "NodeRegressor takes links of positive weight, which say that targets are alike: leave "
+            "out those of negative weight"
+        )
+    if graph.directed:
+        warn_directed("for numeric targets")

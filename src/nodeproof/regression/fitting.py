@@ -72,6 +72,14 @@ class _Fit:
         self.data, self.settings = data, settings
         parts = data.parts
         self.choices: Choices = {} if parts.made is None else {"graph": parts.made.choice}
+        links = parts.graph
+        if links is not None and len(links.kinds) > 1:
+            self.choices["kinds"] = {
+                "value": [kind.name for kind in links.kinds],
+                "why": "numeric targets take all kinds of links together, each with a mean of one",
+            }
+        if links is not None:
+            links = links.view("together")
         X = parts.X
         self.unit = None if X is None or sp.issparse(X) else Unit.needed(X)
         if self.unit is not None:
@@ -79,7 +87,7 @@ class _Fit:
         if X is not None:
             check_reach(X)
         # Two columns: how many targets a node has heard of, and their sum.
-        given = NodeData(2, X, data.ranks, parts.graph, feature_names=parts.feature_names)
+        given = NodeData(2, X, data.ranks, links, feature_names=parts.feature_names)
         self.arrangement = Arrangement.of(given)
         nodes = given if self.arrangement is None else self.arrangement.arrange(given)
         no_features = nodes.X is None or not nodes.X.shape[1]
