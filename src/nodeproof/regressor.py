@@ -77,10 +77,10 @@ class NodeRegressor(RegressorMixin, BaseEstimator):
     >>> truth = 20 + 5 * np.sin(np.arange(200) * np.pi / 50)
     >>> y = np.where(rng.random(200) < 0.4, truth + rng.normal(0, 0.3, 200), np.nan)
     >>> reg = NodeRegressor(random_state=0).fit(y=y, graph=ring)
-    >>> bool(np.abs(reg.predictions_ - truth).max() < 2)
+    >>> bool(reg.score(y=truth) > 0.9)
     True
-    >>> low, high = reg.predict_interval(0.9)[0]
-    >>> bool(low < truth[0] < high)
+    >>> low, high = reg.predict_interval(0.9).T
+    >>> bool(((low <= truth) & (truth <= high)).mean() > 0.8)
     True
     """
 
