@@ -392,3 +392,19 @@ def test_the_report_is_one_page_without_anything_from_elsewhere(full, tmp_path):
     assert "http://" not in text
     assert "https://" not in text
     assert "<script" not in text
+
+
+def test_kinds_of_links_count_together_and_that_is_said():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = np.where(rng.random(60) < 0.5, X[:, 0], np.nan)
+    links = np.ones((60, 60)) - np.eye(60)
+    reg = NodeRegressor(experts=["features"], random_state=0)
+    reg.fit(X, y, graph={"cites": links, "wrote": links})
+    assert reg.choices_["kinds"]["value"] == ["cites", "wrote"]
+    with pytest.raises(InputError, match="all kinds of links together"):
+        reg.predict(X[:1], graph={"cites": links[:1]})
+    with pytest.raises(InputError, match="positive weight"):
+        reg.fit(X, y, graph=links - 3 * np.eye(60)[::-1])
+    with pytest.warns(UserWarning, match="directed"):
+        reg.fit(X, y, graph=rng.random((60, 60)) < 0.1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, NamedTuple
@@ -219,6 +220,11 @@ class FittedTargets:
             Names of the new nodes.
         """
         self.check_parts(X, graph)
+        if "kinds" in self.choices and isinstance(graph, Mapping):
+            raise InputError(
+                "this model has taken all kinds of links together: give the links of new nodes as "
+                "one matrix or list, too"
+            )
         if X is not None and graph is None and self.neighbours is not None:
             graph = self.neighbours.links_of(X)
         elif X is not None and graph is None and self.on_graph and X.shape[0] == self.n_nodes:
