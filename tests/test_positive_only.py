@@ -102,3 +102,16 @@ def test_the_command_line_takes_it(data, given, tmp_path, capsys):
     assert code == 0
     assert set(summary["classes"]) == {"fraud", "not fraud"}
     assert 0 < summary["choices"]["positive_only"]["value"]["share"] < 1
+
+
+def test_a_class_that_looks_like_all_others_is_warned_about(data):
+    rng = np.random.default_rng(0)
+    noise, y = rng.normal(size=(300, 2)), np.full(300, -1)
+    y[rng.permutation(300)[:60]] = 1
+    with pytest.warns(UserWarning, match="hardly told from others: it may be much rarer"):
+        clf = NodeClassifier(positive_only=True, random_state=0).fit(noise, y)
+    assert clf.choices_["positive_only"]["value"]["told_apart"] < 0.8
+
+
+def test_a_class_that_is_told_from_others_is_not_warned_about(fitted):
+    assert fitted.choices_["positive_only"]["value"]["told_apart"] > 0.8

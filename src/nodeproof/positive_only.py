@@ -32,6 +32,10 @@ _DOUBT = 0.1
 # Fewer labels say little about the share of the class.
 _FEW = 10
 
+# Where a node of the class scores higher than another one less often than this, scores overlap, and
+# the share that is estimated is an upper bound only.
+_APART = 0.8
+
 _LEAST = 1e-9
 
 # Boosted trees take long where every node counts, and add little.
@@ -100,6 +104,13 @@ def with_probabilities(fitted: Fitted, settings: Settings) -> Fitted:
             f"only {m} nodes are labelled: the share of the class among the others is a rough guess"
         )
     share = estimate_share(scores[rest], scores[labelled])
+    apart = _how_far_apart(scores[rest], scores[labelled], share)
+    if apart < _APART:
+        warn_caller(
+            "nodes of the class are hardly told from others: it may be much rarer among unlabelled "
+            f"nodes than the {share:.0%} that is estimated, and probabilities as much too high; "
+            "labels of other classes help most"
+        )
     odds = scores[rest] / np.maximum(1.0 - scores[rest], _LEAST)
     positive = np.empty(len(scores))
     most = (m + 1.0) / (m + 2.0)  # as of labels of one class in any other fit
@@ -113,7 +124,11 @@ def with_probabilities(fitted: Fitted, settings: Settings) -> Fitted:
         if name not in ("held_out", "proportions", "scores")
     }
     choices["positive_only"] = {
-        "value": {"share": round(share, 4), "labelled": round(seen, 4)},
+        "value": {
+            "share": round(share, 4),
+            "labelled": round(seen, 4),
+            "told_apart": round(apart, 4),
+        },
         "why": (
             f"about {share:.1%} of the {int(rest.sum()):,} unlabelled nodes are "
             f"{fitted.classes[0]}, and {seen:.1%} of all such nodes are labelled, if these are "
@@ -161,6 +176,20 @@ def estimate_share(unlabelled: Array, labelled: Array) -> float:
     )
     best = int(np.argmin((above + slack) / own))
     return float(np.clip(above[best] / own[best], 1.0 / (len(unlabelled) + 2.0), 1.0))
+
+
+def _how_far_apart(unlabelled: Array, labelled: Array, share: float) -> float:
+    """Return how often a node of the class scores higher than one of others, if this is its share.
+
+    Labelled nodes score higher than unlabelled ones in ``share / 2 + (1 − share) · this`` of all
+    pairs.
+    """
+    if share >= 1.0:
+        return 0.5
+    ordered = np.sort(unlabelled)
+    below, upto = (np.searchsorted(ordered, labelled, side) for side in ("left", "right"))
+    ahead = float((below + upto).mean()) / (2.0 * len(unlabelled))
+    return float(np.clip((ahead - 0.5 * share) / (1.0 - share), 0.0, 1.0))
 
 
 def _factor(odds: Array, share: float) -> float:
