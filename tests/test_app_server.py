@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import numpy as np
@@ -14,6 +15,7 @@ from nodeproof import NodeClassifier
 from nodeproof.app.journal import JOURNAL, Journal
 from nodeproof.app.labels import LabelState
 from nodeproof.datasets import make_planted
+from nodeproof.query import query_nodes
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +196,32 @@ def test_a_refit_takes_the_labels_up_and_says_what_has_changed(app, data, fitted
     assert given[suspects].tolist() == truth
     assert len(state["asked"]) > 0
     assert all(given[row] < 0 for row in state["asked"])
+
+
+def test_a_refit_is_taken_up_while_nodes_to_ask_for_are_chosen(app, data, monkeypatch):
+    """In large graphs that takes long; the least certain nodes are proposed until it is done."""
+    going, session = threading.Event(), app.session
+    chosen = session._query
+    monkeypatch.setattr(session, "_query", lambda: (going.wait(20), chosen())[1])
+    session.ask(app.server.done)
+    assert app.ask("/api/state")[1]["job"]["what"] == "ask"
+    row = app.ask("/api/state")[1]["suspects"][0]
+    app.ask("/api/label", {"nodes": [row], "labels": [int(data.y_true[row])], "kind": "label"})
+    assert app.ask("/api/refit", {})[1]["started"]
+    assert app.ask("/api/state")[1]["job"]["what"] == "refit"
+    assert not app.ask("/api/refit", {})[1]["started"]
+    going.set()
+    state = waited(app, lambda state: state["round"] == 1)
+    assert state["job"]["error"] == ""
+
+
+def test_large_graphs_are_not_waited_for(fitted, tmp_path, monkeypatch):
+    monkeypatch.setattr("nodeproof.app.session._QUICK", 10)
+    with RunningApp(fitted, tmp_path) as app:
+        assert len(app.ask("/api/state")[1]["asked"]) > 0
+        waited(app, lambda state: not state["job"]["what"])
+        expected = query_nodes(fitted, 100)[0]
+        assert app.ask("/api/state")[1]["asked"] == expected.tolist()
 
 
 def test_results_are_written_on_request(app):

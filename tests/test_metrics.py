@@ -104,3 +104,21 @@ def test_classes_are_skewed_by_share_or_by_ratio():
     assert not is_skewed([10, 10])
     assert not is_skewed([50, 30, 20])
     assert not is_skewed([7])
+
+
+def test_quantile_bins_hold_as_many_nodes_each():
+    rng = np.random.default_rng(0)
+    confidence = rng.beta(5, 1, size=200) / 2 + 0.5
+    proba = np.column_stack([confidence, 1 - confidence])
+    truth = (rng.random(200) > confidence).astype(int)
+    curve = reliability_curve(truth, proba, 8, strategy="quantile")
+    assert curve.counts.tolist() == [25] * 8
+    assert (np.diff(curve.confidence) > 0).all()
+    order = rng.permutation(200)
+    again = reliability_curve(truth[order], proba[order], 8, strategy="quantile")
+    np.testing.assert_allclose(again.right, curve.right)
+    # Nodes of the same confidence stay together.
+    same = reliability_curve([0, 1, 0, 0], [[0.7, 0.3]] * 4, 3, strategy="quantile")
+    assert same.counts.tolist() == [4]
+    with pytest.raises(InputError, match="strategy must be"):
+        reliability_curve(truth, proba, strategy="equal")

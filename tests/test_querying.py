@@ -164,3 +164,24 @@ def test_the_command_line_writes_the_nodes_to_label_next(tmp_path):
     assert len(set(asked)) == 4
     assert not {"n1", "n13"} & set(asked)
     assert json.loads((out / "summary.json").read_text())["query"] == asked
+
+
+def test_the_greedy_choice_is_that_of_the_formula():
+    rng = np.random.default_rng(0)
+    n, d, k = 60, 5, 8
+    Z, proba = rng.normal(size=(n, d)), rng.dirichlet(np.ones(3), size=n)
+    labelled = np.array([3, 7])
+    candidates = np.setdiff1d(np.arange(n), labelled)
+    nodes, gains = most_informative(proba, Z, labelled, k, candidates)
+    doubt = 1 - (proba**2).sum(axis=1)
+    Z = Z / np.sqrt((Z**2).sum(axis=1).mean())
+    weights = np.where(np.isin(np.arange(n), labelled), 0.0, doubt)
+    M = Z.T @ (weights[:, None] * Z)
+    S = np.linalg.inv(np.eye(d) + Z[labelled].T @ Z[labelled])
+    total = np.trace(M @ S)
+    for node, gain in zip(nodes, gains, strict=True):
+        news = doubt[node] / doubt.mean()
+        after = np.linalg.inv(np.linalg.inv(S) + news * np.outer(Z[node], Z[node]))
+        assert gain == pytest.approx(np.trace(M @ (S - after)) / total)
+        S = after
+    assert len(set(nodes.tolist())) == k

@@ -20,8 +20,8 @@ from nodeproof import findings as findings_module
 from nodeproof.auto.held_out import CrossFitted
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError, MissingExtraError
-from nodeproof.evidence import node_evidence
 from nodeproof.findings import lay_out
+from nodeproof.node_evidence import graph_totals, node_evidence
 from nodeproof.report import page as report_page
 from nodeproof.report.data import ReportData, reliability_of
 from nodeproof.report.sections import judged_nodes
@@ -58,7 +58,7 @@ def embedded(page: str) -> dict:
 def test_evidence_of_every_node_is_that_of_the_fit(clf):
     found = clf.fitted_.findings
     W = np.ascontiguousarray(clf.proba_)
-    totals = clf.fitted_.data.problem.graph.null_totals(W)
+    totals = graph_totals(clf.fitted_.data.problem, W)
     expected = node_evidence(clf.fitted_.data.problem, W, clf.models_, totals, 0, len(W))
     assert found.nodes.tolist() == list(range(len(W)))
     assert set(found.evidence) == {"graph", "features", "labels"}

@@ -175,7 +175,7 @@ def reliability(found: ReliabilityCurve) -> dict[str, Any]:
             "y": py,
             "low": low,
             "high": high,
-            "size": round(3.0 + 5.0 * float(np.sqrt(count / found.counts.max())), 1),
+            "size": round(2.0 + 2.5 * float(np.sqrt(count / found.counts.max())), 1),
             "text": f"{count:,} nodes: confidence {percent(confidence)}, "
             f"accuracy {percent(right)}",
         }
@@ -191,7 +191,6 @@ def reliability(found: ReliabilityCurve) -> dict[str, Any]:
         "top": top,
         "side": side,
         "ticks": [0.0, 0.25, 0.5, 0.75, 1.0],
-        "error": found.error,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,15 +88,20 @@ class ReportData:
         return np.sort(np.argsort(-self.sizes, kind="stable")[:_MOST_CLASSES])
 
 
-# Nodes per point of a reliability curve, at least.
-_PER_BIN = 10
+# Nodes per point of a drawn reliability curve, at least.
+_PER_BIN = 20
 
 # Below this contrast between right and wrong labels, nothing can be judged by them.
 _LEAST_CONTRAST = 0.2
 
 
-def reliability_of(judged: CrossFitted) -> ReliabilityCurve | None:
+def reliability_of(
+    judged: CrossFitted, strategy: Literal["uniform", "quantile"] = "uniform"
+) -> ReliabilityCurve | None:
     """Return the reliability of probabilities, or None if labels are too few or too noisy.
+
+    Bins of equal width tell how large the error is, as `expected_calibration_error` does; those
+    of as many nodes each ("quantile") are drawn: none is of a few nodes alone.
 
     Examples
     --------
@@ -109,7 +114,7 @@ def reliability_of(judged: CrossFitted) -> ReliabilityCurve | None:
     n, K = judged.proba.shape
     if n < FEWEST_JUDGED or K < 2 or 1.0 - judged.noise * K / (K - 1) < _LEAST_CONTRAST:
         return None
-    bins = int(np.clip(n // _PER_BIN, 3, 10))
+    bins = 10 if strategy == "uniform" else int(np.clip(n // _PER_BIN, 3, 10))
     return reliability_curve(
-        judged.codes, judged.proba, bins, noise=judged.noise, strategy="quantile"
+        judged.codes, judged.proba, bins, noise=judged.noise, strategy=strategy
     )

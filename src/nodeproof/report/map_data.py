@@ -54,10 +54,7 @@ def page_map(report: ReportData) -> dict[str, Any] | None:
     if positions is not None:
         layouts["links"] = _fine(positions * [1.0, -1.0])
     if K > 1:
-        by_class = {"classes": _fine(map_nodes(fitted.proba, mapped)[1] * [1.0, -1.0] / 1.5)}
-        # A small graph is drawn by its links beside the map.
-        small = report.findings.positions is not None and report.findings.links is not None
-        layouts = by_class | layouts if small else layouts | by_class
+        layouts["classes"] = _fine(map_nodes(fitted.proba, mapped)[1] * [1.0, -1.0] / 1.5)
     if not layouts:
         return None
     links = np.empty((0, 2), dtype=np.int64)

@@ -72,7 +72,7 @@ def render_report(
     template = page_template()
     report = ReportData.of(fitted, certificate)
     truth = sections.judged_nodes(report, y_true)
-    reliability = reliability_of(truth)
+    reliability, curve = reliability_of(truth), reliability_of(truth, "quantile")
     accuracy = sections.accuracy_section(report, truth)
     atlas = map_data.page_map(report)
     style, script = page_file("page.css"), "\n".join(map(page_file, _SCRIPTS))
@@ -90,7 +90,8 @@ def render_report(
             blocks=sections.block_matrix(report),
             drawing=charts.drawing(report),
             map=atlas,
-            reliability=reliability and charts.reliability(reliability),
+            reliability=curve and charts.reliability(curve),
+            error=reliability and reliability.error,
             confidence=charts.confidence(report),
             reliable=wording.reliability(reliability, truth, report),
             sources=nodes.sources(report),
