@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from nodeproof.csr import find_twins
+from nodeproof.directed import DirectedGraph
 from nodeproof.graph import Graph
 from nodeproof.runtime import threads
 
 __all__ = ["Affinity", "FittedGraph", "charge_rows", "memberships_at"]
 
 Array = NDArray[np.float64]
+AnyGraph = Graph | DirectedGraph
 
 # How many links the initial guess of the densities is worth.
 _GUESS_LINKS = 20.0
@@ -89,7 +91,7 @@ class Affinity:
         return cls(np.array([[worth[0] - worth[1]]]), np.array([[price[0] - price[1]]]))
 
     @classmethod
-    def estimate(cls, graph: Graph, links: Array, pairs: Array) -> Affinity:
+    def estimate(cls, graph: AnyGraph, links: Array, pairs: Array) -> Affinity:
         """Return the most likely affinities, given the links and pairs that classes share.
 
         Parameters
@@ -111,7 +113,8 @@ class Affinity:
                 np.array([[price[0] - price[1]]]),
                 constant + _rate_penalty(worth, price, graph),
             )
-        links = 0.5 * (links + links.T)
+        if not graph.directed:
+            links = 0.5 * (links + links.T)
         worth, price = _worth_and_price(_rates(links, pairs, graph), graph)
         # A common offset of all worths changes only the size of the numbers.
         offset = float(worth.mean())
@@ -149,23 +152,23 @@ def _avoids_itself(graph: Graph, links: Array, pairs: Array) -> bool:
     return bool(inside < by_chance - 4.0 * np.sqrt(by_chance))
 
 
-def _is_bernoulli(graph: Graph) -> bool:
+def _is_bernoulli(graph: AnyGraph) -> bool:
     return graph.null_model == "uniform" and not graph.weighted
 
 
-def _rates(links: Array, pairs: Array, graph: Graph) -> Array:
+def _rates(links: Array, pairs: Array, graph: AnyGraph) -> Array:
     """Return links per pair, shrunk lightly (by one pair's worth) to the graph's density."""
     one = _one_pair(graph)
     rates = (np.maximum(links, 0.0) + one * graph.density) / (np.maximum(pairs, 0.0) + one)
     return _bounded(rates, graph)
 
 
-def _one_pair(graph: Graph) -> float:
+def _one_pair(graph: AnyGraph) -> float:
     """Return what one pair is worth: under the degree null model, pairs are in weights."""
     return graph.unit if graph.null_model == "degree" else 1.0
 
 
-def _bounded(rates: Array, graph: Graph) -> Array:
+def _bounded(rates: Array, graph: AnyGraph) -> Array:
     least = _TINY * (graph.density or 1.0)
     return np.asarray(np.clip(rates, least, 1 - _TINY if _is_bernoulli(graph) else np.inf))
 
@@ -197,14 +200,14 @@ def _labelled_mass(graph: Graph, labels: NDArray[np.int64]) -> tuple[Array, Arra
     )
 
 
-def _worth_and_price(rates: Array, graph: Graph) -> tuple[Array, Array]:
+def _worth_and_price(rates: Array, graph: AnyGraph) -> tuple[Array, Array]:
     """Return what a link adds to the log-likelihood, and what a pair subtracts."""
     if _is_bernoulli(graph):
         return np.log(rates) - np.log1p(-rates), -np.log1p(-rates)
     return np.log(rates) / graph.unit, rates / graph.unit
 
 
-def _rate_penalty(worth: Array, price: Array, graph: Graph) -> float:
+def _rate_penalty(worth: Array, price: Array, graph: AnyGraph) -> float:
     """Return the −log-prior that shrinks the rates to the graph's density (see `_rates`)."""
     return 0.5 * _one_pair(graph) * float((price - graph.density * worth).sum())
 

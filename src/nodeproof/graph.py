@@ -24,9 +24,10 @@ from nodeproof.runtime import threads
 from nodeproof.runtime.caching import cached_property
 
 if TYPE_CHECKING:
+    from nodeproof.directed import DirectedGraph
     from nodeproof.storage.graph_folder import GraphFolder
 
-__all__ = ["Graph", "NullCorrected", "RowSums", "null_factors"]
+__all__ = ["Graph", "NullCorrected", "RowSums", "Side", "null_factors"]
 
 Array = NDArray[np.float64]
 
@@ -113,6 +114,32 @@ class RowSums:
         return np.asarray(np.outer(self.totals, self.totals) - self.squares)
 
 
+@dataclass(frozen=True)
+class Side:
+    """Links as they are seen from one of their ends.
+
+    Attributes
+    ----------
+    indptr, indices, weights : ndarray
+        In CSR form: the row is the node, the column the other end. No weights: all are one.
+    eta, far : ndarray of shape (n,)
+        Factors of the null model, of the node and of the other end.
+    turned : bool
+        Whether links are seen from their target.
+    """
+
+    indptr: NDArray[Any]
+    indices: NDArray[Any]
+    weights: NDArray[Any]
+    eta: Array
+    far: Array
+    turned: bool = False
+
+    def near(self, W: NDArray[Any], lo: int, hi: int) -> Array:
+        """Return sums of W over the other ends of links of nodes lo…hi, shape (hi − lo, K)."""
+        return product_rows(self.indptr, self.indices, self.weights, W, lo, hi)
+
+
 class Graph:
     """An undirected graph with its null model.
 
@@ -140,7 +167,18 @@ class Graph:
         Sums of weights.
     eta : ndarray of shape (n,)
         The factors of the null model; 0 for nodes without a link.
+    name : str
+        What it is called among several kinds of links.
+    kinds : tuple of Graph and DirectedGraph
+        The kinds of links that are modelled apart, of which this is the sum; none if there is one
+        kind, without a direction. See :mod:`nodeproof.kinds`.
+    viewed : str
+        Which :meth:`view` it is.
     """
+
+    name: str = ""
+    kinds: tuple[Graph | DirectedGraph, ...] = ()
+    viewed: str = "directed"
 
     def __init__(self, graph: Any, null_model: str = "auto", n_nodes: int | None = None) -> None:
         if isinstance(graph, str | PathLike):
@@ -188,7 +226,36 @@ class Graph:
         moved.total = float(moved.degrees.sum())
         moved.unit = moved.total / len(moved.weights) if self.weighted else 1.0
         moved.eta = null_factors(moved.degrees, moved.null_model, moved.total)
+        moved.kinds = tuple(kind.reordered(order) for kind in self.kinds)
         return moved
+
+    def view(self, name: str) -> Graph:
+        """Return the graph with its kinds "directed" (as they are), as "kinds", or "together".
+
+        "kinds" leaves out directions; a single kind is then all links together.
+        """
+        if name == self.viewed or not self.kinds:
+            return self
+        seen = copy.copy(self)
+        seen.viewed = name
+        several = name == "kinds" and len(self.kinds) > 1
+        seen.kinds = tuple(kind.undirected for kind in self.kinds) if several else ()
+        return seen
+
+    @property
+    def undirected(self) -> Graph:
+        """The same: it has no direction."""
+        return self
+
+    @property
+    def directed(self) -> bool:
+        """Whether links of any kind are modelled with their direction."""
+        return any(kind.directed for kind in self.kinds)
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The links as a node sees them."""
+        return (Side(self.indptr, self.indices, self.weights, self.eta, self.eta),)
 
     def _read_folder(self, folder: GraphFolder, n_nodes: int | None) -> None:
         if n_nodes is not None and n_nodes != folder.n_nodes:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from nodeproof import kinds
 from nodeproof.affinity import Affinity, charge_rows
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
@@ -73,7 +74,7 @@ class Problem:
     Parameters
     ----------
     graph : Graph or None
-        The graph with its null model.
+        The graph with its null model; its kinds of links, if it has any, add up.
     terms : sequence of Term
         Bound terms.
     n_classes : int
@@ -131,6 +132,8 @@ class Problem:
             raise InputError(f"trust in the graph must be a number ≥ 0, got {trust!r}")
         if not 0 <= son < np.inf:
             raise InputError(f"son must be a finite number ≥ 0, got {son!r}")
+        if graph is not None and graph.directed and weights != "calibrated":
+            raise InputError("links count with their direction only with calibrated weights")
         if son and weights == "calibrated":
             raise InputError(
                 f"son={son} needs fixed weights: the sum of norms belongs to the paper's "
@@ -145,6 +148,17 @@ class Problem:
     def calibrated(self) -> bool:
         """Whether all parts are likelihoods, re-estimated from W."""
         return self.weights == "calibrated"
+
+    @property
+    def directed(self) -> bool:
+        """Whether links count with their direction: affinities are K×K then."""
+        return self.graph is not None and self.graph.directed
+
+    def _kinds(self) -> Sequence[Graph]:
+        """Return the kinds of links, or the graph if there is one; they add up."""
+        if self.graph is None:
+            return ()
+        return [kind.undirected for kind in self.graph.kinds] or [self.graph]
 
     def _betas(self) -> dict[str, float]:
         if isinstance(self.weights, str):
@@ -171,7 +185,7 @@ class Problem:
     def value(self, W: NDArray[Any], models: Models) -> float:
         """Return φ(W, models)."""
         W = np.asarray(W, dtype=np.float64)
-        total = self.graph.phi(W, self.scale, self.threshold) if self.graph else 0.0
+        total = sum(kind.phi(W, self.scale, self.threshold) for kind in self._kinds())
         for beta, term, theta in zip(self.term_weights, self.terms, models.terms, strict=True):
             if beta:
                 total += beta * term.value(W, theta)
@@ -187,7 +201,8 @@ class Problem:
         gradient = self.value_and_gradient_terms(W, models)[1]
         if self.graph and self.scale:
             W = np.asarray(W, dtype=np.float64)
-            gradient += self.graph.phi_gradient(W, self.scale, self.threshold)
+            for kind in self._kinds():
+                gradient += kind.phi_gradient(W, self.scale, self.threshold)
         return gradient
 
     def value_and_gradient_terms(self, W: NDArray[Any], models: Models) -> tuple[float, Array]:
@@ -243,7 +258,10 @@ class Problem:
 
     def fixed_affinity(self) -> Affinity | None:
         """Return the affinity of fixed weights; None without a graph."""
-        return Affinity.fixed(self.scale, self.threshold) if self.graph else None
+        if self.graph is None:
+            return None
+        one = Affinity.fixed(self.scale, self.threshold)
+        return kinds.stacked([one] * len(self.graph.kinds), 1) if self.graph.kinds else one
 
     def affinity(self, W: NDArray[Any], matrix: bool = False) -> Affinity | None:
         """Return the affinity of :meth:`fit_models` alone; None without a graph."""
@@ -252,12 +270,13 @@ class Problem:
     def fit_affinity(self, links: Array, pairs: Array) -> Affinity:
         """Return the affinities, times the trust in the graph, given the masses of the classes."""
         assert self.graph is not None
-        return Affinity.estimate(self.graph, links, pairs).times(self.trust)
+        return kinds.estimate(self.graph, links, pairs).times(self.trust)
 
     def _masses(self, W: NDArray[Any], matrix: bool) -> tuple[Array, Array] | None:
         if self.graph is None:
             return None
-        return self.graph.link_mass(W, matrix), self.graph.pair_mass(W, matrix)
+        matrix = matrix or self.directed
+        return kinds.link_mass(self.graph, W, matrix), kinds.pair_mass(self.graph, W, matrix)
 
     def fit_terms(
         self, W: NDArray[Any], kept: tuple[Array, ...] | None = None, tol: float = 1e-8
@@ -351,7 +370,7 @@ class Problem:
         ``μ1 Σ_{i<j} (N_i N_j − Σ_v W_vi W_vj) ‖θ_i − θ_j‖``, N_i = Σ_v W_vi, which is no less
         than that of the mixtures.
         """
-        matrix = models.affinity is not None and models.affinity.ell.shape != (1, 1)
+        matrix = models.affinity is not None and models.affinity.ell.shape[-2:] != (1, 1)
         return self._free_energy(W, models, temperature, self._masses(W, matrix))
 
     def _free_energy(

@@ -174,7 +174,7 @@ class _Solve:
     ) -> None:
         self.solver, self.problem, self.workspace = solver, problem, workspace
         self.callback, self.checkpoint = callback, solver.checkpoint
-        self.matrix = solver.affinities == "matrix" and problem.calibrated
+        self.matrix = problem.calibrated and (solver.affinities == "matrix" or problem.directed)
         #: results of the starts so far
         self.done: list[Result] = []
         self.run_number = 0
@@ -268,7 +268,7 @@ class _Solve:
         solver, problem, matrix = self.solver, self.problem, self.matrix
         graph = problem.graph
         temperature = float(solver.temperature)  # of an int, loops would be compiled once more
-        hard = temperature == 0 and not problem.son
+        hard = temperature == 0 and not (problem.son or (graph and graph.kinds))
         rows = self.workspace.place(W, hard)
         at = saved or self._begin(rows, known, look, round_number)
         models, held, history = at.models, at.held, at.history
@@ -277,7 +277,7 @@ class _Solve:
             for iteration in range(at.iteration + 1, solver.max_iter + 1):
                 change, links = rows.sweep(models, temperature, totals)
                 history["change"].append(change)
-                if models.affinity is not None and not matrix:
+                if models.affinity is not None and models.affinity.ell.shape == (1, 1):
                     history["ell"].append(float(models.affinity.ell[0, 0]))
                 if self.callback and self.callback(
                     Progress(iteration, self.run_number, len(self.starts), change, rows.W)
@@ -293,7 +293,7 @@ class _Solve:
                 if problem.calibrated:
                     affinity = None
                     if graph:
-                        if matrix and links.shape == (1, 1):
+                        if matrix and links.shape[-2:] == (1, 1):
                             links = rows.link_mass(matrix)
                         affinity = problem.fit_affinity(links, sums.pairs)
                     at_rest = change <= _AT_REST * solver.tol

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof import kernels
+from nodeproof import kernels, kinds
 from nodeproof.affinity import Affinity
 from nodeproof.graph import RowSums
 from nodeproof.problem import Models, Problem
@@ -245,14 +245,17 @@ class LocalMemberships:
         """Return the class models; see :meth:`nodeproof.Problem.fit_terms`."""
         return self.problem.fit_terms(self.W, kept, tol)
 
-    def sums(self, matrix: bool = False) -> RowSums:
+    def sums(self, matrix: bool = False) -> RowSums | kinds.KindSums:
         """Return sums over the memberships."""
+        graph = self.problem.graph
+        if graph is not None and graph.kinds:
+            return kinds.KindSums.of(graph, self.W, matrix)
         return RowSums.of(self.W, self.sweeper.eta, matrix)
 
     def link_mass(self, matrix: bool = False) -> Array:
-        """Return the link mass inside classes, or between each pair of them."""
+        """Return the link mass inside classes, or between each pair of them; kind by kind."""
         assert self.problem.graph is not None
-        return self.problem.graph.link_mass(self.W, matrix)
+        return kinds.link_mass(self.problem.graph, self.W, matrix)
 
     def sweep(
         self, models: Models, temperature: float, totals: Array | None = None
@@ -285,8 +288,9 @@ class LocalMemberships:
         """Return the affinity to begin with; see :meth:`nodeproof.affinity.Affinity.assumed`."""
         graph = self.problem.graph
         assert graph is not None
-        masses = (self.link_mass(), self.sums().pairs) if look else None
-        return Affinity.assumed(graph, labels, masses)
+        matrix = self.problem.directed
+        masses = (self.link_mass(matrix), self.sums(matrix).pairs) if look else None
+        return kinds.assumed(graph, self.problem.n_classes, labels, masses)
 
 
 class HardMemberships(LocalMemberships):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from nodeproof import kernels
 from nodeproof.affinity import Affinity
 from nodeproof.graph import RowSums
+from nodeproof.kinds import Coupling
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
 from nodeproof.terms.base import Term
@@ -59,13 +60,23 @@ def surpassed(begin: Affinity | None, estimated: Affinity | None, at_rest: bool)
     """
     if begin is None or estimated is None:
         return begin is None
-    held, now = begin.ell[0, 0], estimated.ell[0, 0]
-    if (K := len(estimated.ell)) > 1:  # the mean inside classes, less that between them
-        if not at_rest:
-            return False
-        inside = np.trace(estimated.ell)
-        now = inside / K - (estimated.ell.sum() - inside) / (K * (K - 1))
-    return bool(held * now >= (_CLEAR if at_rest else 1.0) * held * held)
+    if estimated.ell.shape[-1] > 1 and not at_rest:
+        return False
+    if begin.ell.shape == estimated.ell.shape and begin.ell.shape[-1] > 1:  # class by class
+        held, now = (ell - ell.mean(axis=(-2, -1), keepdims=True) for ell in (begin.ell, estimated.ell))
+    else:
+        held, now = _contrast(begin.ell), _contrast(estimated.ell)
+    least = _CLEAR if at_rest else 1.0
+    return bool(np.vdot(held, now) >= least * np.vdot(held, held))
+
+
+def _contrast(ell: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean inside classes, less that between them; of several kinds, of each."""
+    K = ell.shape[-1]
+    if K == 1:
+        return ell[..., 0, 0]
+    inside = np.trace(ell, axis1=-2, axis2=-1)
+    return np.asarray(inside / K - (ell.sum(axis=(-2, -1)) - inside) / (K * (K - 1)))
 
 
 def uninformative(W: NDArray[Any], models: Models, labels: NDArray[np.int64] | None) -> bool:
@@ -92,6 +103,8 @@ def uninformative(W: NDArray[Any], models: Models, labels: NDArray[np.int64] | N
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
+
+_NO_LINKS = Affinity(np.zeros((1, 1)), np.zeros((1, 1)))
 
 # Nodes of a batch do not see each other move. Where a batch is as large as a class, all of it
 # runs into the class that is smallest at the moment, and the next sweep back: fixed weights
@@ -152,7 +165,9 @@ class Sweeper:
         #: ``μ1 ‖θ_i − θ_j‖``, shape (K, K); None without a sum of norms
         self.pull: Array | None = None
         graph = problem.graph
-        if graph is None:
+        #: kinds of links that are modelled apart: what they add goes into the costs
+        self.kinds = () if graph is None else graph.kinds
+        if graph is None or self.kinds:
             self.indptr = np.zeros(n + 1, dtype=np.int32)
             self.indices = np.zeros(0, dtype=np.int32)
             self.weights: NDArray[Any] = np.zeros(0, dtype=np.float32)
@@ -237,10 +252,14 @@ class Sweeper:
         """
         n = len(W)
         if affinity is None:
-            affinity = Affinity(np.zeros((1, 1)), np.zeros((1, 1)))
-        if totals is None:
+            affinity = _NO_LINKS
+        coupling = Coupling(self.kinds, affinity, W) if self.kinds else None
+        if coupling is not None:
+            affinity, totals = _NO_LINKS, np.zeros(W.shape[1])
+        elif totals is None:
             totals = RowSums.of(W, self.eta).totals
         pass_ = _Pass(self, W, affinity, log_prior, temperature, np.array(totals))
+        pass_.coupling = coupling
         if self.pull is not None:
             pass_.sizes = threads.sum_rows(lambda lo, hi: W[lo:hi].sum(axis=0, dtype=np.float64), n)
         charges = Charges(self, W)
@@ -248,7 +267,8 @@ class Sweeper:
             end = min(begin + self.stretch, n)
             charges.advance(begin, end)
             pass_.solve(begin, end, charges)
-        return float(pass_.changed[0]) / n, pass_.links
+        links = pass_.links if coupling is None else coupling.links
+        return float(pass_.changed[0]) / n, links
 
 
 class Charges:
@@ -308,6 +328,7 @@ class _Pass:
         self.sweeper, self.W, self.affinity = sweeper, W, affinity
         self.log_prior, self.temperature, self.totals = log_prior, temperature, totals
         self.sizes: Array | None = None
+        self.coupling: Coupling | None = None
         self.old = np.zeros(K)
         self.changed, self.links = np.zeros(1), np.zeros_like(affinity.ell)
         self.moved = np.zeros((cells, K))
@@ -316,11 +337,17 @@ class _Pass:
 
     def solve(self, begin: int, end: int, charges: Charges) -> None:
         """Update the batches of nodes begin…end, given their costs."""
-        if self.sizes is not None:
-            for first, last in self.sweeper.batches(begin, end):
-                self._solve(first, last, charges, self._pulled(first, last))
-        else:
+        if self.sizes is None and self.coupling is None:
             self._solve(begin, end, charges, self.log_prior)
+            return
+        for first, last in self.sweeper.batches(begin, end):
+            if self.coupling is not None:
+                rows = slice(first - charges.first, last - charges.first)
+                self.coupling.charge(charges.costs[rows], first, last)
+            log_prior = self.log_prior if self.sizes is None else self._pulled(first, last)
+            self._solve(first, last, charges, log_prior)
+            if self.coupling is not None:
+                self.coupling.update(first, last)
 
     def _solve(self, begin: int, end: int, charges: Charges, log_prior: Array) -> None:
         sweeper, affinity = self.sweeper, self.affinity

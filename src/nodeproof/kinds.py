@@ -1,0 +1,290 @@
+"""Kinds of links, each with its own null model and affinity, and links with a direction.
+
+A `Graph` that brings several kinds is the graph of all links together; `Graph.kinds` has each of
+them. What they add to the objective is added up:
+
+    −½ Σ_k (⟨ℓ_k, M_k⟩ − ⟨(ℓt)_k, P_k⟩),    M_k, P_k: masses of links and of pairs, (K, K).
+
+A kind with a direction is seen from both ends: a link u → v between classes i and j adds ℓ_ij,
+which need not be symmetric, to the scores of both nodes. Its masses count every link twice, at
+either end, as those of an undirected graph do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from nodeproof.affinity import Affinity
+from nodeproof.directed import DirectedGraph
+from nodeproof.graph import Graph, RowSums, Side, mass_between
+from nodeproof.runtime import threads
+
+__all__ = [
+    "Coupling",
+    "KindSums",
+    "assumed",
+    "estimate",
+    "link_mass",
+    "pair_mass",
+    "pull_of",
+    "stacked",
+    "together",
+    "turned",
+]
+
+Array = NDArray[np.float64]
+
+# Links that the guess of equal densities is worth, where directions are estimated from labels.
+_GUESS_LINKS = 20.0
+
+
+def together(kinds: Sequence[Graph | DirectedGraph], null_model: str = "auto") -> Graph:
+    """Return the graph of all links, whatever their kind, with the kinds in `Graph.kinds`.
+
+    Each kind counts with weights of mean one; where two nodes are linked in several ways, weights
+    are added up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nodeproof.graph import Graph
+    >>> from nodeproof.kinds import together
+    >>> cites, wrote = Graph([[0, 1, 0], [1, 0, 0], [0, 0, 0]]), Graph(np.eye(3)[::-1])
+    >>> cites.name, wrote.name = "cites", "wrote"
+    >>> together([cites, wrote]).adjacency.toarray().tolist()
+    [[0.0, 1.0, 1.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
+    """
+    undirected = [kind.undirected for kind in kinds]
+    if len(undirected) == 1:
+        whole = undirected[0].view("together")
+    else:
+        total = undirected[0].adjacency / np.float32(undirected[0].unit)
+        for kind in undirected[1:]:
+            total = total + kind.adjacency / np.float32(kind.unit)
+        whole = Graph(sp.csr_array(total.astype(np.float32)), null_model)
+    whole.kinds = tuple(kinds)
+    return whole
+
+
+def turned(affinity: Array, side: Side) -> Array:
+    """Return an affinity with the class of a node first and that at the other end second."""
+    return affinity.T if side.turned else affinity
+
+
+def stacked(affinities: Sequence[Affinity], n_classes: int) -> Affinity:
+    """Return the affinities of several kinds as one, of shape (kinds, 1, 1) or (kinds, K, K)."""
+    constant = sum(affinity.constant for affinity in affinities)
+    if all(affinity.ell.shape == (1, 1) for affinity in affinities):
+        shape = (1, 1)
+    else:
+        shape = (n_classes, n_classes)
+
+    def spread(own: Array) -> Array:
+        return own if own.shape == shape else own[0, 0] * np.eye(n_classes)
+
+    return Affinity(
+        np.stack([spread(affinity.ell) for affinity in affinities]),
+        np.stack([spread(affinity.ell_t) for affinity in affinities]),
+        constant,
+    )
+
+
+def link_mass(graph: Graph, W: NDArray[Any], matrix: bool = False) -> Array:
+    """Return :meth:`Graph.link_mass`; of several kinds, one for each, (kinds, 1, 1) or (…, K, K)."""
+    if not graph.kinds:
+        return graph.link_mass(W, matrix)
+    return np.stack([kind.link_mass(W, matrix) for kind in graph.kinds])
+
+
+def pair_mass(graph: Graph, W: NDArray[Any], matrix: bool = False) -> Array:
+    """Return :meth:`Graph.pair_mass`; of several kinds, one for each, (kinds, 1, 1) or (…, K, K)."""
+    if not graph.kinds:
+        return graph.pair_mass(W, matrix)
+    return np.stack([kind.pair_mass(W, matrix) for kind in graph.kinds])
+
+
+def estimate(graph: Graph, links: Array, pairs: Array) -> Affinity:
+    """Return the most likely affinities, given the masses of all kinds."""
+    if not graph.kinds:
+        return Affinity.estimate(graph, links, pairs)
+    each = zip(graph.kinds, links, pairs, strict=True)
+    return stacked([Affinity.estimate(*parts) for parts in each], links.shape[-1])
+
+
+def assumed(
+    graph: Graph,
+    n_classes: int,
+    labels: NDArray[np.int64] | None = None,
+    masses: tuple[Array, Array] | None = None,
+) -> Affinity:
+    """Return the affinities to start with; see :meth:`nodeproof.affinity.Affinity.assumed`.
+
+    Of a kind with a direction nothing is guessed: densities between classes are those among
+    labelled nodes or, without any, of the memberships that a solver starts from, drawn towards one
+    density for all.
+
+    Parameters
+    ----------
+    masses : pair of ndarray, optional
+        Masses of links and of pairs of the memberships to start from.
+    """
+    if not graph.kinds:
+        return Affinity.assumed(graph, labels, masses)
+    found = []
+    for k, kind in enumerate(graph.kinds):
+        own = None if masses is None else (masses[0][k], masses[1][k])
+        if isinstance(kind, DirectedGraph):
+            found.append(_assumed_directions(kind, n_classes, labels, own))
+            continue
+        if own is not None and own[0].shape != (1, 1):
+            own = np.full((1, 1), np.trace(own[0])), np.full((1, 1), np.trace(own[1]))
+        found.append(Affinity.assumed(kind, labels, own))
+    return stacked(found, n_classes)
+
+
+def _assumed_directions(
+    kind: DirectedGraph,
+    n_classes: int,
+    labels: NDArray[np.int64] | None,
+    masses: tuple[Array, Array] | None,
+) -> Affinity:
+    if labels is not None and (labels >= 0).any():
+        known = np.flatnonzero(labels >= 0)
+        W = np.zeros((kind.n_nodes, n_classes), dtype=np.float32)
+        W[known, labels[known]] = 1.0
+        masses = kind.link_mass(W, True), kind.pair_mass(W, True)
+    if masses is None or kind.density == 0:
+        return Affinity(np.zeros((n_classes,) * 2), np.zeros((n_classes,) * 2))
+    weight = _GUESS_LINKS * kind.unit / kind.density / n_classes
+    links, pairs = masses[0] + weight * kind.density, masses[1] + weight
+    return Affinity.estimate(kind, links, pairs)
+
+
+def pull_of(
+    kind: Graph | DirectedGraph,
+    W: NDArray[np.float32],
+    ell: Array,
+    ell_t: Array,
+    totals: Sequence[Array],
+    lo: int,
+    hi: int,
+) -> Array:
+    """Return what the links and pairs of a kind add to the scores of nodes lo…hi, (hi − lo, K).
+
+    Parameters
+    ----------
+    totals : sequence of ndarray of shape (K,)
+        ``Σ_u η_u W_ui`` over the far ends, one per side of the kind.
+    """
+    found = np.zeros((hi - lo, W.shape[1]))
+    for side, total in zip(kind.sides, totals, strict=True):
+        near = side.near(W, lo, hi)
+        own = side.far[lo:hi, None] * W[lo:hi]
+        pairs = side.eta[lo:hi, None] * (total - own)
+        if ell.shape == (1, 1):
+            found += ell[0, 0] * near - ell_t[0, 0] * pairs
+        else:
+            found += near @ turned(ell, side).T - pairs @ turned(ell_t, side).T
+    return found
+
+
+class Coupling:
+    """What several kinds of links add to the scores of nodes during one sweep.
+
+    Parameters
+    ----------
+    kinds : sequence of Graph and DirectedGraph
+        The kinds.
+    affinity : Affinity
+        Of all of them, stacked.
+    W : ndarray of shape (n, K), float32
+        The memberships, which are updated in place between calls.
+
+    Attributes
+    ----------
+    links : ndarray of the affinity's shape
+        Link masses, as seen during the sweep.
+    """
+
+    def __init__(
+        self,
+        kinds: Sequence[Graph | DirectedGraph],
+        affinity: Affinity,
+        W: NDArray[np.float32],
+    ) -> None:
+        self.affinity, self.W = affinity, W
+        self.links = np.zeros_like(affinity.ell)
+        self._matrix = affinity.ell.shape[1:] != (1, 1)
+        # Kinds that say nothing cost nothing: a pool has taken them into account already.
+        self._kinds = [
+            (k, kind)
+            for k, kind in enumerate(kinds)
+            if affinity.ell[k].any() or affinity.ell_t[k].any()
+        ]
+        self._totals = [_far_totals(kind, W) for _, kind in self._kinds]
+        self._near: list[list[Array]] = []
+        self._old = W[:0]
+
+    def charge(self, out: Array, first: int, last: int) -> None:
+        """Subtract what links add to the scores of nodes first…last from their costs."""
+        W, affinity = self.W, self.affinity
+        self._near, self._old = [], W[first:last].astype(np.float64)
+        for (k, kind), totals in zip(self._kinds, self._totals, strict=True):
+            near = [side.near(W, first, last) for side in kind.sides]
+            self._near.append(near)
+            for side, links, total in zip(kind.sides, near, totals, strict=True):
+                pairs = side.eta[first:last, None] * (
+                    total - side.far[first:last, None] * self._old
+                )
+                ell, ell_t = affinity.ell[k], affinity.ell_t[k]
+                if self._matrix:
+                    out -= links @ turned(ell, side).T - pairs @ turned(ell_t, side).T
+                else:
+                    out -= ell[0, 0] * links - ell_t[0, 0] * pairs
+
+    def update(self, first: int, last: int) -> None:
+        """Take note of the new memberships of nodes first…last."""
+        new = self.W[first:last].astype(np.float64)
+        step = new - self._old
+        each = zip(self._kinds, self._totals, self._near, strict=True)
+        for (k, kind), totals, near in each:
+            for s, side in enumerate(kind.sides):
+                totals[s] = totals[s] + side.far[first:last] @ step
+                self.links[k] += turned(mass_between(new, near[s], self._matrix), side)
+
+
+def _far_totals(kind: Graph | DirectedGraph, W: NDArray[Any]) -> list[Array]:
+    def sums(side: Side) -> Array:
+        return threads.sum_rows(lambda lo, hi: side.far[lo:hi] @ W[lo:hi], len(W))
+
+    return [sums(side) for side in kind.sides]
+
+
+@dataclass(frozen=True)
+class KindSums:
+    """Sums over the rows of W that do not involve links, as `RowSums`, for several kinds.
+
+    Attributes
+    ----------
+    sizes : ndarray of shape (K,)
+        ``Σ_v W_vi``.
+    pairs : ndarray of shape (kinds, 1, 1) or (kinds, K, K)
+        ``Σ_{u≠v} N_uv W_ui W_vj`` of each kind: its trace, or all of it.
+    totals : None
+        They are of single kinds, and the sweep has them.
+    """
+
+    sizes: Array
+    pairs: Array
+    totals: None = None
+
+    @classmethod
+    def of(cls, graph: Graph, W: NDArray[Any], matrix: bool = False) -> KindSums:
+        """Return the sums over all rows."""
+        return cls(RowSums.of(W, graph.eta).sizes, pair_mass(graph, W, matrix))
