@@ -15,6 +15,7 @@ from nodeproof.graph import RowSums
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
 from nodeproof.solvers.base import Result, Solver, are_named, credibility, matched
+from nodeproof.solvers.kind_beliefs import KindMessages
 from nodeproof.solvers.sweep import Sweeper
 
 __all__ = ["affordable", "marginals", "reported_probabilities"]
@@ -35,7 +36,10 @@ _MOST_MESSAGES = 10_000_000
 def affordable(problem: Problem) -> bool:
     """Tell whether there is a graph, and few enough messages on it."""
     graph = problem.graph
-    return graph is not None and graph.n_entries * problem.n_classes <= _MOST_MESSAGES
+    if graph is None:
+        return False
+    entries = sum(kind.n_entries for kind in graph.kinds) or graph.n_entries
+    return entries * problem.n_classes <= _MOST_MESSAGES
 
 
 def _propagated_probabilities(problem: Problem, result: Result, solver: Solver) -> Rows | None:
@@ -109,6 +113,11 @@ def marginals(
         sweeper = Sweeper(problem, _BATCHES)
         sweeper.charge(result.models)
         costs = np.concatenate(threads.map_rows(sweeper.costs, problem.n_nodes))
+        if sweeper.kinds:
+            messages_of = KindMessages(sweeper.kinds, result.models, W, costs)
+            batches = list(sweeper.batches())
+            settled = any(messages_of.round(batches) <= tol for _ in range(max_iter))
+            return W if settled else None
         twins = find_twins(sweeper.indptr, sweeper.indices)
         messages = W[sweeper.indices]
         for _ in range(max_iter):

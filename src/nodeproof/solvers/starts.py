@@ -5,18 +5,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, svds
 from scipy.special import softmax
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
+from nodeproof.directed import DirectedGraph
 from nodeproof.errors import InputError
-from nodeproof.graph import NullCorrected
+from nodeproof.graph import Graph, NullCorrected, Side
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
 from nodeproof.smoothing import leading_directions
@@ -105,6 +107,8 @@ def opposed(problem: Problem, rng: np.random.Generator) -> Rows:
 def _by_eigenvectors(problem: Problem, rng: np.random.Generator, which: str) -> Rows:
     assert problem.graph is not None
     n, K = problem.n_nodes, problem.n_classes
+    if problem.graph.kinds and which == "LA" and n < _MANY_NODES:
+        return _from_vectors(_vectors_of_kinds(problem.graph.kinds, K, rng), problem, rng)
     degrees, total = problem.graph.degrees, problem.graph.total
     # In the precision of the links: otherwise every product would convert all of them.
     modularity = NullCorrected(problem.graph, degrees / np.sqrt(total), t=1.0, dtype=np.float32)
@@ -125,6 +129,49 @@ def _by_eigenvectors(problem: Problem, rng: np.random.Generator, which: str) -> 
     except ArpackNoConvergence as stopped:
         vectors = stopped.eigenvectors
     return _from_vectors(vectors, problem, rng)
+
+
+def _vectors_of_kinds(
+    kinds: tuple[Graph | DirectedGraph, ...], n_classes: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return singular vectors of all kinds side by side, those that chance would bring left out.
+
+    Links that seek their own class and links that avoid it count alike. Of a kind with a direction
+    these are left and right vectors: where links lead to, and where they come from.
+    """
+    found = []
+    for kind in kinds:
+        leaving, arriving = kind.sides[0], kind.sides[-1]
+        n = kind.n_nodes
+        k = min(max(n_classes - 1, 1), n - 2)
+        ones = np.ones((n, 1), dtype=np.float32)
+        out, into = (side.near(ones, 0, n)[:, 0] for side in (leaving, arriving))
+        total = max(float(out.sum()), 1e-300)
+
+        def times(
+            side: Side, own: NDArray[Any], far: NDArray[Any], total: float, x: NDArray[Any]
+        ) -> NDArray[Any]:
+            near = side.near(np.ascontiguousarray(x.reshape(n, -1), np.float32), 0, n)
+            return near[:, 0] - own * float(far @ x.ravel()) / total
+
+        links = LinearOperator(
+            (n, n),
+            matvec=partial(times, leaving, out, into, total),
+            rmatvec=partial(times, arriving, into, out, total),
+            dtype=np.float64,
+        )
+        try:
+            left, values, right = svds(
+                links, k=k, v0=rng.standard_normal(n), maxiter=_RESTARTS * 10, tol=1e-3
+            )
+        except ArpackNoConvergence:
+            continue
+        by_chance = 2.0 * np.sqrt(kind.unit * total / n)
+        clear = np.maximum(values / by_chance - 1.0, 0.0)
+        parts = (left, right.T) if kind.directed else (left,)
+        found += [part * np.sqrt(n) * clear for part in parts]
+    vectors = np.concatenate(found, axis=1) if found else np.zeros((0, 0))
+    return vectors[:, np.abs(vectors).max(axis=0, initial=0.0) > 0]
 
 
 def _leading_vectors(
