@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
+    "Directed",
     "NodeClassifier",
     "NodeRegressor",
     "Problem",
@@ -53,10 +54,12 @@ if TYPE_CHECKING:
     from nodeproof.certificate import certify
     from nodeproof.estimator import NodeClassifier
     from nodeproof.inputs.knn import knn_graph
+    from nodeproof.inputs.link_kinds import Directed
     from nodeproof.problem import Problem
     from nodeproof.regressor import NodeRegressor
 
 _HOMES = {
+    "Directed": "nodeproof.inputs.link_kinds",
     "NodeClassifier": "nodeproof.estimator",
     "NodeRegressor": "nodeproof.regressor",
     "Problem": "nodeproof.problem",

@@ -22,9 +22,11 @@ __all__ = [
     "LARGEST_WEIGHT",
     "LEAST_WEIGHT",
     "check_csr",
+    "check_links",
     "check_symmetric",
     "csr_of_entries",
     "find_twins",
+    "from_arcs",
     "from_edges",
     "largest_of_each",
     "merge_edges",
@@ -127,6 +129,30 @@ def merge_edges(
     return matrix, repeats
 
 
+def from_arcs(
+    source: NDArray[Any],
+    target: NDArray[Any],
+    weight: NDArray[Any] | None,
+    n_nodes: int | None,
+) -> sp.csr_array:
+    """Return the CSR array of a list of links with a direction, row: source, column: target.
+
+    Parameters
+    ----------
+    source, target, weight, n_nodes
+        As in :func:`merge_edges`, which checks them; of links that are listed again, the largest
+        weight counts.
+    """
+    n = merge_edges(source, target, weight, n_nodes)[0].shape[0]
+    data = np.ones(len(source), np.float32) if weight is None else np.asarray(weight, np.float64)
+    order, first = largest_of_each(source, target, data)
+    if not first.all():
+        warn_of_repeats(int((~first).sum()), "the list of links")
+    kept = order[first]
+    ends = (source[kept], target[kept])
+    return sp.csr_array(sp.coo_array((data[kept], ends), shape=(n, n)))
+
+
 def _count_repeats(link: NDArray[Any], forward: NDArray[np.bool_]) -> int:
     """Return how many of the sorted links repeat another of the same direction."""
     listed = (link[forward], link[~forward])
@@ -215,16 +241,16 @@ def check_csr(matrix: Any) -> None:
     matrix.check_format(full_check=True)
 
 
-def warn_directed() -> None:
-    """Warn that a graph is directed."""
+def warn_directed(why: str = "") -> None:
+    """Warn that a graph is directed, and say why its direction does not count."""
     warn_caller(
         "the graph is directed; it is made symmetric: a link in either direction counts, with the "
-        "larger weight"
+        f"larger weight{why and f' ({why})'}"
     )
 
 
-def check_symmetric(matrix: sp.csr_array) -> sp.csr_array:
-    """Return an adjacency matrix made symmetric, without self loops or duplicates.
+def check_links(matrix: sp.csr_array) -> tuple[sp.csr_array, bool]:
+    """Return an adjacency matrix without self loops or duplicates, and whether it is symmetric.
 
     A link that is listed more than once counts once, with its largest weight, with a warning. A
     matrix that is already in this form is returned without a copy.
@@ -236,8 +262,10 @@ def check_symmetric(matrix: sp.csr_array) -> sp.csr_array:
 
     Returns
     -------
-    scipy.sparse.csr_array of shape (n, n)
+    matrix : csr_array of shape (n, n)
         Sorted rows, weights in float32 or float64.
+    symmetric : bool
+        Whether links are the same in both directions.
     """
     rows, columns = matrix.shape
     if rows != columns:
@@ -269,6 +297,18 @@ def check_symmetric(matrix: sp.csr_array) -> sp.csr_array:
     symmetric = seen.symmetric
     if symmetric and not seen.all_one:
         symmetric = kernels.is_symmetric(matrix.indptr, matrix.indices, matrix.data)
+    return matrix, bool(symmetric)
+
+
+def check_symmetric(matrix: sp.csr_array) -> sp.csr_array:
+    """Return an adjacency matrix made symmetric, with a warning if it was not.
+
+    Parameters
+    ----------
+    matrix : csr_array of shape (n, n)
+        Links, as :func:`check_links` takes them.
+    """
+    matrix, symmetric = check_links(matrix)
     if not symmetric:
         warn_directed()
         matrix = matrix.maximum(matrix.T).tocsr()

@@ -12,6 +12,7 @@ from scipy.stats import mannwhitneyu, spearmanr
 
 from nodeproof.auto.neighbours import ChosenNeighbours, choose_neighbours, losses_of_labels
 from nodeproof.errors import InputError
+from nodeproof.fit_graph import read_graph
 from nodeproof.graph import Graph
 from nodeproof.inputs import EncodedLabels, check_distinct, check_features
 from nodeproof.inputs.knn import is_knn
@@ -84,7 +85,7 @@ class FitData:
             losses = losses_of_labels(labels, null_model)
             made = choose_neighbours(X, labels.codes, graph, losses)
             graph = made.graph
-        network = None if graph is None else Graph(graph, null_model, n)
+        network = None if graph is None else read_graph(graph, null_model, n)
         _check_sizes(X, labels, network)
         if made is None:
             _warn_of_distances(X, labels.codes, network)

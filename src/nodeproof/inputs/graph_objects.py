@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from nodeproof.csr import check_symmetric, csr_of_entries, from_edges, warn_directed
+from nodeproof.csr import check_symmetric, csr_of_entries, from_arcs, from_edges, warn_directed
 from nodeproof.errors import InputError
 from nodeproof.inputs.link_lists import as_link_table
 from nodeproof.inputs.pyg_data import is_pyg_data, read_links, refuse_other_kinds
@@ -24,6 +24,7 @@ __all__ = [
     "check_adjacency",
     "column_names",
     "connectivities",
+    "has_ends",
     "is_anndata",
     "is_folder",
     "is_igraph",
@@ -32,6 +33,7 @@ __all__ = [
     "is_table",
     "list_columns",
     "read_ends",
+    "read_types",
     "read_weights",
     "table_columns",
     "to_csr",
@@ -40,6 +42,7 @@ __all__ = [
 _SOURCE_NAMES = ("source", "src", "from", "u")
 _TARGET_NAMES = ("target", "dst", "to", "v")
 _WEIGHT_NAMES = ("weight", "w")
+_TYPE_NAMES = ("type", "edge_type")
 
 # How many column names an error lists.
 _LISTED = 8
@@ -99,8 +102,14 @@ def check_adjacency(graph: Any, n_nodes: int | None = None) -> sp.csr_array:
     return check_symmetric(matrix)
 
 
-def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
-    """Return the graph as a CSR array, unchecked."""
+def to_csr(graph: Any, n_nodes: int | None, directed: bool = False) -> sp.csr_array:
+    """Return the graph as a CSR array, unchecked.
+
+    Parameters
+    ----------
+    directed : bool
+        Whether graphs of networkx and igraph keep the direction of their links.
+    """
     graph = plain(graph.matrix if isinstance(graph, NamedGraph) else graph)
     graph = as_link_table(graph, n_nodes)
     if sp.issparse(graph):
@@ -113,9 +122,9 @@ def to_csr(graph: Any, n_nodes: int | None) -> sp.csr_array:
     if is_anndata(graph):
         return to_csr(connectivities(graph), n_nodes)
     if is_networkx(graph):
-        return _from_networkx(graph)
+        return _from_networkx(graph, directed)
     if is_igraph(graph):
-        return _from_igraph(graph)
+        return _from_igraph(graph, directed)
     if is_matrix_table(graph):
         return to_csr(graph.to_numpy(), n_nodes)
     if is_table(graph):
@@ -211,26 +220,33 @@ def connectivities(adata: Any, key: str = "connectivities") -> Any:
     return adata.obsp[key]
 
 
-def _from_networkx(graph: Any) -> sp.csr_array:
-    if graph.is_directed():
-        warn_directed()
+def _from_networkx(graph: Any, directed: bool) -> sp.csr_array:
+    directed = _keeps_direction(graph, directed)
     names = list(graph.nodes)
     position = {node: row for row, node in enumerate(names)}
     edges = [(position[u], position[v], d.get("weight", 1.0)) for u, v, d in graph.edges(data=True)]
-    return _from_triples(edges, names)
+    return _from_triples(edges, names, directed)
 
 
-def _from_igraph(graph: Any) -> sp.csr_array:
-    if graph.is_directed():
+def _keeps_direction(graph: Any, directed: bool) -> bool:
+    """Tell whether links keep their direction; warn if they have one and do not."""
+    if graph.is_directed() and not directed:
         warn_directed()
+    return bool(graph.is_directed()) and directed
+
+
+def _from_igraph(graph: Any, directed: bool) -> sp.csr_array:
+    directed = _keeps_direction(graph, directed)
     weighted = "weight" in graph.es.attributes()
     weights = graph.es["weight"] if weighted else [1.0] * graph.ecount()
     edges = [(u, v, w) for (u, v), w in zip(graph.get_edgelist(), weights, strict=True)]
     named = "name" in graph.vs.attributes()
-    return _from_triples(edges, graph.vs["name"] if named else range(graph.vcount()))
+    return _from_triples(edges, graph.vs["name"] if named else range(graph.vcount()), directed)
 
 
-def _from_triples(edges: list[tuple[int, int, Any]], names: Sequence[Any]) -> sp.csr_array:
+def _from_triples(
+    edges: list[tuple[int, int, Any]], names: Sequence[Any], directed: bool
+) -> sp.csr_array:
     for u, v, weight in edges:
         if what := _fault_of(weight):
             raise InputError(
@@ -240,6 +256,8 @@ def _from_triples(edges: list[tuple[int, int, Any]], names: Sequence[Any]) -> sp
     table = np.asarray(edges, dtype=np.float64).reshape(-1, 3)
     ends = table[:, :2].astype(np.int64)
     weight = None if (table[:, 2] == 1.0).all() else table[:, 2]
+    if directed:
+        return from_arcs(ends[:, 0], ends[:, 1], weight, len(names))
     return from_edges(ends[:, 0], ends[:, 1], weight, len(names))
 
 
@@ -277,6 +295,18 @@ def table_columns(
     weight = _find_column(names, _WEIGHT_NAMES)
     ends = [read_ends(table[column], column) for column in (source, target)]
     return ends[0], ends[1], None if weight is None else read_weights(table[weight], weight)
+
+
+def has_ends(table: Any) -> bool:
+    """Tell whether a table has the columns source and target, by whichever names."""
+    names = column_names(table)
+    return None not in (_find_column(names, _SOURCE_NAMES), _find_column(names, _TARGET_NAMES))
+
+
+def read_types(table: Any) -> NDArray[Any] | None:
+    """Return the column with the type of each link, shape (E,); None without one."""
+    name = _find_column(column_names(table), _TYPE_NAMES)
+    return None if name is None else read_ends(table[name], name)
 
 
 def read_ends(column: Any, name: Any) -> NDArray[Any]:

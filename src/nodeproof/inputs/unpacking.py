@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from os import PathLike
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from nodeproof.csr import from_edges
+from nodeproof.csr import from_arcs, from_edges
 from nodeproof.errors import InputError
 from nodeproof.inputs.graph_objects import (
     NamedGraph,
@@ -22,6 +23,13 @@ from nodeproof.inputs.graph_objects import (
     to_csr,
 )
 from nodeproof.inputs.knn import is_knn
+from nodeproof.inputs.link_kinds import (
+    Directed,
+    LinkKinds,
+    is_link_list,
+    is_plain,
+    split_kinds,
+)
 from nodeproof.inputs.link_lists import as_link_table
 from nodeproof.inputs.node_names import (
     NamedRows,
@@ -72,6 +80,10 @@ def unpack(X: Any, y: Any, graph: Any) -> FitInputs:
     A PyTorch Geometric ``Data`` brings features and labels, the latter only inside its
     ``train_mask``: the others are what is to be predicted.
     """
+    kinds = {"": graph} if is_plain(graph) else split_kinds(graph, _n_rows(X, y))
+    if len(kinds) > 1 or isinstance(next(iter(kinds.values())), Directed):
+        return _unpack_kinds(*_of_hetero(X, y, graph), kinds)
+    graph = next(iter(kinds.values()))
     refuse_other_kinds(graph)
     graph = as_link_table(graph, _n_rows(X, y))
     y = _by_name(y)
@@ -111,6 +123,69 @@ def unpack(X: Any, y: Any, graph: Any) -> FitInputs:
     y = align_rows(y, names, "y", whole)
     X = X.values if isinstance(X, NamedRows) else X
     return FitInputs(X, y, graph, names if are_usable(names) else None)
+
+
+def _of_hetero(X: Any, y: Any, graph: Any) -> tuple[Any, Any]:
+    """Return features and labels, those of the only kind of nodes of a ``HeteroData`` included."""
+    if not (hasattr(graph, "node_types") and hasattr(graph, "edge_types")):
+        return X, y
+    nodes = graph[graph.node_types[0]]
+    X = read_features(nodes) if X is None else X
+    return X, read_labels(nodes) if y is None else y
+
+
+def _unpack_kinds(X: Any, y: Any, kinds: dict[str, Any]) -> FitInputs:
+    """Return features, labels and names beside all kinds of links, in one order."""
+    plainly = {
+        name: links.links if isinstance(links, Directed) else links
+        for name, links in kinds.items()
+    }
+    if all(is_link_list(links) for links in plainly.values()):
+        return _unpack_tables(X, y, kinds, plainly)
+    first, found = next(iter(kinds)), {}
+    for name, links in plainly.items():
+        found[name] = unpack(X, y, links)
+    whole = found[first]
+    parts = {}
+    for name, part in found.items():
+        links = part.graph
+        if isinstance(part.names, np.ndarray) and isinstance(whole.names, np.ndarray):
+            order = find_order(part.names, whole.names, f"graph[{name!r}]", f"graph[{first!r}]")
+            links = in_order(links, order, whole.names)
+        elif (part.names is None) != (whole.names is None):
+            raise InputError(
+                f"graph[{name!r}] and graph[{first!r}] must both name their nodes, or neither"
+            )
+        parts[name] = Directed(links) if isinstance(kinds[name], Directed) else links
+    return FitInputs(whole.X, whole.y, LinkKinds(parts), whole.names)
+
+
+def _unpack_tables(
+    X: Any, y: Any, kinds: dict[str, Any], tables: dict[str, Any]
+) -> FitInputs:
+    """Return the same for tables of links, each of which may name some of the nodes."""
+    columns = {name: table_columns(table) for name, table in tables.items()}
+    ends = [np.concatenate([part[k] for part in columns.values()]) for k in (0, 1)]
+    with warnings.catch_warnings():
+        # The same two nodes may be linked in several ways.
+        warnings.filterwarnings("ignore", r".* in the list of links: each link counts once")
+        whole = unpack(X, y, {"source": ends[0], "target": ends[1]})
+    names, graph = whole.names, whole.graph
+    n = _n_rows(whole.X, whole.y)
+    if n is None:
+        matrix = graph.matrix if isinstance(graph, NamedGraph) else graph
+        n = matrix.shape[0] if sp.issparse(matrix) else int(max(end.max() for end in ends)) + 1
+    parts = {}
+    for name, (source, target, weight) in columns.items():
+        if source.dtype.kind not in "iu" and names is not None:
+            source, target = (
+                find_positions(as_keys(end), names, column)
+                for end, column in ((source, "source"), (target, "target"))
+            )
+        build = from_arcs if isinstance(kinds[name], Directed) else from_edges
+        matrix = build(source, target, weight, n)
+        parts[name] = Directed(matrix) if isinstance(kinds[name], Directed) else matrix
+    return FitInputs(whole.X, whole.y, LinkKinds(parts), names)
 
 
 def _by_name(y: Any) -> Any:
