@@ -19,7 +19,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from nodeproof.graph import Graph
+from nodeproof.directed import DirectedGraph
+from nodeproof.graph import Graph, Side
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
 from nodeproof.solvers import Progress
@@ -90,7 +91,9 @@ class Arrangement:
     def restore_problem(self, problem: Problem, nodes: NodeData) -> Problem:
         """Return the same problem for the given nodes; models stay as they are."""
         terms = [term.reordered(nodes, self.position) for term in problem.terms]
-        graph = None if problem.graph is None else nodes.graph
+        graph = None
+        if problem.graph is not None and nodes.graph is not None:
+            graph = nodes.graph.view(problem.graph.viewed)
         return Problem(
             graph,
             terms,
@@ -151,13 +154,13 @@ class _Refinement:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        weights = (
-            _rounded(graph.weights / graph.unit)
-            if graph.weighted
-            else np.ones(graph.n_entries, np.uint64)
-        )
-        shape = (graph.n_nodes,) * 2
-        self.links = sp.csr_array((weights, graph.indices, graph.indptr), shape=shape)
+        self.links = _marked_links(graph, graph.sides[0])
+        if graph.kinds:  # a number of its own for each kind and direction
+            marks = np.random.default_rng(0).integers(2**63, size=(len(graph.kinds), 2))
+            self.links = sp.csr_array(self.links.shape, dtype=np.uint64)
+            for kind, own in zip(graph.kinds, marks.astype(np.uint64), strict=True):
+                for side, mark in zip(kind.sides, own, strict=False):
+                    self.links = self.links + _marked_links(kind, side) * mark
         self.rounds = min(_MOST_ROUNDS, 1 + _MOST_WORK // graph.n_entries)
 
     def run(self, hashes: Hashes) -> Hashes:
@@ -218,6 +221,16 @@ class _Refinement:
         breakers = np.zeros(len(hashes), dtype=np.uint64)
         breakers[tied] = _mixed(numbers)
         return breakers
+
+
+def _marked_links(graph: Graph | DirectedGraph, side: Side) -> sp.csr_array:
+    """Return links with their rounded weights as integers."""
+    weights = (
+        _rounded(side.weights / graph.unit)
+        if graph.weighted
+        else np.ones(len(side.indices), np.uint64)
+    )
+    return sp.csr_array((weights, side.indices, side.indptr), shape=(graph.n_nodes,) * 2)
 
 
 def _count_distinct(values: Hashes) -> int:

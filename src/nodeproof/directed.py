@@ -54,7 +54,9 @@ class DirectedGraph:
         back.sort_indices()
         self.sides = (
             Side(links.indptr, links.indices, weights, eta, far),
-            Side(back.indptr, back.indices, back.data if self.weighted else weights, far, eta, True),
+            Side(
+                back.indptr, back.indices, back.data if self.weighted else weights, far, eta, True
+            ),
         )
         self.total = 2.0 * whole
         self.all_pairs = 2.0 * float(eta.sum() * far.sum() - eta @ far)

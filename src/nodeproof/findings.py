@@ -12,7 +12,7 @@ from scipy.special import softmax
 
 from nodeproof.auto.held_out import CrossFitted
 from nodeproof.errors import InputError
-from nodeproof.evidence import node_evidence
+from nodeproof.node_evidence import graph_totals, node_evidence
 from nodeproof.problem import Models, Problem
 from nodeproof.solvers.memberships import OneHot
 
@@ -96,6 +96,7 @@ class Findings:
     notes: list[str] = field(default_factory=list)
 
     # Names in model files, and the attributes that are called differently.
+    _SOURCES: ClassVar = ("graph", "features", "labels")
     _PLAIN: ClassVar = (
         "n_links", "n_features", "weighted", "held_back", "noise", "command", "notes",
     )  # fmt: skip
@@ -114,16 +115,23 @@ class Findings:
     def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the parts of a model file: JSON values and named arrays."""
         arrays = {name: getattr(self, self._attribute(name)) for name in self._ARRAYS}
-        arrays |= {f"evidence_{source}": scores for source, scores in self.evidence.items()}
         plain = {name: getattr(self, self._attribute(name)) for name in self._PLAIN}
+        # Kinds of links may have any name: in files they are numbered.
+        kinds = [source for source in self.evidence if source not in self._SOURCES]
+        if kinds:
+            plain["kinds"] = kinds
+        for source, scores in self.evidence.items():
+            named = f"kind{kinds.index(source)}" if source in kinds else source
+            arrays[f"evidence_{named}"] = scores
         return plain, {name: array for name, array in arrays.items() if array is not None}
 
     @classmethod
     def from_parts(cls, plain: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
         """Return findings from the result of `to_parts`."""
         prefix = "evidence_"
+        kinds = {f"kind{k}": name for k, name in enumerate(plain.get("kinds", []))}
         evidence = {
-            name.removeprefix(prefix): array
+            kinds.get(name.removeprefix(prefix), name.removeprefix(prefix)): array
             for name, array in arrays.items()
             if name.startswith(prefix)
         }
@@ -200,7 +208,7 @@ def _evidence(
     problem: Problem, models: Models, W: NDArray[np.float32], nodes: NDArray[np.int64]
 ) -> tuple[dict[str, NDArray[np.float32]], NDArray[np.float32] | None]:
     graph = problem.graph
-    totals = None if graph is None else graph.null_totals(W)
+    totals = graph_totals(problem, W)
     parts: list[dict[str, Array]] = []
     linked = None if graph is None else np.empty((len(nodes), W.shape[1]), dtype=np.float32)
     # Consecutive nodes together.

@@ -6,13 +6,19 @@ from typing import Any
 
 import scipy.sparse as sp
 
+from nodeproof.auto.evaluation import Evaluation
+from nodeproof.auto.plans import Plan
+from nodeproof.csr import warn_directed
 from nodeproof.directed import DirectedGraph
 from nodeproof.graph import Graph
 from nodeproof.inputs.graph_objects import NamedGraph
-from nodeproof.inputs.link_kinds import NEGATIVE, Directed, LinkKinds, as_arcs, is_plain
+from nodeproof.inputs.link_kinds import NEGATIVE, LinkKinds, as_arcs, is_plain
 from nodeproof.kinds import together
 
-__all__ = ["describe_kinds", "read_graph"]
+__all__ = ["arrays_of_kinds", "read_graph", "record_direction", "record_kinds"]
+
+# How the names of experts begin that look at links from one of their ends.
+_DIRECTED = ("out-links", "in-links")
 
 
 def read_graph(graph: Any, null_model: str, n_nodes: int | None) -> Graph:
@@ -50,8 +56,21 @@ def _read_kind(graph: Any, null_model: str, n_nodes: int | None) -> Graph | Dire
     return DirectedGraph(matrix, Graph(both, null_model, n_nodes))
 
 
-def describe_kinds(graph: Graph) -> dict[str, Any]:
-    """Return what is recorded in `choices_` of the kinds of links."""
+def arrays_of_kinds(graph: Graph | None) -> dict[str, Any]:
+    """Return the links of each kind, by what the caller knows them by."""
+    if graph is None:
+        return {}
+    return {
+        f"graph[{kind.name!r}]": kind.links if isinstance(kind, DirectedGraph) else kind.adjacency
+        for kind in graph.kinds
+        if isinstance(kind, DirectedGraph) or kind.folder is None
+    }
+
+
+def record_kinds(graph: Graph, choices: dict[str, dict[str, Any]]) -> None:
+    """Record the kinds of links, if there are several."""
+    if len(graph.kinds) < 2:
+        return
     value = {
         kind.name: {
             "links": kind.n_entries // 2,
@@ -60,7 +79,36 @@ def describe_kinds(graph: Graph) -> dict[str, Any]:
         }
         for kind in graph.kinds
     }
-    why = "each kind of links has its own null model and affinity, and its own experts"
+    why = "each kind of links has its own null model and affinity, and experts of its own"
     if any(name.startswith(NEGATIVE) for name in value):
         why += "; links of negative weight are a kind of their own, with absolute weights"
-    return {"value": value, "why": why}
+    choices["kinds"] = {"value": value, "why": why}
+
+
+def record_direction(graph: Graph | None, plan: Plan, choices: dict[str, dict[str, Any]]) -> None:
+    """Record whether the direction of links counts, if they have one; warn if it does not."""
+    if graph is None or not any(kind.directed for kind in graph.kinds):
+        return
+    judged = plan.evaluation
+    if judged is None:
+        why = "nothing was held out to judge it by"
+    elif counted := _counted(judged):
+        why = f"held-out labels are predicted better with it, by: {', '.join(counted)}"
+        choices["direction"] = {"value": True, "why": why}
+        return
+    else:
+        why = "held-out labels are predicted as well without it"
+    choices["direction"] = {"value": False, "why": why}
+    warn_directed(why)
+
+
+def _counted(judged: Evaluation) -> list[str]:
+    """Return the experts that are used and know the direction of links."""
+    found = []
+    for member, weight in zip(judged.members, judged.pool.weights, strict=True):
+        used = member is judged.block if judged.block_alone else weight > 0
+        view = getattr(member.best.setting, "view", "")
+        name = member.expert.name
+        if used and (view == "directed" or name.startswith(_DIRECTED)):
+            found.append(name)
+    return found

@@ -34,21 +34,23 @@ from nodeproof.auto.settings import (
 from nodeproof.convex.results import ConvexResult
 from nodeproof.distributed import as_engine
 from nodeproof.errors import InputError
-from nodeproof.evidence import source_shares
 from nodeproof.fit_data import FitData
+from nodeproof.fit_graph import arrays_of_kinds, record_direction, record_kinds
 from nodeproof.fitted import Fitted, FittedData
+from nodeproof.graph import Graph
 from nodeproof.inputs import Unit, check_reach, check_validation, warn_of_typos
+from nodeproof.node_evidence import source_shares
 from nodeproof.outcome_warnings import warn_of_outcome
 from nodeproof.positive_only import as_labelled_or_not, with_probabilities
 from nodeproof.prediction import PredictionState
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
 from nodeproof.runtime.digests import Untouched
-from nodeproof.runtime.logs import level_of, logger, reporter, shown
+from nodeproof.runtime.logs import level_of, logger, reporter, shown, warn_caller
 from nodeproof.settings import Settings
 from nodeproof.smoothing import Smoothing
 from nodeproof.solvers import BlockCADO, Result, Status
-from nodeproof.solvers.base import Callback, align_with_labels, solve_with
+from nodeproof.solvers.base import Callback, align_with_labels, check_one_kind, solve_with
 from nodeproof.solvers.checkpoint import Checkpoint
 from nodeproof.solvers.needs import check_rows, needs_of
 from nodeproof.terms import NodeData
@@ -117,9 +119,10 @@ class _Fit:
         # be changed by the caller.
         graph = data.graph
         links = None if graph is None or graph.folder is not None else graph.adjacency
-        self.untouched = Untouched({"X": X, "the graph": links})
+        self.untouched = Untouched({"X": X, "the graph": links} | arrays_of_kinds(graph))
         if data.graph is not None:
             choose_null_model(data.graph, settings.null_model, self.choices)
+            record_kinds(data.graph, self.choices)
         self.solver = choose_solver(
             settings.solver,
             self.choices,
@@ -162,8 +165,20 @@ class _Fit:
             )
         labels, held = self.labels, None if sample is None else sample.held
         record_held_out(held, plan.evaluation, labels.codes, labels.classes, self.choices)
+        record_direction(self.data.graph, plan, self.choices)
         problem, result = self._solve(nodes, plan)
         return self._collect(nodes, problem, result, plan.evaluation)
+
+    def _check_kinds(self, graph: Graph | None) -> None:
+        """Refuse several kinds of links where only one can be used."""
+        several = graph is not None and bool(graph.kinds)
+        block = isinstance(self.solver, BlockCADO)
+        ours = type(self.solver).__module__.startswith("nodeproof.")
+        engine = self.settings.engine
+        if several and ours and not block:
+            check_one_kind(graph, f"the solver {type(self.solver).__name__}")
+        if several and engine is not None:
+            check_one_kind(graph, "a cluster")
 
     def _is_built_in(self) -> bool:
         """Tell whether solver, terms and experts are ours, and use only the data they are given.
@@ -205,8 +220,10 @@ class _Fit:
                 raise InputError(f"{name} needs the solver 'block', and labels or n_classes")
         if not self.K:
             return self._count_classes(nodes, plan, callback)
+        graph = nodes.graph and nodes.graph.view(plan.view)
+        self._check_kinds(graph)
         problem = Problem(
-            nodes.graph, plan.terms, self.K, self.weights, self.threshold, plan.trust, settings.son
+            graph, plan.terms, self.K, self.weights, self.threshold, plan.trust, settings.son
         )
         if block:
             self._prepare_block(problem)
@@ -243,10 +260,15 @@ class _Fit:
     def _count_classes(
         self, nodes: NodeData, plan: Plan, callback: Callback | None
     ) -> tuple[Problem, Result]:
+        if nodes.graph is not None and len(nodes.graph.kinds) > 1:
+            warn_caller(
+                "without labels and n_classes, classes are counted by all links together, not "
+                "kind by kind: give n_classes to tell them apart"
+            )
         family = Family(
             nodes,
             tuple(plan.terms),
-            nodes.graph,
+            nodes.graph and nodes.graph.view("together"),
             self.weights,
             self.threshold,
             plan.trust,

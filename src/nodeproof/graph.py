@@ -170,15 +170,16 @@ class Graph:
     name : str
         What it is called among several kinds of links.
     kinds : tuple of Graph and DirectedGraph
-        The kinds of links that are modelled apart, of which this is the sum; none if there is one
-        kind, without a direction. See :mod:`nodeproof.kinds`.
-    viewed : str
-        Which :meth:`view` it is.
+        The kinds of links that are modelled apart, of which this is the sum
+        (:mod:`nodeproof.kinds`); none if there is one, without a direction.
+    viewed, sorts : str, tuple of str
+        Which :meth:`view` it is, and the names of all kinds in every view.
     """
 
     name: str = ""
     kinds: tuple[Graph | DirectedGraph, ...] = ()
     viewed: str = "directed"
+    sorts: tuple[str, ...] = ()
 
     def __init__(self, graph: Any, null_model: str = "auto", n_nodes: int | None = None) -> None:
         if isinstance(graph, str | PathLike):

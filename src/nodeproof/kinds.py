@@ -12,6 +12,7 @@ either end, as those of an undirected graph do.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,7 @@ __all__ = [
     "KindSums",
     "assumed",
     "estimate",
+    "far_totals",
     "link_mass",
     "pair_mass",
     "pull_of",
@@ -62,13 +64,13 @@ def together(kinds: Sequence[Graph | DirectedGraph], null_model: str = "auto") -
     """
     undirected = [kind.undirected for kind in kinds]
     if len(undirected) == 1:
-        whole = undirected[0].view("together")
+        whole = copy.copy(undirected[0])
     else:
         total = undirected[0].adjacency / np.float32(undirected[0].unit)
         for kind in undirected[1:]:
             total = total + kind.adjacency / np.float32(kind.unit)
         whole = Graph(sp.csr_array(total.astype(np.float32)), null_model)
-    whole.kinds = tuple(kinds)
+    whole.kinds, whole.sorts = tuple(kinds), tuple(kind.name for kind in kinds)
     return whole
 
 
@@ -96,14 +98,14 @@ def stacked(affinities: Sequence[Affinity], n_classes: int) -> Affinity:
 
 
 def link_mass(graph: Graph, W: NDArray[Any], matrix: bool = False) -> Array:
-    """Return :meth:`Graph.link_mass`; of several kinds, one for each, (kinds, 1, 1) or (…, K, K)."""
+    """Return :meth:`Graph.link_mass`; of several kinds, (kinds, 1, 1) or (kinds, K, K)."""
     if not graph.kinds:
         return graph.link_mass(W, matrix)
     return np.stack([kind.link_mass(W, matrix) for kind in graph.kinds])
 
 
 def pair_mass(graph: Graph, W: NDArray[Any], matrix: bool = False) -> Array:
-    """Return :meth:`Graph.pair_mass`; of several kinds, one for each, (kinds, 1, 1) or (…, K, K)."""
+    """Return :meth:`Graph.pair_mass`; of several kinds, (kinds, 1, 1) or (kinds, K, K)."""
     if not graph.kinds:
         return graph.pair_mass(W, matrix)
     return np.stack([kind.pair_mass(W, matrix) for kind in graph.kinds])
@@ -227,7 +229,7 @@ class Coupling:
             for k, kind in enumerate(kinds)
             if affinity.ell[k].any() or affinity.ell_t[k].any()
         ]
-        self._totals = [_far_totals(kind, W) for _, kind in self._kinds]
+        self._totals = [far_totals(kind, W) for _, kind in self._kinds]
         self._near: list[list[Array]] = []
         self._old = W[:0]
 
@@ -259,7 +261,9 @@ class Coupling:
                 self.links[k] += turned(mass_between(new, near[s], self._matrix), side)
 
 
-def _far_totals(kind: Graph | DirectedGraph, W: NDArray[Any]) -> list[Array]:
+def far_totals(kind: Graph | DirectedGraph, W: NDArray[Any]) -> list[Array]:
+    """Return ``Σ_u η_u W_ui`` over the far ends of links, one per side of the kind."""
+
     def sums(side: Side) -> Array:
         return threads.sum_rows(lambda lo, hi: side.far[lo:hi] @ W[lo:hi], len(W))
 

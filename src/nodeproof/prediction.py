@@ -9,7 +9,7 @@ nodes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,10 +20,12 @@ from sklearn.metrics import accuracy_score
 from nodeproof.affinity import FittedGraph, memberships_at
 from nodeproof.auto.settings import choose_weights, most_certain
 from nodeproof.errors import InputError
+from nodeproof.fitted_kinds import FittedKinds, fitted_graph
 from nodeproof.inputs import check_reach, encode_truth
 from nodeproof.inputs.knn import Neighbours
-from nodeproof.inputs.new_links import NewLinks, check_links
+from nodeproof.inputs.new_links import check_links
 from nodeproof.inputs.node_names import Names, align_rows, names_of_rows
+from nodeproof.new_kinds import read_new_kinds
 from nodeproof.outcome_warnings import warn_of_missing_links
 from nodeproof.problem import Models, Problem
 from nodeproof.settings import Settings
@@ -54,7 +56,7 @@ class PredictionState:
 
     Attributes
     ----------
-    graph : FittedGraph or None
+    graph : FittedGraph, FittedKinds or None
         Summary of the graph.
     terms : tuple of NewNodeCosts or None
         The costs of new nodes by each term of the model; None if it does not apply to them.
@@ -66,7 +68,7 @@ class PredictionState:
         Of labels of one class alone, the share of its nodes that have one.
     """
 
-    graph: FittedGraph | None = None
+    graph: FittedGraph | FittedKinds | None = None
     terms: tuple[NewNodeCosts | None, ...] = ()
     scale: float = 1.0
     neighbours: Neighbours | None = None
@@ -82,7 +84,7 @@ class PredictionState:
         neighbours: Neighbours | None = None,
     ) -> PredictionState:
         """Build the state from a problem, its class models and the memberships of its nodes."""
-        graph = None if problem.graph is None else FittedGraph.of_graph(problem.graph, W)
+        graph = fitted_graph(problem.graph, W)
         terms = tuple(
             term.for_new_nodes(theta, problem.calibrated)
             for term, theta in zip(problem.terms, models.terms, strict=True)
@@ -111,18 +113,24 @@ def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> 
     elif X is not None and graph is None and fitted.on_graph:
         warn_of_missing_links(fitted, X.shape[0])
     n_new = None if X is None else X.shape[0]
-    unit = 1.0 if state.graph is None else state.graph.unit
-    links = check_links(
-        [] if graph is None else graph, n_new, n_fitted, unit, new=names, fitted=fitted.node_ids
-    )
-    to_fitted, among = links
-    scores = fitted.models.log_prior - _term_costs(fitted, X, links, unit)
-    temperature = fitted.settings.final_temperature
-    if fitted.models.affinity is not None and (to_fitted.nnz or among.nnz):
-        assert state.graph is not None
-        scores = state.graph.settle(
-            scores, to_fitted, among, fitted.proba, fitted.models.affinity, temperature
+    temperature, affinity = fitted.settings.final_temperature, fitted.models.affinity
+    if isinstance(state.graph, FittedKinds):
+        new = read_new_kinds(graph, state.graph, n_new, n_fitted, names, fitted.node_ids)
+        scores = fitted.models.log_prior - _term_costs(fitted, X, new)
+        if affinity is not None:
+            scores = state.graph.settle(scores, new.kinds, fitted.proba, affinity, temperature)
+    else:
+        unit = 1.0 if state.graph is None else state.graph.unit
+        to_fitted, among = check_links(
+            [] if graph is None else graph, n_new, n_fitted, unit, new=names, fitted=fitted.node_ids
         )
+        new = NewNodes(None, to_fitted / unit, among / unit)
+        scores = fitted.models.log_prior - _term_costs(fitted, X, new)
+        if affinity is not None and (to_fitted.nnz or among.nnz):
+            assert state.graph is not None
+            scores = state.graph.settle(
+                scores, to_fitted, among, fitted.proba, affinity, temperature
+            )
     proba = _probabilities(scores, temperature, state.scale)
     if state.labelled is not None:
         # From how likely a node is labelled to how likely it is of the class.
@@ -156,9 +164,9 @@ def needs_features(fitted: Fitted) -> bool:
     return any(term.needs_features for term in fitted.terms)
 
 
-def _term_costs(fitted: Fitted, X: Any, links: NewLinks, unit: float) -> Array:
+def _term_costs(fitted: Fitted, X: Any, new: NewNodes) -> Array:
     """Return the terms' costs of new nodes in each class, shape (n_new, K)."""
-    total = np.zeros((links.among.shape[0], len(fitted.classes)))
+    total = np.zeros((new.among.shape[0], len(fitted.classes)))
     charging = [
         (term, charge)
         for term, charge in zip(fitted.terms, fitted.new_nodes.terms, strict=True)
@@ -170,7 +178,9 @@ def _term_costs(fitted: Fitted, X: Any, links: NewLinks, unit: float) -> Array:
         X = fitted.unit.apply(dense_rows(X))
     if X is not None:
         check_reach(X)
-    new = NewNodes(X, links.to_fitted / unit, links.among / unit, fitted.feature_names)
+    names = fitted.feature_names
+    kinds = {kind: replace(own, X=X, feature_names=names) for kind, own in new.kinds.items()}
+    new = replace(new, X=X, feature_names=names, kinds=kinds)
     betas = _term_weights(fitted.settings)
     for term, charge in charging:
         beta = 1.0 if betas is None else betas[term.source]

@@ -6,7 +6,6 @@ Everything here is computed in float64 from ``(W, models)`` alone, independently
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -16,9 +15,10 @@ from nodeproof import kinds
 from nodeproof.affinity import Affinity, charge_rows
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
+from nodeproof.models import Models
 from nodeproof.runtime import threads
 from nodeproof.sum_of_norms import SumOfNorms
-from nodeproof.sum_of_norms.centroids import fit_centroids, group_equal
+from nodeproof.sum_of_norms.centroids import fit_centroids
 from nodeproof.terms.base import Term
 from nodeproof.terms.checks import checked_costs, checked_models
 
@@ -28,35 +28,6 @@ Array = NDArray[np.float64]
 
 #: (β_g, β_f, β_l) of the paper's experiments
 PAPER_WEIGHTS = (1.0, 2.5, 13.0)
-
-
-@dataclass(frozen=True)
-class Models:
-    """Everything that is estimated besides W.
-
-    Attributes
-    ----------
-    affinity : Affinity or None
-        The graph's parameters; None without a graph.
-    terms : tuple of ndarray, each of shape (K, ...)
-        The class models, in the order of the problem's terms.
-    log_prior : ndarray of shape (K,)
-        Log proportions of the classes; zeros for fixed weights, which have none.
-    """
-
-    affinity: Affinity | None
-    terms: tuple[Array, ...]
-    log_prior: Array
-
-    @property
-    def groups(self) -> NDArray[np.int64]:
-        """Classes whose models are all equal share a number, 0, 1, …; shape (K,).
-
-        A sum of norms merges classes: the number of groups is that of the classes left.
-        """
-        if not self.terms:
-            return np.arange(len(self.log_prior))
-        return group_equal(self.terms)
 
 
 class Problem:

@@ -28,12 +28,12 @@ from nodeproof.changes import (
 )
 from nodeproof.drift import joined_labels, record_accuracy, record_update
 from nodeproof.errors import InputError
-from nodeproof.evidence import source_shares
 from nodeproof.fitted import Fitted, FittedData
 from nodeproof.inputs import check_features, check_reach, read_features
 from nodeproof.inputs.graph_objects import is_table
 from nodeproof.inputs.new_links import NewLinks
 from nodeproof.inputs.node_names import Names, names_of_rows
+from nodeproof.node_evidence import source_shares
 from nodeproof.prediction import PredictionState, check_parts, judge_new_nodes
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
@@ -162,6 +162,13 @@ def _before(fitted: Fitted) -> _Before:
     if settings.son:
         raise InputError("fits with a sum of norms cannot be updated: fit again")
     data = fitted.data
+    if fitted.choices.get("kinds") or (
+        data is not None and data.nodes.graph and data.nodes.graph.sorts
+    ):
+        raise InputError(
+            "a fit to several kinds of links, or to links with a direction, cannot be updated: fit "
+            "again"
+        )
     if data is None:
         raise InputError(
             "this model was saved without the data that an update needs: fit and save it again"

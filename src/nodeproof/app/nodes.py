@@ -9,9 +9,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.app.labels import LabelState
-from nodeproof.evidence import node_evidence
 from nodeproof.fitted import Fitted
 from nodeproof.graph import Graph
+from nodeproof.node_evidence import graph_totals, node_evidence
 from nodeproof.report.map_data import links_of
 from nodeproof.runtime.caching import cached_property
 
@@ -52,7 +52,7 @@ class Nodes:
         data = self.fitted.data
         if data is None or data.problem.graph is None:
             return None
-        return data.problem.graph.null_totals(self.proba)
+        return graph_totals(data.problem, self.proba)
 
     def describe(self, row: int, labels: LabelState) -> dict[str, Any]:
         """Return what a page shows about a node, ready for JSON."""

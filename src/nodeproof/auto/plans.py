@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nodeproof.auto.evaluation import Evaluation, evaluate
 from nodeproof.auto.experts import BlockModel, as_experts
+from nodeproof.auto.experts.of_kind import experts_of_kinds
 from nodeproof.auto.likelihoods import choose_likelihood, every_class_has_labels
 from nodeproof.auto.pooled import Pooled
 from nodeproof.auto.records import record_experts
@@ -50,6 +51,8 @@ class Plan:
         The choice made on held-out labels, if any.
     start : Disposable or None
         Memberships to start from, instead of several starts.
+    view : str
+        Of the links, see :meth:`nodeproof.graph.Graph.view`.
     """
 
     terms: list[Term]
@@ -57,6 +60,7 @@ class Plan:
     affinities: str = "scalar"
     evaluation: Evaluation | None = None
     start: Disposable | None = None
+    view: str = "kinds"
 
 
 def choose_plan(
@@ -150,7 +154,7 @@ def _evaluate(
     whole = all_nodes if held.sampled else None
     asked = [
         expert.completed(terms, solver, whole) if isinstance(expert, BlockModel) else expert
-        for expert in as_experts(experts)
+        for expert in experts_of_kinds(as_experts(experts), nodes.graph)
     ]
     if not held.sampled:
         return evaluate(asked, nodes, held)
@@ -185,16 +189,22 @@ def _judged_plan(evaluation: Evaluation, nodes: NodeData, choices: Choices) -> P
         start = block.expert.starts.get(block.expert.describe(setting))
         block.expert.starts = {}  # the final fit works on them in place
         return Plan(
-            bound, 1.0, setting.affinities, evaluation, None if start is None else Disposable(start)
-        )
+            bound, 1.0, setting.affinities, evaluation,
+            None if start is None else Disposable(start), setting.view,
+        )  # fmt: skip
     final = evaluation.finish(nodes)
+    assert final.verdict is not None
     noise = max(final.noise, _LEAST_NOISE)
     found = [Pooled(final.verdict), Labels(accuracy=1.0 - noise, strength=_FIRMLY)]
     choices["terms"] = {
         "value": [repr(term) for term in found],
         "why": "a pool of experts, weighed by held-out labels",
     }
-    return Plan([term.bind(nodes) for term in found], 0.0, "scalar", final)
+    view = "kinds"
+    for member, learnt in zip(final.members, final.verdict.learnt, strict=True):
+        if member is block and learnt is not None:
+            view = block.best.setting.view
+    return Plan([term.bind(nodes) for term in found], 0.0, "scalar", final, view=view)
 
 
 def _given_terms(terms: Any, nodes: NodeData, choices: Choices) -> list[Term]:

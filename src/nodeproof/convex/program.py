@@ -24,6 +24,7 @@ from nodeproof.problem import PAPER_WEIGHTS, Models, Problem
 from nodeproof.runtime.caching import cached_property
 from nodeproof.runtime.memory import check_free
 from nodeproof.sets import Product, Similarities
+from nodeproof.solvers.base import check_one_kind
 from nodeproof.solvers.semidefinite import least_eigenvalue, off_diagonal, with_diagonal
 from nodeproof.sum_of_norms import sum_of_norms
 
@@ -84,6 +85,7 @@ class Program:
                 "the convex program needs fixed weights: build the problem with "
                 f"weights=(β_g, β_f, β_l), for example the paper's {PAPER_WEIGHTS}"
             )
+        check_one_kind(problem.graph, "the convex program")
         self.problem, self.n_nodes, self.son = problem, problem.n_nodes, problem.son
         weighed = zip(problem.terms, problem.term_weights, strict=True)
         self.terms = [(term, beta) for term, beta in weighed if beta]

@@ -30,6 +30,7 @@ from nodeproof.distributed.memberships import DaskMemberships
 from nodeproof.distributed.worker import connect, make_part, read_links
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.problem import Problem
+from nodeproof.solvers.base import check_one_kind
 from nodeproof.solvers.memberships import Engine, OneHot
 from nodeproof.solvers.starts import STARTS, Disposable, as_memberships
 from nodeproof.storage.graph_files import read_header
@@ -71,6 +72,7 @@ class DaskEngine:
 
     def open(self, problem: Problem) -> DaskWorkspace:
         """Return a workspace for a problem; its parts are distributed on first use."""
+        check_one_kind(problem.graph, "a cluster")
         client = _current_client() if self.client is None else self.client
         return DaskWorkspace(problem, client, self.scratch)
 

@@ -35,7 +35,7 @@ from nodeproof.inputs.graph_objects import (
 )
 from nodeproof.inputs.knn import is_knn
 from nodeproof.inputs.link_lists import as_link_table
-from nodeproof.inputs.node_names import as_names
+from nodeproof.inputs.node_names import Names, as_names
 from nodeproof.inputs.pyg_data import count_nodes, is_pyg_data, read_links
 from nodeproof.inputs.tensors import plain
 
@@ -221,7 +221,9 @@ def _of_table(table: Any) -> dict[str, Any] | None:
     for name in dict.fromkeys(types.tolist()):
         here = types == name
         part = {"source": source[here], "target": target[here]}
-        found[check_kind_name(str(name))] = part if weight is None else part | {"weight": weight[here]}
+        found[check_kind_name(str(name))] = (
+            part if weight is None else part | {"weight": weight[here]}
+        )
     return found
 
 
@@ -247,8 +249,7 @@ def _of_multigraph(graph: Any) -> dict[str, Any] | None:
         build: Callable[..., sp.csr_array] = from_arcs if graph.is_directed() else from_edges
         weights = None if (weight == 1.0).all() else weight
         matrix = build(ends[0], ends[1], weights, len(place))
-        kept = isinstance(names, np.ndarray)
-        found[check_kind_name(name)] = NamedGraph(matrix, names) if kept else matrix
+        found[check_kind_name(name)] = _named(matrix, names)
     return found
 
 
@@ -285,7 +286,7 @@ def _signs(graph: Any, n_nodes: int | None) -> dict[str, Any] | None:
         }
     if is_networkx(graph) or is_igraph(graph):
         return _signs_of_network(graph)
-    names = graph.names if isinstance(graph, NamedGraph) else None
+    names: Names = graph.names if isinstance(graph, NamedGraph) else None
     held = plain(graph.matrix if isinstance(graph, NamedGraph) else graph)
     square = getattr(held, "ndim", 0) == 2 and held.shape[0] == held.shape[1]
     if is_matrix_table(graph):
@@ -301,14 +302,14 @@ def _signs(graph: Any, n_nodes: int | None) -> dict[str, Any] | None:
         part = (sign * matrix).maximum(0.0)
         part = sp.csr_array(part)
         part.eliminate_zeros()
-        found[prefix] = NamedGraph(part, names) if isinstance(names, np.ndarray) else part
+        found[prefix] = _named(part, names)
     return found
 
 
 def _signs_of_network(graph: Any) -> dict[str, Any] | None:
     """Return the links of a networkx or igraph graph by their sign, as matrices."""
     if is_networkx(graph):
-        place = {node: row for row, node in enumerate(graph.nodes)}
+        n_nodes, place = len(graph), {node: row for row, node in enumerate(graph.nodes)}
         listed = [(place[u], place[v], d.get("weight", 1.0)) for u, v, d in graph.edges(data=True)]
         names = as_names(graph.nodes)
     else:
@@ -317,8 +318,8 @@ def _signs_of_network(graph: Any) -> dict[str, Any] | None:
         pairs = zip(graph.get_edgelist(), graph.es["weight"], strict=True)
         listed = [(u, v, weight) for (u, v), weight in pairs]
         named = "name" in graph.vs.attributes()
-        place = dict.fromkeys(range(graph.vcount()))
-        names = as_names(graph.vs["name"] if named else range(graph.vcount()))
+        n_nodes = graph.vcount()
+        names = as_names(graph.vs["name"] if named else range(n_nodes))
     try:
         weight = np.array([float(w) for *_, w in listed])
     except (TypeError, ValueError, OverflowError):
@@ -329,9 +330,14 @@ def _signs_of_network(graph: Any) -> dict[str, Any] | None:
     found = {}
     build: Callable[..., sp.csr_array] = from_arcs if graph.is_directed() else from_edges
     for prefix, here in (("", weight > 0), (NEGATIVE, weight < 0)):
-        matrix = build(ends[here, 0], ends[here, 1], abs(weight[here]), len(place))
-        found[prefix] = NamedGraph(matrix, names) if isinstance(names, np.ndarray) else matrix
+        matrix = build(ends[here, 0], ends[here, 1], abs(weight[here]), n_nodes)
+        found[prefix] = _named(matrix, names)
     return found
+
+
+def _named(matrix: sp.csr_array, names: Names) -> NamedGraph | sp.csr_array:
+    """Return links with the names of their nodes, if these are more than positions."""
+    return NamedGraph(matrix, names) if isinstance(names, np.ndarray) else matrix
 
 
 def _mixed(weights: NDArray[Any]) -> bool:

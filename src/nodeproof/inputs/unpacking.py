@@ -137,8 +137,7 @@ def _of_hetero(X: Any, y: Any, graph: Any) -> tuple[Any, Any]:
 def _unpack_kinds(X: Any, y: Any, kinds: dict[str, Any]) -> FitInputs:
     """Return features, labels and names beside all kinds of links, in one order."""
     plainly = {
-        name: links.links if isinstance(links, Directed) else links
-        for name, links in kinds.items()
+        name: links.links if isinstance(links, Directed) else links for name, links in kinds.items()
     }
     if all(is_link_list(links) for links in plainly.values()):
         return _unpack_tables(X, y, kinds, plainly)
@@ -160,9 +159,7 @@ def _unpack_kinds(X: Any, y: Any, kinds: dict[str, Any]) -> FitInputs:
     return FitInputs(whole.X, whole.y, LinkKinds(parts), whole.names)
 
 
-def _unpack_tables(
-    X: Any, y: Any, kinds: dict[str, Any], tables: dict[str, Any]
-) -> FitInputs:
+def _unpack_tables(X: Any, y: Any, kinds: dict[str, Any], tables: dict[str, Any]) -> FitInputs:
     """Return the same for tables of links, each of which may name some of the nodes."""
     columns = {name: table_columns(table) for name, table in tables.items()}
     ends = [np.concatenate([part[k] for part in columns.values()]) for k in (0, 1)]

@@ -15,6 +15,7 @@ from nodeproof.auto.held_out import CrossFitted
 from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.csr import check_csr
 from nodeproof.findings import Findings
+from nodeproof.fitted_kinds import FittedKinds
 from nodeproof.inputs.knn import Neighbours
 from nodeproof.inputs.node_names import writable
 from nodeproof.prediction import PredictionState
@@ -64,13 +65,13 @@ _LAYOUT = {
     "classes": Expected("biufU", "K", required=True),
     "given": Expected("i", "n | 0", required=True),
     "log_prior": Expected("f", "K", required=True),
-    "ell": Expected("f", "1 1 | K K"),
-    "ell_t": Expected("f", "1 1 | K K"),
+    "ell": Expected("f", "1 1 | K K | R 1 1 | R K K"),
+    "ell_t": Expected("f", "1 1 | K K | R 1 1 | R K K"),
     "shift": Expected("f", "m"),
     "scale": Expected("f", "m"),
     "feature_names": Expected("U", "m"),
     "node_ids": Expected("biufU", "n"),
-    "null_pairs": Expected("f", "K"),
+    "null_pairs": Expected("f", "K | R 2 K"),
     **NEIGHBOURS_LAYOUT,
     "problem_costs": Expected("f", "n K"),
     "problem_eta": Expected("f", "n"),
@@ -85,7 +86,7 @@ _LAYOUT = {
     "held_proportions": Expected("f", "K"),
     "findings_nodes": Expected("i", "s"),
     "findings_even": Expected("b", "s"),
-    "findings_evidence_(graph|features|labels)": Expected("f", "s K"),
+    r"findings_evidence_(graph|features|labels|kind\d+)": Expected("f", "s K"),
     "findings_linked": Expected("f", "s K"),
     "findings_blocks": Expected("f", "K K"),
     "findings_chance": Expected("f", "K K"),
@@ -124,8 +125,10 @@ def to_arrays(
         arrays["feature_names"] = fitted.feature_names.astype(str)
     if fitted.node_ids is not None:
         arrays["node_ids"] = writable(fitted.node_ids)
-    if fitted.new_nodes.graph is not None:
-        arrays["null_pairs"] = fitted.new_nodes.graph.pairs
+    if isinstance(graph := fitted.new_nodes.graph, FittedKinds):
+        arrays["null_pairs"] = graph.to_parts()[1]
+    elif graph is not None:
+        arrays["null_pairs"] = graph.pairs
     if fitted.new_nodes.neighbours is not None:
         arrays |= of_neighbours(fitted.new_nodes.neighbours)
     for k, (term, kept) in enumerate(zip(fitted.terms, fitted.new_nodes.terms, strict=True)):
@@ -169,7 +172,11 @@ def check_arrays(headers: Mapping[str, Header], meta: dict[str, Any]) -> None:
     _agree(nearest == ({"knn_widths"} | rows if asked else set()), "parts of the neighbours")
     check_parts_of_data(headers, meta)
     if meta["version"] > 1:
-        _agree((meta["kept"]["graph"] is None) == ("null_pairs" not in headers), "graph and pairs")
+        kept = meta["kept"]["graph"]
+        _agree((kept is None) == ("null_pairs" not in headers), "graph and pairs")
+        several = isinstance(kept, list)
+        for name, sides in (("null_pairs", 3 if several else 1), ("ell", 3 if several else 2)):
+            _agree(name not in headers or len(headers[name].shape) == sides, "kinds of links")
 
 
 def _of_terms(meta: dict[str, Any]) -> dict[str, Expected]:
@@ -235,7 +242,9 @@ def describe_kept(kept: PredictionState, terms: Sequence[Term]) -> dict[str, Any
     graph = kept.graph
     described: dict[str, Any] = {
         "scale": kept.scale,
-        "graph": graph and {name: getattr(graph, name) for name in GRAPH_SETTINGS},
+        "graph": graph.to_parts()[0]
+        if isinstance(graph, FittedKinds)
+        else graph and {name: getattr(graph, name) for name in GRAPH_SETTINGS},
         "softmax": {},  # readers expect it, whatever the terms
     }
     if kept.labelled is not None:
@@ -257,8 +266,10 @@ def rebuild_kept(
 ) -> PredictionState:
     """Return what is kept for new nodes; of the graph, nothing of it was in the first version."""
     described = meta.get("kept") or {"graph": None, "scale": 1.0}
-    graph = None
-    if described["graph"] is not None:
+    graph: FittedGraph | FittedKinds | None = None
+    if isinstance(described["graph"], list):
+        graph = FittedKinds.of_parts(described["graph"], arrays["null_pairs"])
+    elif described["graph"] is not None:
         graph = FittedGraph(**described["graph"], pairs=arrays["null_pairs"])
         if not (graph.unit > 0 and graph.total >= 0):
             raise ValueError("the weights of its links are not positive")

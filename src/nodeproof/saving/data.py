@@ -86,12 +86,12 @@ def data_parts(
 ) -> tuple[dict[str, Any] | None, dict[str, NDArray[Any]]]:
     """Return what the header says of the data, and the arrays; None and {} without any.
 
-    Links on disk stay there.
+    Links on disk stay there, and several kinds of links or directions, which no update takes.
     """
     data = fitted.data
-    if data is None or (data.nodes.graph is not None and data.nodes.graph.folder is not None):
+    graph = None if data is None else data.nodes.graph
+    if data is None or (graph is not None and (graph.folder is not None or graph.sorts)):
         return None, {}
-    graph = data.nodes.graph
     X: Any = data.nodes.X
     solved = data.problem
     weights = solved.weights if isinstance(solved.weights, str) else list(solved.weights)

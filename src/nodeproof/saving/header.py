@@ -17,6 +17,7 @@ from nodeproof.auto.experts import Expert
 from nodeproof.auto.experts.registry import check_known, check_registered, find_expert
 from nodeproof.auto.settings import CADO_SOLVERS, CONVEX_SOLVERS
 from nodeproof.errors import InputError
+from nodeproof.fitted_kinds import KIND_PARTS
 from nodeproof.inputs.knn import METRICS
 from nodeproof.inputs.preparation import STEPS
 from nodeproof.saving.data import DATA_ENTRIES
@@ -76,7 +77,7 @@ FORMAT = "nodeproof-model"
 
 #: the format of models of numeric targets (`saving.targets`)
 TARGETS = "nodeproof-targets"
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 
 #: bytes of a header
 LARGEST = 1 << 24
@@ -172,7 +173,10 @@ _OF_TERMS = dict_of(lambda value: type(value) is dict)
 _KEPT: dict[str, Check] = {
     "scale": number,
     "graph": or_none(
-        entries({"null_model": one_of("uniform", "degree"), "total": number, "unit": number})
+        either(
+            entries({"null_model": one_of("uniform", "degree"), "total": number, "unit": number}),
+            list_of(entries(KIND_PARTS), 64),
+        )
     ),
     "labelled": lambda value: number(value) and 0 < value <= 1,
     "knn": entries({"k": lambda value: whole(value) and value > 0, "metric": one_of(*METRICS)}),
@@ -186,6 +190,7 @@ _FINDINGS = {
     "noise": lambda value: number(value) and 0 <= value <= 1,
     "command": text,
     "notes": list_of(text),
+    "kinds": list_of(text),
 }
 _SCORE = or_none(number)
 #: automatic choices that reports show as tables, and what their values must be
@@ -241,7 +246,7 @@ _HEADER: dict[str, tuple[Check, float]] = {
     "estimated_accuracy": (or_none(list_of(number, 3)), np.inf),
     "kept": (entries(_KEPT, optional=("knn", "labelled", "pool", "term")), 2),
     "not_applicable": (or_none(text), np.inf),
-    "findings": (or_none(entries(_FINDINGS)), 4),
+    "findings": (or_none(entries(_FINDINGS, optional=("kinds",))), 4),
     "preparation": (PREPARATION, np.inf),
     "data": (entries(DATA_ENTRIES), np.inf),
 }

@@ -1,6 +1,6 @@
 """Saved models: one `.npz` file, no pickle.
 
-Layout, version 7. ``meta`` holds JSON in UTF-8 as bytes: the format's name and version, the
+Layout, version 8. ``meta`` holds JSON in UTF-8 as bytes: the format's name and version, the
 version of nodeproof that wrote it, the parameters of the classifier, its terms, what it reports
 (choices, sources, history, status) and, if features were made from a table of nodes, medians,
 means, scales and texts of its columns (``preparation``). Beside it lie plain arrays:
@@ -10,12 +10,14 @@ means, scales and texts of its columns (``preparation``). Beside it lie plain ar
 ``proba``           (n, K) float64           class probabilities
 ``given``           (n,) int64, maybe empty  given labels as class numbers, −1 where unknown
 ``log_prior``       (K,) float64             log proportions of the classes
-``ell``, ``ell_t``  (1, 1) or (K, K)         affinities, if there was a graph
+``ell``, ``ell_t``  (1, 1) or (K, K)         affinities, if there was a graph; of R kinds of links
+                                             or with a direction, (R, 1, 1) or (R, K, K)
 ``term_0``, …       (K, ...) float64         class models, term by term
 ``shift, scale``    (m,) float64             unit of the features, if they were extreme
 ``feature_names``   (m,) str                 if the features had names
 ``node_ids``        (n,)                     if the nodes had names
-``null_pairs``      (K,) float64             `FittedGraph.pairs`, if there was a graph
+``null_pairs``      (K,) float64             `FittedGraph.pairs`, if there was a graph; or
+                                             (R, 2, K), of `FittedKinds`
 ``knn_widths``      (n,) float64             kernel widths, if the graph was made of the features;
                                              then their rows, too, as ``knn_X`` (n, m) or as the
                                              parts of a sparse matrix, and perhaps ``knn_scale``
@@ -45,8 +47,8 @@ What a file may hold is listed in `saving.header` (entries of the JSON), in `sav
 directory and its headers before its arrays are read.
 
 Version 1 had neither `Softmax` nor anything about links of new nodes, version 2 no labelling
-problem, version 3 no findings, version 4 no pool, version 5 no held-out labels, version 6 no data;
-all are still read.
+problem, version 3 no findings, version 4 no pool, version 5 no held-out labels, version 6 no data,
+version 7 one kind of links; all are still read.
 """
 
 from __future__ import annotations

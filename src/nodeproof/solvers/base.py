@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from nodeproof.errors import InputError
+from nodeproof.graph import Graph
 from nodeproof.problem import Models, Problem
 from nodeproof.terms.labels import label_mass
 
@@ -32,6 +33,7 @@ __all__ = [
     "best_match",
     "check_at_least",
     "check_count",
+    "check_one_kind",
     "check_solver",
     "credibility",
     "match_labels",
@@ -213,6 +215,15 @@ def match_labels(W: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.int64
     ndarray of shape (K,)
     """
     return best_match(agreement(W, labels))
+
+
+def check_one_kind(graph: Graph | None, who: str) -> None:
+    """Refuse several kinds of links, or links with a direction, for what takes one kind."""
+    if graph is not None and graph.kinds:
+        raise InputError(
+            f"{who} takes one kind of links without a direction: use block CADO on this machine "
+            "(solver='block'), or give the sum of the matrices"
+        )
 
 
 def agreement(W: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.float64]:

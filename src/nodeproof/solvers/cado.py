@@ -17,7 +17,15 @@ from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
 from nodeproof.runtime.memory import check_free
 from nodeproof.sets import Simplex
-from nodeproof.solvers.base import Callback, Progress, Result, Status, check_at_least, check_count
+from nodeproof.solvers.base import (
+    Callback,
+    Progress,
+    Result,
+    Status,
+    check_at_least,
+    check_count,
+    check_one_kind,
+)
 from nodeproof.solvers.starts import STARTS, as_memberships, named_start
 
 __all__ = ["CADO"]
@@ -150,6 +158,7 @@ class CADO:
         callback : callable, optional
             Called after every iteration; a true answer stops the solver.
         """
+        check_one_kind(problem.graph, "CADO as published")
         rng = np.random.default_rng(self.random_state)
         if start is None or isinstance(start, str):
             start = named_start(start or self.start, problem, rng)

@@ -93,9 +93,7 @@ class KindMessages:
         assert models.affinity is not None
         self.W, self.scores = W, models.log_prior - costs
         self.flows: list[_Flow] = []
-        for kind, ell, ell_t in zip(
-            kinds, models.affinity.ell, models.affinity.ell_t, strict=True
-        ):
+        for kind, ell, ell_t in zip(kinds, models.affinity.ell, models.affinity.ell_t, strict=True):
             own = [_Flow(side, ell, ell_t, W) for side in kind.sides]
             for flow, other in zip(own, own[::-1], strict=True):
                 flow.other, flow.twins = other, _twins(flow.side, len(own))

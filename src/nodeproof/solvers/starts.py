@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 Rows = NDArray[np.float32]
+Array = NDArray[np.float64]
 
 # Below this many products per sweep, a fit takes milliseconds and several starts are free.
 _CHEAP = 20_000_000
@@ -141,28 +142,22 @@ def _vectors_of_kinds(
     """
     found = []
     for kind in kinds:
-        leaving, arriving = kind.sides[0], kind.sides[-1]
-        n = kind.n_nodes
-        k = min(max(n_classes - 1, 1), n - 2)
-        ones = np.ones((n, 1), dtype=np.float32)
-        out, into = (side.near(ones, 0, n)[:, 0] for side in (leaving, arriving))
-        total = max(float(out.sum()), 1e-300)
-
-        def times(
-            side: Side, own: NDArray[Any], far: NDArray[Any], total: float, x: NDArray[Any]
-        ) -> NDArray[Any]:
-            near = side.near(np.ascontiguousarray(x.reshape(n, -1), np.float32), 0, n)
-            return near[:, 0] - own * float(far @ x.ravel()) / total
-
+        n, ones = kind.n_nodes, np.ones((kind.n_nodes, 1), dtype=np.float32)
+        degrees = [side.near(ones, 0, n)[:, 0] for side in kind.sides]
+        total = max(float(degrees[0].sum()), 1e-300)
         links = LinearOperator(
             (n, n),
-            matvec=partial(times, leaving, out, into, total),
-            rmatvec=partial(times, arriving, into, out, total),
+            matvec=partial(_times, kind.sides[0], degrees[0], degrees[-1] / total),
+            rmatvec=partial(_times, kind.sides[-1], degrees[-1], degrees[0] / total),
             dtype=np.float64,
         )
         try:
             left, values, right = svds(
-                links, k=k, v0=rng.standard_normal(n), maxiter=_RESTARTS * 10, tol=1e-3
+                links,
+                k=min(max(n_classes - 1, 1), n - 2),
+                v0=rng.standard_normal(n),
+                maxiter=10 * _RESTARTS,
+                tol=1e-3,
             )
         except ArpackNoConvergence:
             continue
@@ -172,6 +167,12 @@ def _vectors_of_kinds(
         found += [part * np.sqrt(n) * clear for part in parts]
     vectors = np.concatenate(found, axis=1) if found else np.zeros((0, 0))
     return vectors[:, np.abs(vectors).max(axis=0, initial=0.0) > 0]
+
+
+def _times(side: Side, own: Array, far: Array, x: NDArray[Any]) -> Array:
+    """Return the product with the links of a side, less what chance would bring."""
+    rows = np.ascontiguousarray(x.reshape(len(own), 1), np.float32)
+    return np.asarray(side.near(rows, 0, len(own))[:, 0] - own * float(far @ x.ravel()))
 
 
 def _leading_vectors(

@@ -63,7 +63,9 @@ def surpassed(begin: Affinity | None, estimated: Affinity | None, at_rest: bool)
     if estimated.ell.shape[-1] > 1 and not at_rest:
         return False
     if begin.ell.shape == estimated.ell.shape and begin.ell.shape[-1] > 1:  # class by class
-        held, now = (ell - ell.mean(axis=(-2, -1), keepdims=True) for ell in (begin.ell, estimated.ell))
+        held, now = (
+            ell - ell.mean(axis=(-2, -1), keepdims=True) for ell in (begin.ell, estimated.ell)
+        )
     else:
         held, now = _contrast(begin.ell), _contrast(estimated.ell)
     least = _CLEAR if at_rest else 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,12 +45,19 @@ class NewNodes:
         Their links among each other, symmetric, without self loops, in the same unit.
     feature_names : ndarray of shape (m,), or None
         Names of the features.
+    leaving, arriving : csr_array of shape (n_new, n), or None
+        Of links with a direction, those that lead to fitted nodes, and those from them.
+    kinds : dict of NewNodes
+        The same nodes with their links of each kind alone, if there are several.
     """
 
     X: Any
     links: sp.csr_array
     among: sp.csr_array
     feature_names: NDArray[Any] | None = None
+    leaving: sp.csr_array | None = None
+    arriving: sp.csr_array | None = None
+    kinds: Mapping[str, NewNodes] = field(default_factory=dict)
 
     @cached_property
     def degrees(self) -> Array:

@@ -21,6 +21,8 @@ from nodeproof.auto.experts.learnt_blocks import GRAPH_PARTS, LearntBlocks, Sett
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.auto.likelihoods import describes_links, has_no_triangles
 from nodeproof.auto.pooling import Judge
+from nodeproof.fitted_kinds import KIND_PARTS, FittedKinds, fitted_graph
+from nodeproof.node_evidence import source_shares
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
 from nodeproof.solvers import BlockCADO, Result, Status
@@ -28,6 +30,7 @@ from nodeproof.solvers.beliefs import reported_probabilities
 from nodeproof.storage.schema import (
     Check,
     Expected,
+    either,
     entries,
     list_of,
     one_of,
@@ -63,7 +66,7 @@ class BlockModel(Expert):
 
     name: ClassVar[str] = "block model"
     kept_settings: ClassVar[Mapping[str, Check]] = {
-        "graph": or_none(entries(GRAPH_PARTS)),
+        "graph": or_none(either(entries(GRAPH_PARTS), list_of(entries(KIND_PARTS)))),
         "contrasts": or_none(one_of("scalar", "matrix")),
         "terms": list_of(is_described, 2),
     }
@@ -109,7 +112,7 @@ class BlockModel(Expert):
         return (None,) if self.terms is None else self.terms
 
     #: what was learnt from the labels of a fold: asked for again by those who doubt it
-    _learnt: dict[tuple[bytes, int, str], LearntBlocks]
+    _learnt: dict[tuple[bytes, int, str, str], LearntBlocks]
 
     def bind(self, nodes: NodeData) -> Self:
         """Return a copy that holds the data."""
@@ -124,13 +127,18 @@ class BlockModel(Expert):
     def settings(self) -> list[Setting]:
         """Return the candidates."""
         found = [Setting(term) for term in self.choices]
-        return found + [Setting(term, "matrix") for term in self.choices[: self.linked]]
+        first = self.choices[: self.linked]
+        found += [Setting(term, "matrix") for term in first]
+        if self.nodes.graph is not None and self.nodes.graph.directed:
+            found += [Setting(term, "matrix", "directed") for term in self.choices]
+        return found
 
     def problem(self, y: NDArray[np.int64], setting: Setting) -> Problem:
         """Return the problem to solve."""
         nodes: NodeData = replace(self.nodes, y=y)
         terms = [Labels()] if setting.term is None else [setting.term, Labels()]
-        return Problem(nodes.graph, [term.bind(nodes) for term in terms], nodes.n_classes)
+        graph = nodes.graph and nodes.graph.view(setting.view)
+        return Problem(graph, [term.bind(nodes) for term in terms], nodes.n_classes)
 
     def _solve(
         self, y: NDArray[np.int64], setting: Setting
@@ -151,19 +159,20 @@ class BlockModel(Expert):
         """Return the solution for the labels seen."""
         if self.whole is not None:  # asked for once
             return self._learn(y, setting)
-        key = y.tobytes(), id(setting.term), setting.affinities
+        key = y.tobytes(), id(setting.term), setting.affinities, setting.view
         if key not in self._learnt:
             self._learnt[key] = self._learn(y, setting)
         return self._learnt[key]
 
     def _learn(self, y: NDArray[np.int64], setting: Setting) -> LearntBlocks:
         problem, result, W = self._solve(y, setting)
-        graph = None if problem.graph is None else FittedGraph.of_graph(problem.graph, W)
+        graph = fitted_graph(problem.graph, W)
         costs = tuple(
             term.for_new_nodes(theta, calibrated=True)
             for term, theta in zip(problem.terms, result.models.terms, strict=True)
         )
-        return LearntBlocks(_logs(W), result.models, graph, costs)
+        shares = _shares(problem, W, result) if isinstance(graph, FittedKinds) else {}
+        return LearntBlocks(_logs(W), result.models, graph, costs, shares)
 
     def node_costs(self, learnt: LearntBlocks, setting: Setting) -> Array:
         """Return what nodes cost in each class beside their links and labels, shape (n, K).
@@ -234,6 +243,8 @@ class BlockModel(Expert):
         if not certain and self.linked:
             best = min(found, key=lambda candidate: candidate.loss)
             is_certain(best.setting._replace(affinities="matrix"))
+            if nodes.graph is not None and nodes.graph.directed:
+                is_certain(best.setting._replace(affinities="matrix", view="directed"))
         self.starts = starts
         return found
 
@@ -252,10 +263,11 @@ class BlockModel(Expert):
         graph = self.nodes.graph if self.whole is None else self.whole.graph
         if graph is None or not self.linked:
             return False
+        kinds = [kind.undirected for kind in graph.view(setting.view).kinds] or [graph]
         if self.whole is not None:
-            return has_no_triangles(graph)
+            return all(map(has_no_triangles, kinds))
         codes = self.learn(held.y[0], setting).log_proba.argmax(axis=1)
-        return describes_links(graph, codes, self.nodes.n_classes)
+        return all(describes_links(kind, codes, self.nodes.n_classes) for kind in kinds)
 
     def is_stable(self, held: HeldOut, setting: Setting) -> bool:
         """Tell whether fits that see other labels agree on almost all nodes.
@@ -273,8 +285,11 @@ class BlockModel(Expert):
         """Return which arrays are saved."""
         shapes = {"log_prior": "K"}
         if settings["graph"] is not None:
-            contrasts = "1 1" if settings["contrasts"] == "scalar" else "K K"
-            shapes |= {"pairs": "K", "log_proba": "n K", "ell": contrasts, "ell_t": contrasts}
+            contrasts, pairs = "1 1" if settings["contrasts"] == "scalar" else "K K", "K"
+            if isinstance(settings["graph"], list):
+                kinds = str(len(settings["graph"]))
+                contrasts, pairs = f"{kinds} {contrasts}", f"{kinds} 2 K"
+            shapes |= {"pairs": pairs, "log_proba": "n K", "ell": contrasts, "ell_t": contrasts}
         for k, described in enumerate(settings["terms"]):
             term = find_term(described["class"])
             assert term is not None
@@ -295,8 +310,12 @@ class BlockModel(Expert):
         prior = arrays["log_prior"]
         if not ((prior < np.inf).all() and prior.max() > -np.inf):
             raise ValueError("proportions of classes are no numbers")
-        graph = affinity = None
-        if settings["graph"] is not None:
+        graph: FittedGraph | FittedKinds | None = None
+        affinity = None
+        if isinstance(settings["graph"], list):
+            graph = FittedKinds.of_parts(settings["graph"], arrays["pairs"])
+            affinity = Affinity(arrays["ell"], arrays["ell_t"])
+        elif settings["graph"] is not None:
             graph = FittedGraph(**settings["graph"], pairs=arrays["pairs"])
             if not (graph.unit > 0 and graph.total >= 0):
                 raise ValueError("the weights of its links are not positive")
@@ -313,9 +332,19 @@ class BlockModel(Expert):
         if setting.term is not None:
             parts.append(f"features by {type(setting.term).__name__}")
         text = " and ".join(parts)
+        if setting.view == "directed":
+            text += ", with their direction"
         if setting.affinities == "matrix":
             text += ", one density of links per pair of classes"
         return text
+
+
+def _shares(problem: Problem, W: NDArray[Any], result: Result) -> dict[str, float]:
+    """Return how much kinds of links and features contribute to what the model says."""
+    shares = source_shares(problem, W, result.models)
+    shares.pop("labels", None)
+    whole = sum(shares.values())
+    return {name: share / whole if whole else 1.0 / len(shares) for name, share in shares.items()}
 
 
 def _logs(W: NDArray[np.float32]) -> NDArray[np.float32]:

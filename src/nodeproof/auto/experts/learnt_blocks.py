@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, Self
 
@@ -13,6 +14,7 @@ from scipy.special import log_softmax
 from nodeproof.affinity import FittedGraph
 from nodeproof.auto.experts.base import Array, Changed, Learnt, NewNodes, Rows
 from nodeproof.errors import InputError
+from nodeproof.fitted_kinds import FittedKinds
 from nodeproof.problem import Models
 from nodeproof.runtime import threads
 from nodeproof.storage.schema import Check, number, one_of
@@ -31,10 +33,15 @@ GRAPH_PARTS: dict[str, Check] = {
 
 
 class Setting(NamedTuple):
-    """The term of the features, if any, and whether contrasts of links differ between classes."""
+    """The term of the features, if any, and whether contrasts of links differ between classes.
+
+    `view` is that of the links (:meth:`nodeproof.graph.Graph.view`): with their direction, kind
+    by kind, or all of them together.
+    """
 
     term: Term | None
     affinities: Literal["scalar", "matrix"] = "scalar"
+    view: str = "kinds"
 
 
 @dataclass(frozen=True)
@@ -45,16 +52,19 @@ class LearntBlocks(Learnt):
     ----------
     models : Models
         Of the classes.
-    graph : FittedGraph or None
+    graph : FittedGraph, FittedKinds or None
         Summary of the links.
     terms : tuple of NewNodeCosts or None
         What new nodes cost by each term.
+    shares : dict of float
+        Of several kinds of links and the features in what the model says; {} for one kind.
     """
 
     log_proba: NDArray[np.float32]
     models: Models
-    graph: FittedGraph | None
+    graph: FittedGraph | FittedKinds | None
     terms: tuple[NewNodeCosts | None, ...]
+    shares: Mapping[str, float] = field(default_factory=dict)
 
     def reordered(self, position: NDArray[np.int64]) -> Self:
         """Return the same for reordered nodes."""
@@ -71,9 +81,13 @@ class LearntBlocks(Learnt):
         arrays: dict[str, NDArray[Any]] = {"log_prior": self.models.log_prior}
         if self.graph is not None and self.models.affinity is not None:
             ell = self.models.affinity.ell
-            settings["graph"] = {name: getattr(self.graph, name) for name in GRAPH_PARTS}
-            settings["contrasts"] = "scalar" if ell.shape == (1, 1) else "matrix"
-            arrays |= {"pairs": self.graph.pairs, "log_proba": self.log_proba}
+            settings["contrasts"] = "scalar" if ell.shape[-1] == 1 else "matrix"
+            if isinstance(self.graph, FittedKinds):
+                settings["graph"], pairs = self.graph.to_parts()
+            else:
+                settings["graph"] = {name: getattr(self.graph, name) for name in GRAPH_PARTS}
+                pairs = self.graph.pairs
+            arrays |= {"pairs": pairs, "log_proba": self.log_proba}
             arrays |= {"ell": ell, "ell_t": self.models.affinity.ell_t}
         for costs, models in zip(self.terms, self.models.terms, strict=True):
             if costs is None:
@@ -85,8 +99,10 @@ class LearntBlocks(Learnt):
         return settings, arrays
 
     def attribute(self, scores: Array, lo: int, hi: int) -> dict[str, Array]:
-        """Return scores as those of features if there are no links."""
-        return {"features": scores} if self.graph is None else {}
+        """Return scores as those of features if there are no links, or as those of the kinds."""
+        if self.graph is None:
+            return {"features": scores}
+        return {kind: share * scores for kind, share in self.shares.items()}
 
     def updated(self, changed: Changed, log_proba: Rows) -> LearntBlocks:
         """Return the solution after a change, which goes on from this one."""
@@ -118,9 +134,12 @@ class LearntBlocks(Learnt):
         for term in self.terms:
             if term is not None:
                 scores -= term.costs(new)
-        if self.graph is not None and self.models.affinity is not None:
-            unit, W = self.graph.unit, np.exp(self.log_proba)
-            scores = self.graph.settle(
-                scores, unit * new.links, unit * new.among, W, self.models.affinity
-            )
+        graph, affinity = self.graph, self.models.affinity
+        if graph is not None and affinity is not None:
+            unit, W = graph.unit, np.exp(self.log_proba)
+            if isinstance(graph, FittedKinds):
+                scores = graph.settle(scores, new.kinds, W, affinity)
+            else:
+                links = unit * new.links, unit * new.among
+                scores = graph.settle(scores, *links, W, affinity)
         return np.asarray(log_softmax(scores, axis=1))

@@ -6,7 +6,9 @@ from typing import Any, TypeVar
 
 from nodeproof.auto.experts.base import Expert
 from nodeproof.auto.experts.block import BlockModel
+from nodeproof.auto.experts.directions import InLinks, OutLinks
 from nodeproof.auto.experts.guarded import guard
+from nodeproof.auto.experts.of_kind import find_of_kind
 from nodeproof.auto.experts.propagation import Propagation
 from nodeproof.auto.experts.regression import Features, Links, OwnFeatures
 from nodeproof.auto.experts.trees import Trees
@@ -68,8 +70,11 @@ def register(expert: T) -> T:
 
 
 def find_expert(name: str) -> type[Expert] | None:
-    """Return the class of experts of this name, registered or an entry point; None without one."""
-    return _experts.find(name)
+    """Return the class of experts of this name, registered or an entry point; None without one.
+
+    "propagation (cites)" is the one that sees the links of the kind "cites" alone.
+    """
+    return _experts.find(name) or find_of_kind(name)
 
 
 def check_known(name: str) -> type[Expert]:
@@ -212,3 +217,6 @@ def _is_name(name: Any) -> bool:
 
 for built_in in BUILT_IN:
     register(built_in)
+# They are tried where links have a direction.
+register(OutLinks)
+register(InLinks)
