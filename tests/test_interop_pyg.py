@@ -192,6 +192,7 @@ def test_other_kinds_of_data_are_refused_with_what_to_do():
     hetero = pyg.data.HeteroData()
     hetero["cell"].x = data().x
     hetero["cell", "near", "cell"].edge_index = edge_index()
+    hetero["tissue"].x = data().x
     with pytest.raises(InputError, match=r"HeteroData .*to_homogeneous\(\)"):
         fit(graph=hetero)
     batch = pyg.data.Batch.from_data_list([data(), data()])

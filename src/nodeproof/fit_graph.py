@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
 from nodeproof.auto.evaluation import Evaluation
@@ -12,7 +13,7 @@ from nodeproof.csr import warn_directed
 from nodeproof.directed import DirectedGraph
 from nodeproof.graph import Graph
 from nodeproof.inputs.graph_objects import NamedGraph
-from nodeproof.inputs.link_kinds import NEGATIVE, LinkKinds, as_arcs, is_plain
+from nodeproof.inputs.link_kinds import NEGATIVE, Directed, LinkKinds, as_arcs, is_plain
 from nodeproof.kinds import together
 
 __all__ = ["arrays_of_kinds", "read_graph", "record_direction", "record_kinds"]
@@ -53,7 +54,21 @@ def _read_kind(graph: Any, null_model: str, n_nodes: int | None) -> Graph | Dire
         return Graph(matrix, null_model, n_nodes)
     both = sp.csr_array(matrix.maximum(matrix.T))
     both.sort_indices()
-    return DirectedGraph(matrix, Graph(both, null_model, n_nodes))
+    undirected = Graph(both, null_model, n_nodes)
+    # The order of the nodes must not decide.
+    if not isinstance(graph, Directed) and _is_triangular(matrix):
+        warn_directed(
+            "all links lead from earlier to later nodes, or all back, as where each is listed "
+            "once; nodeproof.Directed(links) keeps their direction"
+        )
+        return undirected
+    return DirectedGraph(matrix, undirected)
+
+
+def _is_triangular(matrix: sp.csr_array) -> bool:
+    """Tell whether all links lead from earlier to later nodes, or all back."""
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    return bool((rows < matrix.indices).all() or (rows > matrix.indices).all())
 
 
 def arrays_of_kinds(graph: Graph | None) -> dict[str, Any]:

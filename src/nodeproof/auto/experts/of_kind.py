@@ -88,7 +88,8 @@ class OfKind(Expert):
         found = next((kind for kind in nodes.graph.kinds if kind.name == self.kind), None)
         if found is None:
             return None
-        directed = issubclass(self.of, OutLinks)
+        # Links are left as they are for those that look at their direction.
+        directed = self.of in _ASKED_OF_DIRECTED
         graph: Graph = together([found]) if directed else found.undirected
         smoothing = None
         if self.of is Features and nodes.X is not None:
