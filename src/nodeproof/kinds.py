@@ -42,6 +42,10 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+# Beside other kinds, one whose links inside classes are within so many standard deviations of what
+# chance brings says nothing: neither seeks nor avoids.
+_BY_CHANCE = 3.0
+
 # Links that the guess of equal densities is worth, where directions are estimated from labels.
 _GUESS_LINKS = 20.0
 
@@ -115,8 +119,22 @@ def estimate(graph: Graph, links: Array, pairs: Array) -> Affinity:
     """Return the most likely affinities, given the masses of all kinds."""
     if not graph.kinds:
         return Affinity.estimate(graph, links, pairs)
-    each = zip(graph.kinds, links, pairs, strict=True)
-    return stacked([Affinity.estimate(*parts) for parts in each], links.shape[-1])
+    found = []
+    for kind, own, within in zip(graph.kinds, links, pairs, strict=True):
+        if own.shape == (1, 1) and len(graph.kinds) > 1 and _tells_nothing(kind, own, within):
+            constant = Affinity.estimate(kind, kind.density * within, within).constant
+            found.append(Affinity(np.zeros((1, 1)), np.zeros((1, 1)), constant))
+        else:
+            found.append(Affinity.estimate(kind, own, within))
+    return stacked(found, links.shape[-1])
+
+
+def _tells_nothing(kind: Graph | DirectedGraph, links: Array, pairs: Array) -> bool:
+    """Tell whether classes have about as many links inside as by chance."""
+    inside, whole = 0.5 * links[0, 0] / kind.unit, 0.5 * kind.total / kind.unit
+    by_chance = 0.5 * kind.density * pairs[0, 0] / kind.unit
+    spread = np.sqrt(max(by_chance * (1.0 - by_chance / max(whole, 1e-300)), 0.0))
+    return bool(abs(inside - by_chance) <= _BY_CHANCE * spread)
 
 
 def assumed(

@@ -1,29 +1,29 @@
 """The auditor of labelling certificates: this file alone decides what is proven.
 
-The claim is about the objective of all labellings t of a problem (links A, null model η, scales w
+The claim is about the objective of all labellings t of a problem (links A, null models η, scales w
 and wt, costs c), in comparison with a given labelling z. With s_i = Σ_{t_v = i} η_v, it is
 
-    P(t) = −w Σ_{u≠v} A_uv [t_u = t_v] + wt (Σ_i s_i² − Σ_v η_v²) + Σ_v c[v, t_v].
+    P(t) = −w Σ_{u≠v} A_uv [t_u = t_v] + wt Σ_η (Σ_i s_i² − Σ_v η_v²) + Σ_v c[v, t_v].
 
 The proof. For each node the auditor keeps its *possible* classes: no optimal labelling has another
 one there. At first these are all but those that cost more than all links of the node can make up
 for. Each step lists the classes that it leaves `open`, among them all possible ones. Nodes with one
 open class are fixed, and dual variables of one of two kinds bound the problem of the others:
 
-- a Potts dual (w, wt ≥ 0): a tangent a, as s² ≥ 2as − a², and a flow y_e for each link e = (u, v),
-  u < v. With c_e = 2wA_uv and b_v = c_v + 2wt·η_v·a + Σ_{e=(v,·)} y_e − Σ_{e=(·,v)} y_e,
-  P ≥ −Σ c_e − wt(Σ a_i² + Σ η_v²) + Σ_v min_i b_v(i) + Σ_e min(0, c_e − max y_e + min y_e);
-- a spectral dual ν, r, σ, Γ_i ≥ 0: with B = wA − wt·ηηᵀ off the diagonal and
+- a Potts dual (w, wt ≥ 0): tangents a, as s² ≥ 2as − a², and a flow y_e for each link e = (u, v),
+  u < v. With c_e = 2wA_uv and b_v = c_v + 2wt Σ_η η_v·a + Σ_{e=(v,·)} y_e − Σ_{e=(·,v)} y_e,
+  P ≥ −Σ c_e − wt Σ_η (Σ a_i² + Σ η_v²) + Σ_v min_i b_v(i) + Σ_e min(0, c_e − max y_e + min y_e);
+- a spectral dual ν, r, σ, Γ_i ≥ 0: with B = wA − wt Σ_η ηηᵀ off the diagonal and
   N_i = [[σ_i, r_iᵀ], [r_i, diag(c_i − ν − 2r_i) − B − Γ_i]], P ≥ Σν − Σσ + Σ_i yᵢᵀ N_i yᵢ with
   yᵢ = [1; 1_{C_i}], and least eigenvalues bound the last sum.
 
-Both also bound labellings with a given class at a node: where that exceeds P(z), the class is not
-possible. A step may raise the costs of some classes at m nodes by κ. A labelling with another class
-at one of these nodes pays at most κ(m − 1) more, so if the bound exceeds P(z) + κ(m − 1), only the
-raised classes are possible at all m. If few labellings are left, all are compared in rational
-numbers. What holds up to the names of classes is proven by steps that are `free`: about the problem
-with each node's least cost for all classes, where names can be chosen. The first anchor has its
-class by choice, each further one as soon as no class of those before it is possible for it.
+Both also bound labellings with a given class at a node: above P(z), that class is not possible. A
+step may raise the costs of some classes at m nodes by κ. A labelling with another class at one of
+these pays at most κ(m − 1) more, so if the bound exceeds P(z) + κ(m − 1), only the raised classes
+are possible at all m. If few labellings are left, all are compared in rational numbers. What holds
+up to the names of classes is proven by steps that are `free`: about the problem with each node's
+least cost for all classes, where names can be chosen. The first anchor has its class by choice,
+each further one as soon as no class of those before it is possible for it.
 
 Trusted are this file, numpy, scipy.sparse, IEEE double precision and, for spectral duals, the error
 bound of a Cholesky factorisation that runs to its end. All rounding counts against the claim. It
@@ -112,13 +112,18 @@ def _numbers(x: Any, exactly: bool = False) -> Array:
 
 @dataclass(frozen=True)
 class Problem:
-    """A labelling problem: links, null model, scales and costs, shape (n, K)."""
+    """A labelling problem: links, R null models (n, R), or one (n,), scales and costs (n, K)."""
 
     A: sp.csr_array
     eta: Array
     w: float
     wt: float
     costs: Array
+
+    @property
+    def null(self) -> Array:
+        """The null models, shape (n, R)."""
+        return self.eta.reshape(len(self.eta), -1)
 
     @classmethod
     def of(cls, arrays: Arrays) -> Problem:
@@ -129,7 +134,7 @@ class Problem:
         indptr, indices = (np.asarray(arrays[x]) for x in need[4:])
         n, E = len(costs), len(indices)
         weights = weights if len(weights) else np.ones(E)
-        shapes = (eta.shape, indptr.shape, indices.shape, weights.shape, scales.shape)
+        shapes = (eta.shape[:1], indptr.shape, indices.shape, weights.shape, scales.shape)
         fits = shapes == ((n,), (n + 1,), (E,), (E,), (2,)) and costs.ndim == 2 and costs.size
         _require(fits and indptr.dtype.kind == indices.dtype.kind == "i", "shapes do not fit")
         inside = ((indptr >= 0) & (indptr <= E)).all() and ((indices >= 0) & (indices < n)).all()
@@ -140,21 +145,20 @@ class Problem:
         (back := A.T.tocsr()).sort_indices()
         mirrored = ((back.indices, indices), (back.indptr, indptr), (back.data, A.data))
         valid = all(np.array_equal(*both) for both in mirrored) and (indices != rows).all()
-        ordered = ((np.diff(indices) > 0) | (np.diff(rows) > 0)).all()
-        _require(valid and ordered, "links are not sorted, not symmetric, or of one node alone")
+        valid &= ((np.diff(indices) > 0) | (np.diff(rows) > 0)).all()
+        _require(valid, "links are not sorted, not symmetric, or of one node alone")
         return cls(A, eta, float(scales[0]), float(scales[1]), costs)
 
     def unnamed(self, z: Array) -> tuple[Problem, float]:
         """Return the problem with each node's least cost for all classes, and what z saves so."""
         least = np.broadcast_to(self.costs.min(axis=1, keepdims=True), self.costs.shape)
-        free = replace(self, costs=least)
-        same = bool((self.costs == least).all())
+        free, same = replace(self, costs=least), bool((self.costs == least).all())
         return free, 0.0 if same else max(0.0, -_down(free.value(z)[0] - self.value(z)[1]))
 
     def _parts(self, z: Array) -> tuple[Array, Array, Array]:
         """Return costs, links inside classes and null model, with signs: P(z) is their sum."""
         inside = np.repeat(z, np.diff(self.A.indptr)) == z[self.A.indices]
-        sums = np.array([_sum(self.eta[z == i]) for i in range(self.costs.shape[1])])
+        sums = np.array([_sum(e[z == i]) for e in self.null.T for i in range(self.costs.shape[1])])
         null = self.wt * np.concatenate([sums * sums, [-_sum(self.eta * self.eta)]])
         linked = np.array([-self.w * _sum(self.A.data[inside])])
         return self.costs[np.arange(len(z)), z], linked, null
@@ -169,7 +173,7 @@ class Problem:
     def tolerance(self, z: Array) -> float:
         """Return the difference between objective and bound that counts as none by default."""
         paid = abs(self.w) * _sum(self.A.data) + _sum(np.abs(self.costs).max(axis=1))
-        span = paid + abs(self.wt) * _sum(self.eta) ** 2
+        span = paid + abs(self.wt) * sum(_sum(e) ** 2 for e in self.null.T)
         return max(1e-9 * _sum(*map(np.abs, self._parts(z))), 1e-13 * span, 4.0 * _TINY)
 
     def reduced(self, z: Array, fixed: Array) -> tuple[Problem, float]:
@@ -177,11 +181,12 @@ class Problem:
         if not fixed.any():
             return self, 0.0
         rows, eta, costs = self.A[~fixed], self.eta[~fixed], self.costs[~fixed]
-        linked = np.asarray(rows @ (np.eye(self.costs.shape[1])[z] * fixed[:, None]))
-        totals = [_sum(self.eta[fixed & (z == i)]) for i in range(self.costs.shape[1])]
-        null = eta[:, None] * np.array(totals)
+        held = np.eye(self.costs.shape[1])[z] * fixed[:, None]
+        linked = np.asarray(rows @ held)
+        null = self.null[~fixed] @ [[_sum(e[x > 0]) for x in held.T] for e in self.null.T]
         size = np.abs(costs) + 2.0 * (abs(self.w) * linked + abs(self.wt) * null)
-        error = _rounding(int(np.diff(rows.indptr).max(initial=0)) + 24) * _sum(size.max(axis=1))
+        rounded = int(np.diff(rows.indptr).max(initial=0)) + 23 + self.null.shape[1]
+        error = _rounding(rounded) * _sum(size.max(axis=1))
         costs = costs - 2.0 * (self.w * linked - self.wt * null)
         costs -= costs.min(axis=1, keepdims=True)
         (left := rows[:, ~fixed]).sort_indices()
@@ -196,20 +201,20 @@ class Potts:
         rows = np.repeat(np.arange(n), np.diff(A.indptr))
         upper = A.indices > rows
         c = 2.0 * p.w * A.data[upper]
-        fits = p.w >= 0 and p.wt >= 0 and a.shape == (K,) and y.shape == (len(c), K)
+        fits = min(p.w, p.wt) >= 0 and a.shape == (*p.eta.shape[1:], K) and y.shape == (len(c), K)
         _require(fits, "a Potts dual has wrong shapes, or is of links that repel")
         ends = np.concatenate([rows[upper], A.indices[upper]]), np.tile(np.arange(len(c)), 2)
         flows = sp.csr_array((np.repeat([1.0, -1.0], len(c)), ends), shape=(n, len(c)))
-        tangent = (2.0 * p.wt * p.eta)[:, None] * a
+        tangent = (steep := 2.0 * p.wt * p.null) @ (a := a.reshape(-1, K))
         self.b = np.where(opened, p.costs + tangent + flows @ y, np.inf)
-        self.size = (np.abs(p.costs) + np.abs(tangent) + abs(flows) @ np.abs(y)).max(axis=1)
-        error = (1.0 + margin) * _rounding(int(np.diff(A.indptr).max()) + 16) * self.size
+        self.size = (np.abs(p.costs) + steep @ np.abs(a) + abs(flows) @ np.abs(y)).max(axis=1)
+        error = (1.0 + margin) * _rounding(int(np.diff(A.indptr).max()) + 15 + len(a)) * self.size
         self.least = self.b.min(axis=1)
         largest, smallest = y.max(axis=1, initial=-np.inf), y.min(axis=1, initial=np.inf)
         wide = 4.0 * UNIT * (c + np.abs(largest) + np.abs(smallest))
         link = np.minimum(0.0, c - (largest - smallest) - wide)
         # Each product has at most four roundings; a link that is exactly full loses `wide`.
-        constant = np.concatenate([c, p.wt * a * a, p.wt * p.eta * p.eta]) * (1.0 + 16.0 * UNIT)
+        constant = np.append(c, p.wt * (flat := np.append(a, p.eta)) * flat) * (1.0 + 16.0 * UNIT)
         self.bound = _down(_sum(self.least, -error, link, -constant) - _TINY)
 
     def forced(self, named: Array, z: Array) -> Array:
@@ -230,16 +235,14 @@ class Spectral:
         fits = all(d[x].shape in shapes[x] for x in shapes if x in d) and n <= DENSE
         whole = {"nu", "r", "sigma"} <= d.keys() and len({"groups", "a", "g"} & d.keys()) in (0, 3)
         _require(fits and whole, "dual variables are missing, too many, or of wrong shapes")
-        signs = np.zeros((1, n, n))
+        signs = np.zeros((1, n, n)) + d.get("gamma", 0.0)
         if "a" in d:
             _numbers([np.abs(d["a"]).max() ** 3, np.abs(d["g"]).max() ** 3])
             known = d["groups"].dtype.kind == "i" and np.isin(d["groups"], range(K)).all()
             positive = (d["a"] >= 0).all() and (d["g"] >= 0).all()
             _require(known and positive, "prices of signs are negative, or name no class")
             across = d["a"][:, d["groups"]]
-            signs[0] = across * across.T * d["g"][np.ix_(d["groups"], d["groups"])]
-        if "gamma" in d:
-            signs = signs + d["gamma"]
+            signs = signs + across * across.T * d["g"][np.ix_(d["groups"], d["groups"])]
         good = (signs >= 0).all() and np.array_equal(signs, signs.transpose(0, 2, 1))
         good = good and not np.diagonal(signs, axis1=1, axis2=2).any()
         _require(good, "prices of signs are negative, not symmetric, or not zero on the diagonal")
@@ -263,17 +266,17 @@ class Spectral:
 
     def matrix(self, i: int) -> tuple[Array, float]:
         """Return D N_i D with D = diag(√(K/n), 1, …, 1), and a bound of its error in norm."""
-        p, (n, K) = self.p, self.p.costs.shape
+        p, null, (n, K) = self.p, self.p.null, self.p.costs.shape
         N, signs = np.zeros((n + 1, n + 1)), self.signs[i if len(self.signs) > 1 else 0]
         inner, scale = N[1:, 1:], math.sqrt(K / n)
         inner -= p.w * p.A.toarray()
-        size = np.abs(inner).sum(axis=1) + abs(p.wt) * p.eta * p.eta.sum() + signs.sum(axis=1)
+        size = np.abs(inner).sum(axis=1) + abs(p.wt) * null @ null.sum(axis=0) + signs.sum(axis=1)
         size += np.abs(p.costs[:, i]) + np.abs(self.nu) + 2.0 * np.abs(self.r[i])
-        inner += p.wt * np.outer(p.eta, p.eta) - signs
+        inner += p.wt * (null @ null.T) - signs
         np.einsum("vv->v", inner)[:] = p.costs[:, i] - self.nu - 2.0 * self.r[i]
         N[0, 1:] = N[1:, 0] = scale * self.r[i]
         N[0, 0] = scale**2 * self.sigma[i]
-        return N, 32.0 * UNIT * (float(size.max()) + float(np.abs(N[0]).sum())) + _TINY
+        return N, (31.0 + len(null.T)) * UNIT * float(size.max() + np.abs(N[0]).sum()) + _TINY
 
     def forced(self, named: Array, z: Array) -> Array:
         """Return lower bounds for labellings with node v in class i and named nodes as in z.
@@ -308,11 +311,8 @@ class Spectral:
 
 
 def least_eigenvalue(N: Array, error: float) -> tuple[float, float]:
-    """Return a lower bound of the least eigenvalue, and how much of it rounding took.
-
-    If the factorisation of G runs to its end, G is semidefinite but for (n + 1)u/(1 − (n + 1)u) of
-    its trace (Higham, Accuracy and Stability, Theorem 10.3).
-    """
+    """Return a lower bound of the least eigenvalue, and how much of it rounding took."""
+    # A factorisation that ends proves G ≥ −(n + 1)u/(1 − (n + 1)u) of its trace (Higham, 10.3).
     n, low = len(N), 0.0
     slack = _rounding(n + 2) * float(np.abs(N.diagonal()).sum()) + n * n * _TINY
     for attempt in range(40):
@@ -340,11 +340,12 @@ def optimal_labellings(p: Problem, possible: Array) -> Array | None:
         return base[None]
     sub, error = p.reduced(base, fixed)
     every = np.array(list(itertools.product(*choices)), dtype=np.int64)
-    pairs = 2.0 * (sub.w * sub.A.toarray() - sub.wt * np.outer(sub.eta, sub.eta))
+    pairs = 2.0 * (sub.w * sub.A.toarray() - sub.wt * (sub.null @ sub.null.T))
     values = sub.costs[np.arange(len(choices)), every].sum(axis=1)
     for u, v in itertools.combinations(range(len(choices)), 2):
         values -= pairs[u, v] * (every[:, u] == every[:, v])
-    size = np.abs(pairs).sum() + np.abs(sub.costs).sum()
+    size = 2.0 * (abs(sub.w) * sub.A.sum() + abs(sub.wt) * (sub.null.sum(axis=0) ** 2).sum())
+    size += np.abs(sub.costs).sum()
     near = every[values <= values.min() + 2.0 * error + 1e-11 * size]
     if len(near) > _COMPARED:
         return None
@@ -354,8 +355,8 @@ def optimal_labellings(p: Problem, possible: Array) -> Array | None:
         inside = np.repeat(t, np.diff(p.A.indptr)) == t[p.A.indices]
         total = sum(map(Fraction, p.costs[np.arange(len(t)), t].tolist()), Fraction())
         total -= Fraction(p.w) * sum(map(Fraction, p.A.data[inside].tolist()))
-        for i in range(p.costs.shape[1]):
-            eta = [Fraction(x) for x in p.eta[t == i].tolist()]
+        for e, i in itertools.product(p.null.T, range(p.costs.shape[1])):
+            eta = [Fraction(x) for x in e[t == i].tolist()]
             total += Fraction(p.wt) * (sum(eta) ** 2 - sum(x * x for x in eta))
         exact.append(total)
     return found[np.array([value == min(exact) for value in exact])]
@@ -366,7 +367,7 @@ class State:
 
     def __init__(self, p: Problem, z: Array, anchors: Array) -> None:
         self.z, self.anchors, self.named, self.K = z, anchors, 0, p.costs.shape[1]
-        most = abs(p.w) * np.asarray(p.A.sum(axis=1)) + abs(p.wt) * p.eta * p.eta.sum()
+        most = abs(p.w) * np.asarray(p.A.sum(axis=1)) + abs(p.wt) * p.null @ p.null.sum(axis=0)
         self.possible = p.costs - p.costs.min(axis=1, keepdims=True) <= 2.00001 * most[:, None]
         self.possible[np.arange(len(z)), z] = True
         valid = anchors.ndim == 1 and anchors.dtype.kind == "i"
@@ -409,8 +410,7 @@ def take_step(p: Problem, state: State, part: Arrays, margin: float, offset: flo
     dual = Potts(sub, opened[~fixed], part, margin) if "y" in part else Spectral(sub, part, margin)
     slack = max(0.0, -_down(dual.bound - target))
     if slack < kappa:
-        group = raised.any(axis=1)
-        state.possible[group] &= raised[group]
+        state.possible[raised.any(axis=1)] &= raised[raised.any(axis=1)]
     while not kappa and slack < math.inf and not part.get("plain", False):
         known = np.flatnonzero(np.isin(np.flatnonzero(~fixed), state.anchors[: state.named]))
         state.possible[~fixed] &= ~(dual.forced(known, z[~fixed]) > target)

@@ -25,6 +25,7 @@ __all__ = [
     "reduce_costs",
     "relaxed_value",
     "settle",
+    "settle_several",
     "solve_each",
     "spread_nodes",
     "step_links",
@@ -51,6 +52,7 @@ receive_rows = Kernel(memberships.receive_rows)
 reduce_costs = Kernel(potts.reduce_costs)
 relaxed_value = Kernel(potts.relaxed_value)
 settle = Kernel(nodes.settle)
+settle_several = Kernel(nodes.settle_several)
 solve_each = Kernel(nodes.solve_each)
 spread_nodes = Kernel(drawing.spread_nodes)
 step_links = Kernel(potts.step_links)

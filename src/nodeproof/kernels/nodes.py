@@ -8,6 +8,7 @@ __all__ = [
     "count_labels",
     "label_links",
     "settle",
+    "settle_several",
     "solve_each",
     "sweep_labels",
 ]
@@ -199,6 +200,49 @@ def settle(indptr, indices, weights, eta, costs, ell, ell_t, labels, max_sweeps,
             if price[now] - price[best] > gain * size:
                 totals[now] -= eta[v]
                 totals[best] += eta[v]
+                labels[v] = best
+                moved += 1
+        moves += moved
+        if moved == 0:
+            break
+    return moves
+
+
+@compiled
+def settle_several(indptr, indices, weights, eta, costs, ell, ell_t, labels, max_sweeps, gain):
+    """Do what `settle` does for several null models: `eta` has one column for each."""
+    n, K = costs.shape
+    R = eta.shape[1]
+    totals = np.zeros((R, K))
+    for v in range(n):
+        for r in range(R):
+            totals[r, labels[v]] += eta[v, r]
+    price = np.empty(K)
+    moves = 0
+    weighted = len(weights) > 0
+    for _ in range(max_sweeps):
+        moved = 0
+        for v in range(n):
+            now = labels[v]
+            size = 0.0
+            for i in range(K):
+                price[i] = costs[v, i]
+                for r in range(R):
+                    others = totals[r, i] - (eta[v, r] if i == now else 0.0)
+                    price[i] += ell_t * eta[v, r] * others
+                size = max(size, abs(price[i]))
+            for e in range(indptr[v], indptr[v + 1]):
+                a = np.float64(weights[e]) if weighted else 1.0
+                price[labels[indices[e]]] -= ell * a
+            best = now
+            for i in range(K):
+                size = max(size, abs(price[i]))
+                if price[i] < price[best]:
+                    best = i
+            if price[now] - price[best] > gain * size:
+                for r in range(R):
+                    totals[r, now] -= eta[v, r]
+                    totals[r, best] += eta[v, r]
                 labels[v] = best
                 moved += 1
         moves += moved

@@ -74,7 +74,7 @@ _LAYOUT = {
     "null_pairs": Expected("f", "K | R 2 K"),
     **NEIGHBOURS_LAYOUT,
     "problem_costs": Expected("f", "n K"),
-    "problem_eta": Expected("f", "n"),
+    "problem_eta": Expected("f", "n | n Q"),
     "problem_scales": Expected("f", "2"),
     "problem_indptr": Expected("i", "n+1"),
     "problem_indices": Expected("i", "E"),

@@ -34,7 +34,7 @@ class PottsDual:
 
     Attributes
     ----------
-    a : ndarray of shape (K,)
+    a : ndarray of shape (K,), or (R, K) of several null models
         Where the squares of the class totals have their tangents.
     y : ndarray of shape (E, K)
         The flow over each link (u, v), u < v, in row-major order of the upper triangle.
@@ -74,7 +74,10 @@ class PottsDual:
             return np.asarray(both[first < second])
 
         kept = np.concatenate([np.zeros(0, bool), *threads.map_rows(is_kept, len(loose))])
-        gone = np.bincount(labels[fixed], weights=instance.eta[fixed], minlength=instance.n_classes)
+        eta, own = instance.eta[fixed], labels[fixed]
+        if instance.several:
+            return PottsDual(self.a - eta.T @ np.eye(instance.n_classes)[own], self.y[kept])
+        gone = np.bincount(own, weights=eta, minlength=instance.n_classes)
         return PottsDual(self.a - gone, self.y[kept])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from nodeproof import kernels
+from nodeproof.affinity import Affinity
 from nodeproof.certificate import audit
 from nodeproof.csr import check_csr, unless_all_one
 from nodeproof.errors import InputError
+from nodeproof.graph import Graph
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
 from nodeproof.runtime.caching import cached_property
@@ -37,7 +39,7 @@ _LARGEST = 1e100
 class Instance:
     """Minimise ``P(z) = −Σ_{u≠v} B_uv 1[z_u = z_v] + Σ_v c[v, z_v]`` over labellings z.
 
-    ``B = w·A − wt·ηηᵀ`` off the diagonal, and zero on it; never formed. Numbers are
+    ``B = w·A − wt Σ_η ηηᵀ`` off the diagonal, and zero on it; never formed. Numbers are
     taken as exact: proofs are about their binary values. All arithmetic is in float64,
     whatever type they come in. Costs below 1e-100 are none.
 
@@ -45,8 +47,8 @@ class Instance:
     ----------
     adjacency : scipy.sparse.csr_array of shape (n, n)
         A: symmetric, zero diagonal, weights ≥ 0.
-    eta : ndarray of shape (n,)
-        η ≥ 0 of the null model.
+    eta : ndarray of shape (n,) or (n, R)
+        η ≥ 0 of the null model, or of several.
     w, wt : float
         The gain of a link at each of its ends, and the cost of a pair.
     costs : ndarray of shape (n, K)
@@ -91,6 +93,8 @@ class Instance:
 
         costs = np.concatenate(threads.map_rows(part, n)) if n else np.zeros((0, K))
         graph, affinity = problem.graph, models.affinity
+        if graph is not None and graph.kinds and affinity is not None:
+            return cls(*_of_kinds(graph, affinity), 1.0, 1.0, costs)
         if graph is None or affinity is None:
             return cls(sp.csr_array((n, n), dtype=np.float64), np.zeros(n), 0.0, 0.0, costs)
         w, wt = 0.5 * float(affinity.ell[0, 0]), 0.5 * float(affinity.ell_t[0, 0])
@@ -175,12 +179,18 @@ class Instance:
 
     def times(self, X: Array) -> Array:
         """Return ``B X``, for X of shape (n, m)."""
+        if self.several:
+            null = self.eta @ (self.eta.T @ X) - (self.eta**2).sum(axis=1, keepdims=True) * X
+            return np.asarray(self.w * (self.links @ X) - self.wt * null)
         eta = self.eta[:, None]
         null = eta * (self.eta @ X) - eta**2 * X
         return np.asarray(self.w * (self.links @ X) - self.wt * null)
 
     def absolute_times(self, X: Array) -> Array:
         """Return ``(|w|A + |wt|ηηᵀ + |wt|diag η²) X`` for X ≥ 0: the absolute sums of `times`."""
+        if self.several:
+            null = self.eta @ (self.eta.T @ X) + (self.eta**2).sum(axis=1, keepdims=True) * X
+            return np.asarray(abs(self.w) * (self.links @ X) + abs(self.wt) * null)
         eta = self.eta[:, None]
         null = eta * (self.eta @ X) + eta**2 * X
         return np.asarray(abs(self.w) * (self.links @ X) + abs(self.wt) * null)
@@ -188,7 +198,10 @@ class Instance:
     def dense(self) -> Array:
         """Return B, shape (n, n)."""
         B = self.w * self.adjacency.toarray().astype(np.float64)
-        B -= np.outer(self.wt * self.eta, self.eta)
+        if self.several:
+            B -= self.wt * (self.eta @ self.eta.T)
+        else:
+            B -= np.outer(self.wt * self.eta, self.eta)
         np.fill_diagonal(B, 0.0)
         return np.asarray(B)
 
@@ -200,10 +213,38 @@ class Instance:
         """Return P(z), but for rounding."""
         A = self.links
         inside = np.repeat(z, np.diff(A.indptr)) == z[A.indices]
-        totals = np.bincount(z, weights=self.eta, minlength=self.n_classes)
-        null = float(totals @ totals - self.eta @ self.eta)
+        totals = self.totals(z)
+        null = float(np.vdot(totals, totals) - np.vdot(self.eta, self.eta))
         paid = float(self.costs[np.arange(len(z)), z].sum())
         return paid - self.w * float(A.data[inside].sum()) + self.wt * null
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several null models."""
+        return self.eta.ndim > 1
+
+    def totals(self, z: Labels) -> Array:
+        """Return the sums of η over classes, shape (K,); of several null models, (R, K)."""
+        if self.several:
+            return np.asarray(self.eta.T @ np.eye(self.n_classes)[z])
+        return np.asarray(np.bincount(z, weights=self.eta, minlength=self.n_classes), np.float64)
+
+    def linearised(self, z: Labels) -> tuple[Instance, Array]:
+        """Return the problem with tangents in place of all null models but the first, at z.
+
+        No labelling costs more than before, and z costs the same.
+
+        Returns
+        -------
+        Instance
+            With one null model.
+        ndarray of shape (R − 1, K)
+            Where the tangents are: class totals of z.
+        """
+        a, rest = self.totals(z)[1:], self.eta[:, 1:]
+        paid = self.wt * float(np.vdot(a, a) + np.vdot(rest, rest)) / max(self.n_nodes, 1)
+        costs = self.costs + 2.0 * self.wt * (rest @ a) - paid
+        return replace(self, eta=np.ascontiguousarray(self.eta[:, 0]), costs=costs), a
 
     def same_as(self, other: Instance) -> bool:
         """Return whether links and costs are the same, to the last bit."""
@@ -215,14 +256,17 @@ class Instance:
         """The size of the numbers that any objective can sum up."""
         dearest = float(np.abs(self.costs).max(axis=1).sum())
         links = float(self.adjacency.data.sum(dtype=np.float64))
-        return dearest + abs(self.w) * links + abs(self.wt) * float(self.eta.sum()) ** 2
+        return (
+            dearest + abs(self.w) * links + abs(self.wt) * float((self.eta.sum(axis=0) ** 2).sum())
+        )
 
     def settle(self, z: Labels, max_rounds: int = 100) -> Labels:
         """Move single nodes and rename classes while that gains; return the labelling."""
         z = np.array(z, dtype=np.int64)
         A = self.adjacency
         for _ in range(max_rounds):
-            kernels.settle(
+            settle = kernels.settle_several if self.several else kernels.settle
+            settle(
                 A.indptr, A.indices, self.weights, self.eta, self.costs, 2.0 * self.w,
                 2.0 * self.wt, z, _SWEEPS, _GAIN,
             )  # fmt: skip
@@ -243,9 +287,37 @@ class Instance:
         return np.asarray(names[z])
 
 
+def _of_kinds(graph: Graph, affinity: Affinity) -> tuple[sp.csr_array, Array]:
+    """Return links and null models of several kinds with w = wt = 1, as they add up."""
+    n = graph.n_nodes
+    total, null = sp.csr_array((n, n)), []
+    for kind, ell, ell_t in zip(graph.kinds, affinity.ell, affinity.ell_t, strict=True):
+        w, wt = 0.5 * float(ell[0, 0]), 0.5 * float(ell_t[0, 0])
+        if w > 0.0:
+            total = total + w * kind.undirected.adjacency.astype(np.float64)
+        if wt > 0.0:
+            null.append(np.sqrt(wt) * kind.undirected.eta)
+    total = sp.csr_array(total)
+    total.sort_indices()
+    return total, np.stack(null, axis=1) if len(null) > 1 else [*null, np.zeros(n)][0]
+
+
 def not_applicable(problem: Problem, models: Models) -> str | None:
     """Return why no labelling certificate exists for such a problem, or None."""
-    if models.affinity is not None and models.affinity.ell.shape != (1, 1):
+    affinity, graph = models.affinity, problem.graph
+    if graph is not None and graph.directed and affinity is not None:
+        return (
+            "a certificate needs links without a direction; here links count from their source to "
+            "their target, and the bound does not hold for them"
+        )
+    if graph is not None and graph.kinds and affinity is not None and affinity.ell.shape[-1] == 1:
+        for kind, ell, ell_t in zip(graph.kinds, affinity.ell, affinity.ell_t, strict=True):
+            if min(ell[0, 0], ell_t[0, 0]) < 0.0:
+                return (
+                    "a certificate of several kinds of links needs links that attract; here those "
+                    f"of the kind {kind.name!r} repel, and the bound does not hold for them"
+                )
+    elif affinity is not None and affinity.ell.shape != (1, 1):
         return (
             "a certificate needs one affinity for all classes; here each two classes have their "
             "own (K × K), so links between classes count too, and the bound does not hold for them"

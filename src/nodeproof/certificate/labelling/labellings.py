@@ -66,7 +66,7 @@ def improve_labelling(
     for found in _candidates(instance, best, list(starts)):
         if instance.value(found) < value:
             best, value = found, instance.value(found)
-    if instance.n_classes == 1 or instance.n_nodes == 0:
+    if instance.n_classes == 1 or instance.n_nodes == 0 or instance.several:
         return best
     annealing = _Annealing(instance, np.random.default_rng(seed))
     for sweeps in (_SWEEPS * 2**k for k in range(_ROUNDS)):

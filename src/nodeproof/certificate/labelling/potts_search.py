@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nodeproof.certificate.labelling.exclusion import exclude_labels
 from nodeproof.certificate.labelling.flows import PottsDual
@@ -45,7 +46,8 @@ class PottsSearch:
         self.search = search
         self._room = _MOST_BYTES
         self._ascent: PottsAscent | None = None
-        self._about: tuple[bytes, ...] = ()  # what it is an ascent of
+        self._about: list[bytes] = []  # what it is an ascent of
+        self._tangents: NDArray[np.float64] | None = None  # of further null models
         self._pace = self._afterwards = 0.0  # seconds of a sweep, and of what comes after them
 
     def follow(self, most: int | None, close: bool = True) -> None:
@@ -76,7 +78,8 @@ class PottsSearch:
         began = time.perf_counter()
         found = self.search.proof.z.copy()
         found[part.loose] = ascent.decode()
-        dual = PottsDual(ascent.dual.a, ascent.dual.y.copy())
+        a = ascent.dual.a if self._tangents is None else np.vstack([ascent.dual.a, self._tangents])
+        dual = PottsDual(a, ascent.dual.y.copy())
         if self.search.relabel(self.search.instance.settle(found)):
             now = self.search.proof.part()
             gone = ~np.isin(part.loose, now.loose)
@@ -86,16 +89,24 @@ class PottsSearch:
         if len(part.loose):
             self.search.consider("potts", dual)
             self._afterwards = time.perf_counter() - began
-            if close:
+            if close and not part.instance.several:
                 self._close_classes(self.search.proof.part(), part, dual)
 
     def _ascent_of(self, part: Part) -> PottsAscent:
-        """Return the ascent of a part, to go on with where there is one."""
+        """Return the ascent of a part, to go on with where there is one.
+
+        Of several null models, all but the first are tangents at the labelling.
+        """
+        several = part.instance.several
         fixed = np.delete(self.search.proof.z, part.loose)
-        about = (part.loose.tobytes(), part.open.tobytes(), fixed.tobytes())
+        about = [part.loose.tobytes(), part.open.tobytes(), fixed.tobytes()]
+        about += [part.z.tobytes()] if several else []
         if self._ascent is None or self._about != about:
             self._ascent = None  # leaves its memory to the next one
-            self._ascent, self._about = PottsAscent(part.instance, part.open), about
+            instance, self._tangents = part.instance, None
+            if several:
+                instance, self._tangents = instance.linearised(part.z)
+            self._ascent, self._about = PottsAscent(instance, part.open), about
         return self._ascent
 
     def _last_look(self, count: int) -> float:
@@ -142,6 +153,8 @@ class PottsSearch:
     def probe_classes(self) -> None:
         """Force single nodes into other classes, and close those where the bound is too high."""
         part = self.search.proof.part(anchored=True)
+        if part.instance.several:
+            return
         while (
             0 < len(part.loose) <= _PROBED and not self.search.late and not self.search.enumerable()
         ):

@@ -30,7 +30,7 @@ __all__ = ["check_certificate", "verify_certificate", "why_not_about"]
 
 _PROBLEM = {
     "costs": Expected("f", "n K"),
-    "eta": Expected("f", "n"),
+    "eta": Expected("f", "n | n R"),
     "scales": Expected("f", "2"),
     "indptr": Expected("i", "n+1"),
     "indices": Expected("i", "E"),
@@ -48,7 +48,7 @@ _STEP = {
     "sigma": Expected("f", "K"),
     "gamma": Expected("f", "n{0} n{0} | K n{0} n{0}"),
     "groups": Expected("i", "n{0}"),
-    "a": Expected("f", "K | n{0} K"),
+    "a": Expected("f", "K | n{0} K | R K"),
     "g": Expected("f", "K K"),
     "y": Expected("f", "E{0} K"),
 }
