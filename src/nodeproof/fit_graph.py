@@ -11,6 +11,7 @@ from nodeproof.auto.evaluation import Evaluation
 from nodeproof.auto.plans import Plan
 from nodeproof.csr import warn_directed
 from nodeproof.directed import DirectedGraph
+from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.inputs.graph_objects import NamedGraph
 from nodeproof.inputs.link_kinds import NEGATIVE, Directed, LinkKinds, as_arcs, is_plain
@@ -37,6 +38,10 @@ def read_graph(graph: Any, null_model: str, n_nodes: int | None) -> Graph:
     """
     if isinstance(graph, LinkKinds):
         parts = [_read_kind(links, null_model, n_nodes) for links in graph.parts.values()]
+        sizes = {name: part.n_nodes for name, part in zip(graph.parts, parts, strict=True)}
+        if len(set(sizes.values())) > 1:
+            listed = ", ".join(f"graph[{name!r}] has {size}" for name, size in sizes.items())
+            raise InputError(f"all kinds of links must have the same nodes, but {listed}")
         for name, part in zip(graph.parts, parts, strict=True):
             part.name = part.undirected.name = name if len(parts) > 1 else ""
         if len(parts) == 1 and not parts[0].directed:

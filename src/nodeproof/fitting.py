@@ -325,7 +325,12 @@ class _Fit:
             history=result.history,
             objective=result.value,
             new_nodes=PredictionState.of_fit(
-                problem, result.models, proba, scale, data.made and data.made.neighbours
+                problem,
+                result.models,
+                proba,
+                scale,
+                data.made and data.made.neighbours,
+                data.graph,
             ),
             unit=self.unit,
             n_features=None if data.X is None else int(data.X.shape[1]),

@@ -21,6 +21,7 @@ from nodeproof.affinity import FittedGraph, memberships_at
 from nodeproof.auto.settings import choose_weights, most_certain
 from nodeproof.errors import InputError
 from nodeproof.fitted_kinds import FittedKinds, fitted_graph
+from nodeproof.graph import Graph
 from nodeproof.inputs import check_reach, encode_truth
 from nodeproof.inputs.knn import Neighbours
 from nodeproof.inputs.new_links import check_links
@@ -66,6 +67,8 @@ class PredictionState:
         What links new nodes to fitted ones, if the graph was made of the features.
     labelled : float or None
         Of labels of one class alone, the share of its nodes that have one.
+    kinds : FittedKinds or None
+        The kinds of links that new nodes come with, if there are several or they have a direction.
     """
 
     graph: FittedGraph | FittedKinds | None = None
@@ -73,6 +76,7 @@ class PredictionState:
     scale: float = 1.0
     neighbours: Neighbours | None = None
     labelled: float | None = None
+    kinds: FittedKinds | None = None
 
     @classmethod
     def of_fit(
@@ -82,14 +86,22 @@ class PredictionState:
         W: NDArray[Any],
         scale: float = 1.0,
         neighbours: Neighbours | None = None,
+        given: Graph | None = None,
     ) -> PredictionState:
-        """Build the state from a problem, its class models and the memberships of its nodes."""
+        """Build the state from a problem, its class models and the memberships of its nodes.
+
+        Parameters
+        ----------
+        given : Graph, optional
+            The links as they were given: those of the problem may be all kinds together.
+        """
         graph = fitted_graph(problem.graph, W)
         terms = tuple(
             term.for_new_nodes(theta, problem.calibrated)
             for term, theta in zip(problem.terms, models.terms, strict=True)
         )
-        return cls(graph, terms, scale, neighbours)
+        kinds = FittedKinds.of_graph(given, W) if given is not None and given.kinds else None
+        return cls(graph, terms, scale, neighbours, kinds=kinds)
 
 
 def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> Array:
@@ -114,23 +126,22 @@ def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> 
         warn_of_missing_links(fitted, X.shape[0])
     n_new = None if X is None else X.shape[0]
     temperature, affinity = fitted.settings.final_temperature, fitted.models.affinity
-    if isinstance(state.graph, FittedKinds):
-        new = read_new_kinds(graph, state.graph, n_new, n_fitted, names, fitted.node_ids)
-        scores = fitted.models.log_prior - _term_costs(fitted, X, new)
-        if affinity is not None:
-            scores = state.graph.settle(scores, new.kinds, fitted.proba, affinity, temperature)
+    unit = 1.0 if state.graph is None else state.graph.unit
+    if state.kinds is not None:
+        new = read_new_kinds(graph, state.kinds, n_new, n_fitted, names, fitted.node_ids)
+        to_fitted, among = unit * new.links, unit * new.among
     else:
-        unit = 1.0 if state.graph is None else state.graph.unit
         to_fitted, among = check_links(
             [] if graph is None else graph, n_new, n_fitted, unit, new=names, fitted=fitted.node_ids
         )
         new = NewNodes(None, to_fitted / unit, among / unit)
-        scores = fitted.models.log_prior - _term_costs(fitted, X, new)
-        if affinity is not None and (to_fitted.nnz or among.nnz):
-            assert state.graph is not None
-            scores = state.graph.settle(
-                scores, to_fitted, among, fitted.proba, affinity, temperature
-            )
+    scores = fitted.models.log_prior - _term_costs(fitted, X, new)
+    links, W = state.graph, fitted.proba
+    if affinity is not None and isinstance(links, FittedKinds):
+        scores = links.settle(scores, new.kinds, W, affinity, temperature)
+    elif affinity is not None and (to_fitted.nnz or among.nnz):
+        assert isinstance(links, FittedGraph)
+        scores = links.settle(scores, to_fitted, among, W, affinity, temperature)
     proba = _probabilities(scores, temperature, state.scale)
     if state.labelled is not None:
         # From how likely a node is labelled to how likely it is of the class.

@@ -247,6 +247,8 @@ def describe_kept(kept: PredictionState, terms: Sequence[Term]) -> dict[str, Any
         else graph and {name: getattr(graph, name) for name in GRAPH_SETTINGS},
         "softmax": {},  # readers expect it, whatever the terms
     }
+    if kept.kinds is not None:
+        described["kinds"] = kept.kinds.to_parts()[0]
     if kept.labelled is not None:
         described["labelled"] = kept.labelled
     if kept.neighbours is not None:
@@ -279,8 +281,11 @@ def rebuild_kept(
         parts = _parts(arrays, f"{term.kept_as}_{k}_")
         costs.append(term.restored(theta, calibrated, settings, parts))
     neighbours = rebuild_neighbours(meta, arrays)
-    labelled = described.get("labelled")
-    return PredictionState(graph, tuple(costs), described["scale"], neighbours, labelled)
+    labelled, listed = described.get("labelled"), described.get("kinds")
+    kinds = None
+    if listed is not None:  # what links are read by; what they are worth is known of `graph`
+        kinds = FittedKinds.of_parts(listed, np.zeros((len(listed), 2, arrays["proba"].shape[1])))
+    return PredictionState(graph, tuple(costs), described["scale"], neighbours, labelled, kinds)
 
 
 def of_neighbours(neighbours: Neighbours) -> dict[str, NDArray[Any]]:

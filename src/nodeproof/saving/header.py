@@ -178,6 +178,7 @@ _KEPT: dict[str, Check] = {
             list_of(entries(KIND_PARTS), 64),
         )
     ),
+    "kinds": list_of(entries(KIND_PARTS), 64),
     "labelled": lambda value: number(value) and 0 < value <= 1,
     "knn": entries({"k": lambda value: whole(value) and value > 0, "metric": one_of(*METRICS)}),
     **dict.fromkeys(KEPT_BY_TERMS, _OF_TERMS),
@@ -244,7 +245,7 @@ _HEADER: dict[str, tuple[Check, float]] = {
     "n_features_in": (_COUNT, 1),
     "reported": (entries(_REPORTED), 1),
     "estimated_accuracy": (or_none(list_of(number, 3)), np.inf),
-    "kept": (entries(_KEPT, optional=("knn", "labelled", "pool", "term")), 2),
+    "kept": (entries(_KEPT, optional=("kinds", "knn", "labelled", "pool", "term")), 2),
     "not_applicable": (or_none(text), np.inf),
     "findings": (or_none(entries(_FINDINGS, optional=("kinds",))), 4),
     "preparation": (PREPARATION, np.inf),
