@@ -21,9 +21,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from nodeproof import kernels
 from nodeproof.affinity import Affinity
 from nodeproof.directed import DirectedGraph
-from nodeproof.graph import Graph, RowSums, Side, mass_between
+from nodeproof.graph import Graph, RowSums, Side
 from nodeproof.runtime import threads
 
 __all__ = [
@@ -42,8 +43,8 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# Beside other kinds, one whose links inside classes are within so many standard deviations of what
-# chance brings says nothing: neither seeks nor avoids.
+# Beside other kinds, one whose links between classes are within so many standard deviations of what
+# chance brings says nothing.
 _BY_CHANCE = 3.0
 
 # Links that the guess of equal densities is worth, where directions are estimated from labels.
@@ -121,20 +122,28 @@ def estimate(graph: Graph, links: Array, pairs: Array) -> Affinity:
         return Affinity.estimate(graph, links, pairs)
     found = []
     for kind, own, within in zip(graph.kinds, links, pairs, strict=True):
-        if own.shape == (1, 1) and len(graph.kinds) > 1 and _tells_nothing(kind, own, within):
+        if len(graph.kinds) > 1 and _tells_nothing(kind, own, within):
+            none = np.zeros(own.shape)
             constant = Affinity.estimate(kind, kind.density * within, within).constant
-            found.append(Affinity(np.zeros((1, 1)), np.zeros((1, 1)), constant))
+            found.append(Affinity(none, none, constant))
         else:
             found.append(Affinity.estimate(kind, own, within))
     return stacked(found, links.shape[-1])
 
 
 def _tells_nothing(kind: Graph | DirectedGraph, links: Array, pairs: Array) -> bool:
-    """Tell whether classes have about as many links inside as by chance."""
-    inside, whole = 0.5 * links[0, 0] / kind.unit, 0.5 * kind.total / kind.unit
-    by_chance = 0.5 * kind.density * pairs[0, 0] / kind.unit
-    spread = np.sqrt(max(by_chance * (1.0 - by_chance / max(whole, 1e-300)), 0.0))
-    return bool(abs(inside - by_chance) <= _BY_CHANCE * spread)
+    """Tell whether classes share about as many links as by chance: a test of χ²."""
+    seen, by_chance = 0.5 * links / kind.unit, 0.5 * kind.density * pairs / kind.unit
+    if links.shape == (1, 1):  # inside and between classes
+        whole = 0.5 * kind.total / kind.unit
+        seen, by_chance = (np.append(x, whole - x) for x in (seen, by_chance))
+    elif not kind.directed:
+        upper = np.triu_indices(len(links))
+        twice = 2.0 - np.eye(len(links))  # between two classes, both halves count
+        seen, by_chance = ((twice * (x + x.T) / 2.0)[upper] for x in (seen, by_chance))
+    freedom = seen.size - 1
+    off = float(((seen - by_chance) ** 2 / np.maximum(by_chance, 1.0)).sum())
+    return off <= freedom + _BY_CHANCE * np.sqrt(2.0 * freedom) + _BY_CHANCE**2
 
 
 def assumed(
@@ -225,11 +234,8 @@ class Coupling:
         Of all of them, stacked.
     W : ndarray of shape (n, K), float32
         The memberships, which are updated in place between calls.
-
-    Attributes
-    ----------
-    links : ndarray of the affinity's shape
-        Link masses, as seen during the sweep.
+    batch : int
+        How many nodes are updated from the same state.
     """
 
     def __init__(
@@ -237,46 +243,74 @@ class Coupling:
         kinds: Sequence[Graph | DirectedGraph],
         affinity: Affinity,
         W: NDArray[np.float32],
+        batch: int,
     ) -> None:
         self.affinity, self.W = affinity, W
-        self.links = np.zeros_like(affinity.ell)
-        self._matrix = affinity.ell.shape[1:] != (1, 1)
-        # Kinds that say nothing cost nothing: a pool has taken them into account already.
-        self._kinds = [
-            (k, kind)
-            for k, kind in enumerate(kinds)
-            if affinity.ell[k].any() or affinity.ell_t[k].any()
-        ]
-        self._totals = [far_totals(kind, W) for _, kind in self._kinds]
-        self._near: list[list[Array]] = []
-        self._old = W[:0]
+        self._old = np.empty((batch, W.shape[1]))
+        self._sides: list[_CoupledSide] = []
+        for k, kind in enumerate(kinds):
+            ell, ell_t = affinity.ell[k], affinity.ell_t[k]
+            # Kinds that say nothing cost nothing: a pool has taken them into account already.
+            if ell.any() or ell_t.any():
+                for side, totals in zip(kind.sides, far_totals(kind, W), strict=True):
+                    self._sides.append(_CoupledSide(k, side, ell, ell_t, totals, batch))
 
-    def charge(self, out: Array, first: int, last: int) -> None:
-        """Subtract what links add to the scores of nodes first…last from their costs."""
-        W, affinity = self.W, self.affinity
-        self._near, self._old = [], W[first:last].astype(np.float64)
-        for (k, kind), totals in zip(self._kinds, self._totals, strict=True):
-            near = [side.near(W, first, last) for side in kind.sides]
-            self._near.append(near)
-            for side, links, total in zip(kind.sides, near, totals, strict=True):
-                pairs = side.eta[first:last, None] * (
-                    total - side.far[first:last, None] * self._old
-                )
-                ell, ell_t = affinity.ell[k], affinity.ell_t[k]
-                if self._matrix:
-                    out -= links @ turned(ell, side).T - pairs @ turned(ell_t, side).T
-                else:
-                    out -= ell[0, 0] * links - ell_t[0, 0] * pairs
+    @property
+    def links(self) -> Array:
+        """Link masses, as seen during the sweep, of the affinity's shape."""
+        found = np.zeros_like(self.affinity.ell)
+        for own in self._sides:
+            found[own.kind] += turned(own.mass, own.side)
+        return found
+
+    def charge(self, costs: Array, charged: int, first: int, last: int) -> None:
+        """Subtract what links add to the scores of nodes first…last from their costs.
+
+        Parameters
+        ----------
+        costs : ndarray of shape (any, K)
+            Its first row is that of node `charged`.
+        """
+        self._old[: last - first] = self.W[first:last]
+        for own in self._sides:
+            own.charge(self.W, costs, charged, first, last)
 
     def update(self, first: int, last: int) -> None:
         """Take note of the new memberships of nodes first…last."""
-        new = self.W[first:last].astype(np.float64)
-        step = new - self._old
-        each = zip(self._kinds, self._totals, self._near, strict=True)
-        for (k, kind), totals, near in each:
-            for s, side in enumerate(kind.sides):
-                totals[s] = totals[s] + side.far[first:last] @ step
-                self.links[k] += turned(mass_between(new, near[s], self._matrix), side)
+        for own in self._sides:
+            kernels.move_totals(
+                first, last, own.side.far, self.W, self._old, own.near, own.totals, own.mass
+            )
+
+
+class _CoupledSide:
+    """One side of a kind: its affinity, and sums that change with every batch."""
+
+    def __init__(
+        self, kind: int, side: Side, ell: Array, ell_t: Array, totals: Array, batch: int
+    ) -> None:
+        self.kind, self.side, self.totals = kind, side, np.array(totals, dtype=np.float64)
+        self.ell = np.ascontiguousarray(turned(ell, side))
+        self.ell_t = np.ascontiguousarray(turned(ell_t, side))
+        self.near, self.mass = np.empty((batch, len(totals))), np.zeros(ell.shape)
+
+    def charge(
+        self, W: NDArray[np.float32], costs: Array, charged: int, first: int, last: int
+    ) -> None:
+        """Subtract what the links of this side add to the scores of nodes first…last."""
+        side = self.side
+
+        def part(lo: int, hi: int) -> None:
+            kernels.couple_rows(
+                lo, hi, first, charged, side.indptr, side.indices, side.weights, W, side.eta,
+                side.far, self.totals, self.ell, self.ell_t, self.near, costs,
+                np.empty(W.shape[1]),
+            )  # fmt: skip
+
+        if last - first <= threads.ROWS:
+            part(first, last)
+        else:
+            threads.share(part, first, last, threads.ROWS)
 
 
 def far_totals(kind: Graph | DirectedGraph, W: NDArray[Any]) -> list[Array]:

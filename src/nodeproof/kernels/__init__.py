@@ -13,11 +13,13 @@ __all__ = [
     "anneal_clusters",
     "anneal_nodes",
     "count_labels",
+    "couple_rows",
     "decode_flows",
     "first_bad_weight",
     "inspect_links",
     "is_symmetric",
     "label_links",
+    "move_totals",
     "number_links",
     "product_rows",
     "push_slack",
@@ -40,11 +42,13 @@ __all__ = [
 anneal_clusters = Kernel(annealing.anneal_clusters)
 anneal_nodes = Kernel(annealing.anneal_nodes)
 count_labels = Kernel(nodes.count_labels)
+couple_rows = Kernel(gathering.couple_rows)
 decode_flows = Kernel(potts.decode_flows)
 first_bad_weight = Kernel(links.first_bad_weight)
 inspect_links = Kernel(links.inspect_links)
 is_symmetric = Kernel(links.is_symmetric)
 label_links = Kernel(nodes.label_links)
+move_totals = Kernel(gathering.move_totals)
 number_links = Kernel(potts.number_links)
 product_rows = Kernel(gathering.product_rows)
 push_slack = Kernel(potts.push_slack)

@@ -159,6 +159,8 @@ class Sweeper:
     def __init__(self, problem: Problem, n_batches: int | None = None) -> None:
         n, K = problem.n_nodes, problem.n_classes
         self.problem = problem
+        if problem.graph is not None and problem.graph.kinds and n_batches is None:
+            n_batches = max(_BATCHES // 2, _BATCHES_PER_CLASS * K)  # each takes longer to begin
         self.batch = -(-n // n_batches) if n_batches else batch_rows(n, K)
         self.cell = cell_rows(n)
         self.new = np.empty((self.batch, K), dtype=np.float32)
@@ -255,7 +257,7 @@ class Sweeper:
         n = len(W)
         if affinity is None:
             affinity = _NO_LINKS
-        coupling = Coupling(self.kinds, affinity, W) if self.kinds else None
+        coupling = Coupling(self.kinds, affinity, W, self.batch) if self.kinds else None
         if coupling is not None:
             affinity, totals = _NO_LINKS, np.zeros(W.shape[1])
         elif totals is None:
@@ -344,8 +346,7 @@ class _Pass:
             return
         for first, last in self.sweeper.batches(begin, end):
             if self.coupling is not None:
-                rows = slice(first - charges.first, last - charges.first)
-                self.coupling.charge(charges.costs[rows], first, last)
+                self.coupling.charge(charges.costs, charges.first, first, last)
             log_prior = self.log_prior if self.sizes is None else self._pulled(first, last)
             self._solve(first, last, charges, log_prior)
             if self.coupling is not None:
