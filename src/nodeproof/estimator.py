@@ -117,7 +117,7 @@ class NodeClassifier(
     suspects_ : record array with the fields node, given, suggested, p_wrong, excluded
         Labelled nodes whose label is probably wrong, most suspect first; `excluded` by `certify`.
     sources_ : dict
-        Shares of "graph", "features" and "labels" in the decisions.
+        Shares of "graph" (or of each kind of links), "features" and "labels" in the decisions.
     choices_ : dict
         Record of automatic choices: the values chosen for "auto", and the reasons. What held-out
         labels say is in "experts", "log_loss", "proportions", "scores" and "held_out".
@@ -210,7 +210,8 @@ class NodeClassifier(
             The links: scipy sparse matrix, square array, networkx or igraph graph, PyTorch
             Geometric ``Data``, AnnData, ``edge_index`` of shape (2, E), list of pairs of shape
             (E, 2) or (E, 3), table of edges; "knn" for links to the nearest neighbours by `X`; or
-            the path of a folder written by `nodeproof convert`. See :mod:`nodeproof.interop`.
+            the path of a folder written by `nodeproof convert`. A dict of these: several kinds of
+            links; `nodeproof.Directed` around one: with a direction. See :mod:`nodeproof.interop`.
         validation : pair of arrays, or array of shape (n,), optional
             Labels to choose settings on, instead of holding out labels of `y` in turn: nodes and
             their labels, or one entry per node with −1 where there is none. They are not fitted.
@@ -296,7 +297,7 @@ class NodeClassifier(
             node, other node, optional weight) as an array of shape (E, 2) or (E, 3), or a table
             with the columns new, fitted and optionally weight. Nodes are named by their position
             in `X` and in `labels_`; in the second place, n + v is the new node v. A table may
-            also name them by the index of `X` and by `node_ids_`.
+            also name them by the index of `X` and by `node_ids_`. A dict for several kinds.
 
         Returns
         -------
