@@ -124,7 +124,8 @@ def estimate(graph: Graph, links: Array, pairs: Array) -> Affinity:
     for kind, own, within in zip(graph.kinds, links, pairs, strict=True):
         if len(graph.kinds) > 1 and _tells_nothing(kind, own, within):
             none = np.zeros(own.shape)
-            constant = Affinity.estimate(kind, kind.density * within, within).constant
+            even = kind.density * within
+            constant = Affinity.estimate(kind, even, within).energy(even, within)
             found.append(Affinity(none, none, constant))
         else:
             found.append(Affinity.estimate(kind, own, within))
@@ -132,17 +133,30 @@ def estimate(graph: Graph, links: Array, pairs: Array) -> Affinity:
 
 
 def _tells_nothing(kind: Graph | DirectedGraph, links: Array, pairs: Array) -> bool:
-    """Tell whether classes share about as many links as by chance: a test of χ²."""
-    seen, by_chance = 0.5 * links / kind.unit, 0.5 * kind.density * pairs / kind.unit
-    if links.shape == (1, 1):  # inside and between classes
-        whole = 0.5 * kind.total / kind.unit
-        seen, by_chance = (np.append(x, whole - x) for x in (seen, by_chance))
-    elif not kind.directed:
+    """Tell whether classes share about as many links as by chance: tests of χ².
+
+    One is of links inside classes and between them; where masses are K×K, another one of all of
+    them.
+    """
+    half = 0.5 / kind.unit  # links have two ends
+    if links.shape == (1, 1):
+        inside = np.array([links[0, 0], kind.total - links[0, 0]])
+        within = np.array([pairs[0, 0], kind.all_pairs - pairs[0, 0]])
+        return _are_by_chance(half * inside, half * within)
+    each = (half * links).ravel(), (half * pairs).ravel()
+    if not kind.directed:
         upper = np.triu_indices(len(links))
         twice = 2.0 - np.eye(len(links))  # between two classes, both halves count
-        seen, by_chance = ((twice * (x + x.T) / 2.0)[upper] for x in (seen, by_chance))
-    freedom = seen.size - 1
-    off = float(((seen - by_chance) ** 2 / np.maximum(by_chance, 1.0)).sum())
+        each = tuple((half * twice * (x + x.T) / 2.0)[upper] for x in (links, pairs))  # type: ignore[assignment]
+    whole = [np.array([np.trace(x), x.sum() - np.trace(x)]) for x in (links, pairs)]
+    return _are_by_chance(*each) and _are_by_chance(half * whole[0], half * whole[1])
+
+
+def _are_by_chance(links: Array, pairs: Array) -> bool:
+    """Tell whether all pairs may be linked alike, by the links that each kind of pairs has."""
+    by_chance = pairs * links.sum() / max(float(pairs.sum()), 1e-300)
+    freedom = links.size - 1
+    off = float(((links - by_chance) ** 2 / np.maximum(by_chance, 1.0)).sum())
     return off <= freedom + _BY_CHANCE * np.sqrt(2.0 * freedom) + _BY_CHANCE**2
 
 
@@ -166,8 +180,12 @@ def assumed(
     if not graph.kinds:
         return Affinity.assumed(graph, labels, masses)
     found = []
+    quiet = _quiet(graph, n_classes, labels, masses)
     for k, kind in enumerate(graph.kinds):
         own = None if masses is None else (masses[0][k], masses[1][k])
+        if quiet[k]:
+            found.append(Affinity(np.zeros((1, 1)), np.zeros((1, 1))))
+            continue
         if isinstance(kind, DirectedGraph):
             found.append(_assumed_directions(kind, n_classes, labels, own))
             continue
@@ -177,6 +195,35 @@ def assumed(
     return stacked(found, n_classes)
 
 
+def _quiet(
+    graph: Graph,
+    n_classes: int,
+    labels: NDArray[np.int64] | None,
+    masses: tuple[Array, Array] | None,
+) -> list[bool]:
+    """Return which kinds say nothing at first, where others say something.
+
+    Memberships would follow them anywhere. Once they have settled by the others, it shows whether
+    these kinds say something, too.
+    """
+    if labels is not None and (labels >= 0).any():
+        W = _known_memberships(labels, n_classes)
+        each = [(kind.link_mass(W, True), kind.pair_mass(W, True)) for kind in graph.kinds]
+    elif masses is not None:
+        each = list(zip(*masses, strict=True))
+    else:
+        return [False] * len(graph.kinds)
+    quiet = [_tells_nothing(kind, *own) for kind, own in zip(graph.kinds, each, strict=True)]
+    return [False] * len(quiet) if all(quiet) else quiet
+
+
+def _known_memberships(labels: NDArray[np.int64], n_classes: int) -> NDArray[np.float32]:
+    known = np.flatnonzero(labels >= 0)
+    W = np.zeros((len(labels), n_classes), dtype=np.float32)
+    W[known, labels[known]] = 1.0
+    return W
+
+
 def _assumed_directions(
     kind: DirectedGraph,
     n_classes: int,
@@ -184,9 +231,7 @@ def _assumed_directions(
     masses: tuple[Array, Array] | None,
 ) -> Affinity:
     if labels is not None and (labels >= 0).any():
-        known = np.flatnonzero(labels >= 0)
-        W = np.zeros((kind.n_nodes, n_classes), dtype=np.float32)
-        W[known, labels[known]] = 1.0
+        W = _known_memberships(labels, n_classes)
         masses = kind.link_mass(W, True), kind.pair_mass(W, True)
     if masses is None or kind.density == 0:
         return Affinity(np.zeros((n_classes,) * 2), np.zeros((n_classes,) * 2))
@@ -245,7 +290,7 @@ class Coupling:
         W: NDArray[np.float32],
         batch: int,
     ) -> None:
-        self.affinity, self.W = affinity, W
+        self.W = W
         self._old = np.empty((batch, W.shape[1]))
         self._sides: list[_CoupledSide] = []
         for k, kind in enumerate(kinds):
@@ -253,15 +298,7 @@ class Coupling:
             # Kinds that say nothing cost nothing: a pool has taken them into account already.
             if ell.any() or ell_t.any():
                 for side, totals in zip(kind.sides, far_totals(kind, W), strict=True):
-                    self._sides.append(_CoupledSide(k, side, ell, ell_t, totals, batch))
-
-    @property
-    def links(self) -> Array:
-        """Link masses, as seen during the sweep, of the affinity's shape."""
-        found = np.zeros_like(self.affinity.ell)
-        for own in self._sides:
-            found[own.kind] += turned(own.mass, own.side)
-        return found
+                    self._sides.append(_CoupledSide(side, ell, ell_t, totals))
 
     def charge(self, costs: Array, charged: int, first: int, last: int) -> None:
         """Subtract what links add to the scores of nodes first…last from their costs.
@@ -278,21 +315,17 @@ class Coupling:
     def update(self, first: int, last: int) -> None:
         """Take note of the new memberships of nodes first…last."""
         for own in self._sides:
-            kernels.move_totals(
-                first, last, own.side.far, self.W, self._old, own.near, own.totals, own.mass
-            )
+            step = self.W[first:last] - self._old[: last - first]
+            own.totals += own.side.far[first:last] @ step
 
 
 class _CoupledSide:
     """One side of a kind: its affinity, and sums that change with every batch."""
 
-    def __init__(
-        self, kind: int, side: Side, ell: Array, ell_t: Array, totals: Array, batch: int
-    ) -> None:
-        self.kind, self.side, self.totals = kind, side, np.array(totals, dtype=np.float64)
+    def __init__(self, side: Side, ell: Array, ell_t: Array, totals: Array) -> None:
+        self.side, self.totals = side, np.array(totals, dtype=np.float64)
         self.ell = np.ascontiguousarray(turned(ell, side))
         self.ell_t = np.ascontiguousarray(turned(ell_t, side))
-        self.near, self.mass = np.empty((batch, len(totals))), np.zeros(ell.shape)
 
     def charge(
         self, W: NDArray[np.float32], costs: Array, charged: int, first: int, last: int
@@ -302,9 +335,8 @@ class _CoupledSide:
 
         def part(lo: int, hi: int) -> None:
             kernels.couple_rows(
-                lo, hi, first, charged, side.indptr, side.indices, side.weights, W, side.eta,
-                side.far, self.totals, self.ell, self.ell_t, self.near, costs,
-                np.empty(W.shape[1]),
+                lo, hi, charged, side.indptr, side.indices, side.weights, W, side.eta, side.far,
+                self.totals, self.ell, self.ell_t, costs, np.empty(W.shape[1]),
             )  # fmt: skip
 
         if last - first <= threads.ROWS:

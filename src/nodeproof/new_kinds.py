@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nodeproof.errors import InputError
 from nodeproof.fitted_kinds import FittedKind, FittedKinds
-from nodeproof.inputs.graph_objects import has_ends, is_table, read_types
+from nodeproof.inputs.graph_objects import has_ends, read_types
 from nodeproof.inputs.link_kinds import NEGATIVE, is_link_list
 from nodeproof.inputs.new_links import NewLinks, check_links
 from nodeproof.inputs.node_names import Names
@@ -21,6 +21,9 @@ __all__ = ["read_new_kinds"]
 
 # What the two directions of the links of a new node are called.
 _WAYS = {"out", "in"}
+
+# How the columns of a table of links may be called.
+_ENDS = {"new", "fitted", "source", "target", "src", "dst", "from", "to", "u", "v"}
 
 
 def read_new_kinds(
@@ -132,7 +135,7 @@ def _ways(links: Any, kind: FittedKind) -> list[Any]:
     """Return the links that leave new nodes and, of links with a direction, those that arrive."""
     if not kind.directed:
         return [links]
-    if isinstance(links, Mapping) and not is_table_of_links(links):
+    if isinstance(links, Mapping) and not _ENDS & {str(name).lower() for name in links}:
         if not set(links) <= _WAYS:
             raise InputError(
                 "links of new nodes with a direction are given as {'out': ..., 'in': ...}, got "
@@ -140,11 +143,6 @@ def _ways(links: Any, kind: FittedKind) -> list[Any]:
             )
         return [links.get("out", []), links.get("in", [])]
     return [links, []]
-
-
-def is_table_of_links(links: Mapping[str, Any]) -> bool:
-    """Tell whether a dict is a table with the two ends of each link."""
-    return is_table(links) and not set(links) <= _WAYS
 
 
 def _of_kind(leaving: NewLinks, arriving: NewLinks | None, n_new: int, unit: float) -> NewNodes:

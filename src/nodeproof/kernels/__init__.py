@@ -19,7 +19,6 @@ __all__ = [
     "inspect_links",
     "is_symmetric",
     "label_links",
-    "move_totals",
     "number_links",
     "product_rows",
     "push_slack",
@@ -48,7 +47,6 @@ first_bad_weight = Kernel(links.first_bad_weight)
 inspect_links = Kernel(links.inspect_links)
 is_symmetric = Kernel(links.is_symmetric)
 label_links = Kernel(nodes.label_links)
-move_totals = Kernel(gathering.move_totals)
 number_links = Kernel(potts.number_links)
 product_rows = Kernel(gathering.product_rows)
 push_slack = Kernel(potts.push_slack)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from nodeproof.kernels.primitives import AHEAD, compiled, inlined, intrinsic_like, prefetch
 
-__all__ = ["couple_rows", "gather", "move_totals", "product_rows", "workspace"]
+__all__ = ["couple_rows", "gather", "product_rows", "workspace"]
 
 # Number of links added in float32 before the sum goes to float64.
 _STRETCH = 512
@@ -188,14 +188,12 @@ def product_rows(lo, hi, indptr, indices, weights, M, out, links):
 
 @compiled
 def couple_rows(
-    lo, hi, first, charged, indptr, indices, weights, W, eta, far, totals, ell, ell_t, near, costs,
-    links,
+    lo, hi, charged, indptr, indices, weights, W, eta, far, totals, ell, ell_t, costs, links
 ):  # fmt: skip
     """Subtract what links and pairs add to the scores of nodes lo…hi from their costs.
 
-    Sums of W over links go to `near`, whose first row is that of node `first`; the first row of
-    `costs` is that of node `charged`. The class of the node comes first in ℓ and ℓt. `links` is for
-    the work: K numbers.
+    The first row of `costs` is that of node `charged`. The class of the node comes first in ℓ and
+    ℓt. `links` is for the work: K numbers.
     """
     K = W.shape[1]
     scalar = ell.shape[0] == 1
@@ -203,30 +201,9 @@ def couple_rows(
         gather(indptr[v], indptr[v + 1], indices, weights, W, links)
         at, own, h = v - charged, eta[v], far[v]
         for j in range(K):
-            near[v - first, j] = links[j]
             pairs = own * (totals[j] - h * W[v, j])
             if scalar:
                 costs[at, j] -= ell[0, 0] * links[j] - ell_t[0, 0] * pairs
             else:
                 for i in range(K):
                     costs[at, i] -= ell[i, j] * links[j] - ell_t[i, j] * pairs
-
-
-@compiled
-def move_totals(first, last, far, W, old, near, totals, mass):
-    """Add what nodes first…last have moved to the class totals, and their link mass to `mass`.
-
-    `old` has their memberships before, `near` the sums over their links.
-    """
-    K = W.shape[1]
-    scalar = mass.shape[0] == 1
-    for v in range(first, last):
-        at = v - first
-        for i in range(K):
-            new = np.float64(W[v, i])
-            totals[i] += far[v] * (new - old[at, i])
-            if scalar:
-                mass[0, 0] += new * near[at, i]
-            else:
-                for j in range(K):
-                    mass[i, j] += new * near[at, j]

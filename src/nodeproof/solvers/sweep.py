@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof import kernels
+from nodeproof import kernels, kinds
 from nodeproof.affinity import Affinity
 from nodeproof.graph import RowSums
 from nodeproof.kinds import Coupling
@@ -257,6 +257,7 @@ class Sweeper:
         n = len(W)
         if affinity is None:
             affinity = _NO_LINKS
+        matrix = affinity.ell.shape[-1] > 1
         coupling = Coupling(self.kinds, affinity, W, self.batch) if self.kinds else None
         if coupling is not None:
             affinity, totals = _NO_LINKS, np.zeros(W.shape[1])
@@ -271,7 +272,11 @@ class Sweeper:
             end = min(begin + self.stretch, n)
             charges.advance(begin, end)
             pass_.solve(begin, end, charges)
-        links = pass_.links if coupling is None else coupling.links
+        links = pass_.links
+        if coupling is not None:
+            # Memberships of the same moment: a kind that says nothing must not seem to.
+            assert self.problem.graph is not None
+            links = kinds.link_mass(self.problem.graph, W, matrix)
         return float(pass_.changed[0]) / n, links
 
 
