@@ -125,7 +125,7 @@ FITS = {
         None,
     ),
     "no columns": ({}, {"X": np.zeros((2, 0)), "y": [0, 1]}, r"0 feature\(s\)"),
-    "labels in a matrix": ({}, {"X": np.eye(2), "y": np.eye(2)}, "1d array"),
+    "labels in a matrix": ({}, {"X": np.eye(2), "y": np.eye(2)}, "one label per node"),
 }
 
 

@@ -183,7 +183,7 @@ def test_given_labels_are_kept_where_all_are_right(data, sources):
         ({"n_classes": 2}, [0, 1, 2, -1], "name 3 classes .* n_classes=2"),
         ({}, [0, 1, 1], "X has 4, y has 3"),
         ({}, [0, 1, 1, 0, 1], "X has 4, y has 5"),
-        ({}, [[0, 1], [1, 0], [0, 0], [1, 1]], "1d array"),
+        ({}, [[0, 1], [1, 0], [0, 0], [1, 1]], "one label per node"),
         ({}, [0.5, 1.25, 0.5, 2.0], "Unknown label type"),
         ({}, [], "X has 4, y has 0"),
     ],

@@ -396,11 +396,11 @@ def test_the_logistic_loss_is_the_cross_entropy_of_the_given_label():
     ids=str,
 )  # fmt: skip
 def test_the_convex_program_takes_them_and_ends(terms):
-    data = make_planted(cluster_size=8, p=0.7, q=0.1, label_ratio=0.3, random_state=0)
+    data = make_planted(cluster_size=12, p=0.6, q=0.1, label_ratio=0.3, random_state=0)
     draw = {type(term): draw for term, draw in DRAWN}.get(type(terms[0]))
     X = None if draw is None else draw(data.y_true, np.random.default_rng(0))
     weights = (1.0, 0.0 if draw is None else 1.0, 5.0)
-    solver = CANO(max_iter=20, random_state=0)
+    solver = CANO(max_iter=40, random_state=0)
     with pytest.warns(UserWarning, match="max_iter"):
         clf = NodeClassifier(K, terms=terms, weights=weights, solver=solver).fit(
             X, data.y, graph=data.graph

@@ -227,7 +227,7 @@ BAD_LINKS = {
     "flat": (np.zeros(170), "cannot read links"),
     "ragged": ([[0, 1], [2]], "rows of the links of new nodes differ in length"),
     "sparse vector": (sp.coo_array(np.ones(170)), r"got \(170,\)"),
-    "text": ([["a", "b"]], "cannot read links"),
+    "text": ([["a", "b"]], "name the new nodes by position"),
     "an object": (object(), "cannot read links of new nodes from object"),
     "negative": (-np.eye(10, 170), "new node 0 to fitted node 0 is negative: -1"),
     "negative pair": ([[3, 4, -2.0]], "new node 3 to fitted node 4 is negative: -2"),
