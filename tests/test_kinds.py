@@ -1,18 +1,21 @@
 """Kinds of links, each with its own affinity, links with a direction, and links with a sign."""
 
 import itertools
+import json
 import warnings
 
 import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from click.testing import CliRunner
 
 import nodeproof
 from nodeproof import NodeClassifier, Problem, kinds, terms
 from nodeproof.certificate import audit
 from nodeproof.certificate.labelling.certify import certify_instance
 from nodeproof.certificate.labelling.instance import Instance
+from nodeproof.cli import cli
 from nodeproof.directed import DirectedGraph
 from nodeproof.errors import InputError
 from nodeproof.fit_graph import read_graph
@@ -490,3 +493,24 @@ def test_links_with_a_direction_have_no_certificate(cycle_fitted):
     proof = cycle_fitted.certify(time_budget=0.0)
     assert proof.status == "not applicable"
     assert "direction" in proof.reason
+
+
+# Files. ---------------------------------------------------------------------------------
+
+
+def test_a_column_of_the_table_of_links_tells_kinds_apart(two, truth, y, tmp_path):
+    lines = ["source,target,kind"]
+    for name, A in two.items():
+        lines += [f"n{u},n{v},{name}" for u, v in np.argwhere(np.triu(A.toarray()))]
+    (tmp_path / "edges.csv").write_text("\n".join(lines))
+    labels = [f"n{v},class {label}" for v, label in enumerate(y) if label >= 0]
+    (tmp_path / "labels.csv").write_text("\n".join(["node,label", *labels]))
+    edges, out = str(tmp_path / "edges.csv"), str(tmp_path / "out")
+    given = ["fit", edges, "--labels", str(tmp_path / "labels.csv"), "--out", out, "--json"]
+    run = CliRunner()
+    assert run.invoke(cli, [*given, "--edge-type", "kind"]).exit_code == 0
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["sources"]["told"] > 0.5
+    assert summary["sources"]["noise"] < 0.1
+    refused = run.invoke(cli, [*given, "--edge-type", "sort"])
+    assert "has no column 'sort'" in str(refused.exception) + refused.output

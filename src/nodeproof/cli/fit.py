@@ -86,6 +86,7 @@ def _fit_and_write(
     source: str | None,
     target: str | None,
     weight: str | None,
+    edge_type: str | None,
     node: str | None,
     label: str | None,
     drop: tuple[str, ...],
@@ -144,6 +145,7 @@ def _fit_and_write(
         edges, features, labels, classes, out, header=header, source=source, target=target,
         weight=weight, node=node, label=label, strict=strict, unknown=unknown, jobs=jobs,
         show=not as_json, missing=missing, nodes=nodes, columns=columns, repeated=repeated,
+        edge_type=edge_type,
         knn=knn,
     )  # fmt: skip
     own_terms += terms_of_columns(counts, regress, categories, files.feature_names)

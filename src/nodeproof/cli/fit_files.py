@@ -10,17 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof.cli.console import StageLine
-from nodeproof.datasets.reading import read_with_tables
+from nodeproof.datasets.reading import read_with_tables, recognise
 from nodeproof.errors import InputError, count_of
 from nodeproof.fitting import FitData
 from nodeproof.inputs import EncodedLabels, encode_labels, encode_names, read_features
 from nodeproof.inputs.knn import KnnGraph
+from nodeproof.inputs.link_kinds import LinkKinds
 from nodeproof.inputs.preparation import Preparation
 from nodeproof.runtime import threads
 from nodeproof.settings import Settings
 from nodeproof.storage.graph_folder import GraphFolder, is_graph_folder
 from nodeproof.tables.convert import convert
 from nodeproof.tables.folder_tables import read_folder_features, read_folder_labels
+from nodeproof.tables.kinds import read_kinds
 from nodeproof.tables.nodes import NodeColumns
 from nodeproof.tables.reading import read_tables, refuse_idle
 from nodeproof.terms.registry import allow_missing
@@ -85,6 +87,7 @@ def read_files(
     nodes: Path | None = None,
     columns: NodeColumns | None = None,
     repeated: str = "max",
+    edge_type: str | None = None,
     **options: Any,
 ) -> FitFiles:
     """Read a graph with its features and labels; links in a folder of files are converted first."""
@@ -112,10 +115,16 @@ def read_files(
                 names, codes = names[1:], codes - 1
             encoded = encode_names(names, codes.astype(np.int64), classes)
         graph = made or tables.graph
+        if edge_type is not None:
+            graph = _by_kind(
+                edges, edge_type, tables.ids, options["header"], source, target, weight, repeated
+            )
         return FitFiles(
             graph, len(tables.ids), tables.graph.nnz // 2, tables.X, tables.feature_names,
             encoded, list(tables.notes), tables.ids, tables.preparation, tables.targets,
         )  # fmt: skip
+    if edge_type is not None:
+        raise InputError(f"{edges} is a folder with links of one kind: omit --edge-type")
     if not source is target is weight is None:
         raise InputError(f"{edges} has no columns: omit --source, --target and --weight-column")
     refuse_idle(features, labels, options["node"], options["label"])
@@ -145,6 +154,13 @@ def read_files(
     return FitFiles(
         folder, folder.n_nodes, folder.n_entries // 2, X, feature_names, encoded, notes, folder.ids
     )
+
+
+def _by_kind(edges: Path | None, column: str, *options: Any) -> LinkKinds:
+    """Return the links of each kind, by a column of the table of links."""
+    if edges is None or recognise(edges) != "table":
+        raise InputError("--edge-type names a column of EDGES, which must be a table of links")
+    return LinkKinds(read_kinds(edges, column, *options))
 
 
 def _refuse_in_folders(edges: Path, nodes: Path | None, repeated: str) -> None:

@@ -48,6 +48,8 @@ _COLUMNS = (
     TARGET,
     WEIGHT_COLUMN,
     ID,
+    click.option("--edge-type", metavar="COLUMN",
+                 help="Column of EDGES that says of which kind a link is."),
     click.option("--label-column", "--label", "label", metavar="COLUMN",
                  help="Column of --nodes or --labels with the labels, or node attribute of EDGES."),
     click.option("--target-column", metavar="COLUMN",

@@ -176,24 +176,22 @@ def find_of_kind(name: str) -> type[OfKind] | None:
 
 
 def experts_of_kinds(asked: Sequence[Expert], graph: Graph | None) -> list[Expert]:
-    """Return the experts that were asked for, with those of single kinds after each.
+    """Return the experts that were asked for, with those of single kinds.
 
-    Where links have a direction, the expert "links" brings along those of the links that leave a
-    node, and of those that lead to it.
+    These come after all that take little time: they are not needed where the block model of all
+    kinds leaves nothing to add. Where links have a direction, the expert "links" brings along those
+    of the links that leave a node, and of those that lead to it.
     """
     kinds = () if graph is None else graph.kinds
+    if not kinds:
+        return list(asked)
     found: list[Expert] = []
     for expert in asked:
-        found.append(expert)
         if len(kinds) > 1 and type(expert) in _ASKED:
             found += [expert_of_kind(type(expert), kind.name)(expert) for kind in kinds]
-        if type(expert) is not Links:
-            continue
-        for kind in kinds:
-            if not kind.directed:
-                continue
-            if len(kinds) == 1:
-                found += [OutLinks(), InLinks()]
-            else:
-                found += [expert_of_kind(of, kind.name)() for of in _ASKED_OF_DIRECTED]
-    return found
+        if type(expert) is Links:
+            for kind in (kind for kind in kinds if kind.directed):
+                for of in _ASKED_OF_DIRECTED:
+                    found.append(expert_of_kind(of, kind.name)() if len(kinds) > 1 else of())
+    first = [expert for expert in asked if not expert.costly]
+    return [*first, *found, *(expert for expert in asked if expert.costly)]
