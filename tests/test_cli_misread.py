@@ -120,7 +120,7 @@ def test_kinds_of_links_are_told(capsys, tmp_path, command, header):
     name = header[2] if header else "column 2"
     expected = (
         f"the links of e.csv have kinds, in {name!r}, that are not distinguished: all count the "
-        "same; to use one kind, keep only its lines"
+        "same; --edge-type of `nodeproof fit` tells them apart"
     )
     assert expected in json.loads(out)["notes"]
 

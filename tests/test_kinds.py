@@ -512,5 +512,8 @@ def test_a_column_of_the_table_of_links_tells_kinds_apart(two, truth, y, tmp_pat
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert summary["sources"]["told"] > 0.5
     assert summary["sources"]["noise"] < 0.1
+    assert not any("not distinguished" in note for note in summary["notes"])
+    new = run.invoke(cli, ["predict", out, "--edges", edges, "--out", str(tmp_path / "new.csv")])
+    assert "several kinds of links, which this command does not read" in str(new.exception)
     refused = run.invoke(cli, [*given, "--edge-type", "sort"])
     assert "has no column 'sort'" in str(refused.exception) + refused.output

@@ -20,6 +20,7 @@ from nodeproof.inputs.preparation import Preparation
 from nodeproof.runtime import threads
 from nodeproof.settings import Settings
 from nodeproof.storage.graph_folder import GraphFolder, is_graph_folder
+from nodeproof.tables.columns import NOT_APART
 from nodeproof.tables.convert import convert
 from nodeproof.tables.folder_tables import read_folder_features, read_folder_labels
 from nodeproof.tables.kinds import read_kinds
@@ -115,13 +116,15 @@ def read_files(
                 names, codes = names[1:], codes - 1
             encoded = encode_names(names, codes.astype(np.int64), classes)
         graph = made or tables.graph
+        told = list(tables.notes)
         if edge_type is not None:
             graph = _by_kind(
                 edges, edge_type, tables.ids, options["header"], source, target, weight, repeated
             )
+            told = [note for note in told if NOT_APART not in note]
         return FitFiles(
             graph, len(tables.ids), tables.graph.nnz // 2, tables.X, tables.feature_names,
-            encoded, list(tables.notes), tables.ids, tables.preparation, tables.targets,
+            encoded, told, tables.ids, tables.preparation, tables.targets,
         )  # fmt: skip
     if edge_type is not None:
         raise InputError(f"{edges} is a folder with links of one kind: omit --edge-type")

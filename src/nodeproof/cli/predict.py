@@ -62,6 +62,12 @@ def run_predict(
         return
     import_parts(terms, own_experts)
     fitted = load_model(file)
+    kinds = fitted.new_nodes.kinds
+    if kinds is not None and len(kinds.kinds) > 1:
+        raise InputError(
+            f"the model in {file} was fitted to several kinds of links, which this command does "
+            "not read: use NodeClassifier.load and predict(graph={...}) in Python"
+        )
     _check_tables(fitted, file, nodes, features)
     if features is not None and fitted.n_features is None:
         raise InputError(f"the model in {file} was fitted without features: omit --features")

@@ -181,7 +181,8 @@ def _dataset(path: Path, network: Any, label: str | None = None) -> Dataset:
     spare = sorted({name for _, _, data in network.edges(data=True) for name in data} - {"weight"})
     kinds = next((name for name in spare if str(name).lower() in KINDS), None)
     if kinds is not None:
-        notes.append(note_on_kinds(path.name, kinds))
+        remedy = "to use one kind, keep only its links"
+        notes.append(note_on_kinds(path.name, kinds, remedy))
     if others := [name for name in spare if name != kinds]:
         listed = ", ".join(map(repr, others[:5]))
         notes.append(f"unused link attributes of {path.name}: {listed}")

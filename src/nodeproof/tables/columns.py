@@ -15,6 +15,7 @@ __all__ = [
     "KINDS",
     "LABELS",
     "NODES",
+    "NOT_APART",
     "SOURCES",
     "TARGETS",
     "Column",
@@ -316,11 +317,16 @@ def find_edge_columns(
     return EdgeColumns(ends, weight_column, notes)
 
 
-def note_on_kinds(name: str, kinds: str) -> str:
-    """Return the note that kinds of links are not distinguished."""
+#: what notes say of kinds of links
+NOT_APART = "that are not distinguished"
+
+
+def note_on_kinds(
+    name: str, kinds: str, remedy: str = "--edge-type of `nodeproof fit` tells them apart"
+) -> str:
+    """Return the note that kinds of links are not distinguished, and what would do so."""
     return (
-        f"the links of {name} have kinds, in {kinds!r}, that are not distinguished: all count "
-        "the same; to use one kind, keep only its lines"
+        f"the links of {name} have kinds, in {kinds!r}, {NOT_APART}: all count the same; {remedy}"
     )
 
 
