@@ -56,9 +56,7 @@ COMMANDS = {
     "data get": lambda seeds, out: ["data", "get", "karate", "--out", out],
     "demo": lambda seeds, out: ["demo", "--out", out],
     "example": lambda seeds, out: ["example", out],
-    "evaluate": lambda seeds, out: [
-        "evaluate", seeds.folder, seeds.folder / "labels.csv", "--all",
-    ],
+    "evaluate": lambda seeds, out: ["evaluate", seeds.folder, truth(seeds), "--all"],
     "compare": lambda seeds, out: ["compare", seeds.folder, seeds.folder, "--out", out],
 }  # fmt: skip
 
@@ -71,6 +69,13 @@ def new_links(seeds: Seeds) -> Path:
     (seeds.folder / "links.csv").write_text("source,target\nnew,v00\nnew,newer\nv01,v02\n")
     (seeds.folder / "new.csv").write_text("node,x0,x1,x2\nnew,1,1,1\nnewer,1,1,1\n")
     return seeds.folder / "links.csv"
+
+
+def truth(seeds: Seeds) -> Path:
+    """Write the labels by the names that the model has for its classes."""
+    labels = (seeds.folder / "labels.csv").read_text(encoding="utf-8")
+    (seeds.folder / "truth.csv").write_text(labels.replace("class ", ""), encoding="utf-8")
+    return seeds.folder / "truth.csv"
 
 
 def commands_with_json(group: click.Group, prefix: str = "") -> set[str]:
