@@ -123,13 +123,17 @@ def test_descriptions_are_not_cut(capsys, monkeypatch):
 
 def test_cells_of_an_h5ad_file_are_labelled(capsys, tmp_path, monkeypatch):
     anndata = pytest.importorskip("anndata")
+    from scipy.sparse import csr_matrix  # older versions cannot write arrays
+
     from nodeproof.datasets import make_planted
 
     monkeypatch.chdir(tmp_path)
     data = make_planted(cluster_size=40, p=0.3, random_state=0)
     kinds = np.array(["B", "T", "NK"])
     cells = anndata.AnnData(
-        np.zeros((120, 2), np.float32), obsm={"X_pca": data.X}, obsp={"connectivities": data.graph}
+        np.zeros((120, 2), np.float32),
+        obsm={"X_pca": data.X},
+        obsp={"connectivities": csr_matrix(data.graph)},
     )
     cells.obs_names = [f"cell {v}" for v in range(120)]
     cells.obs["kind"] = np.where(data.y >= 0, kinds[data.y], "unassigned")
