@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from nodeproof import kernels
-from nodeproof.csr import unless_all_one
+from nodeproof.csr import find_twins, unless_all_one
 from nodeproof.errors import InputError
 from nodeproof.inputs.graph_objects import check_adjacency, is_folder
 from nodeproof.runtime import threads
@@ -221,6 +221,7 @@ class Graph:
         matrix = sp.csr_array(sp.csc_array(columns, shape=rows.shape))
         moved = copy.copy(self)
         moved.folder, moved.adjacency = None, matrix
+        vars(moved).pop("twins", None)
         moved.indptr, moved.indices = matrix.indptr, matrix.indices
         moved.weights = matrix.data if self.weighted else matrix.data[:0]
         moved.degrees = _degrees(matrix, self.weighted)
@@ -275,6 +276,11 @@ class Graph:
         """The links as a scipy matrix; weights of one are made in memory."""
         data = self.weights if self.weighted else np.ones(self.n_entries, dtype=np.float32)
         return sp.csr_array((data, self.indices, self.indptr), shape=(self.n_nodes,) * 2)
+
+    @cached_property
+    def twins(self) -> NDArray[Any]:
+        """Where each entry is as its far end sees it, shape (n_entries,)."""
+        return find_twins(self.indptr, self.indices)
 
     def times(self, M: NDArray[Any]) -> NDArray[Any]:
         """Return ``A @ M``, shape (n, any), in the precision of M: float32 or float64."""

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 
-from nodeproof.graph import Graph, product_rows
+from nodeproof import kernels
+from nodeproof.graph import Graph
 from nodeproof.runtime import threads
 from nodeproof.runtime.caching import cached_property
 from nodeproof.runtime.memory import check_free
@@ -340,26 +341,27 @@ class Smoothing:
     def _sum(self, hops: int) -> Rows:
         """Return ``Σ_{k=1…h} Â^k B``, continuing from the last sum if it has fewer hops."""
         assert self.graph is not None
-        done, Z, total = self._last or (0, self.base, np.zeros_like(self.base))
-        if done > hops:
-            done, Z, total = 0, self.base, np.zeros_like(self.base)
-        total = total.copy()
-        indptr, indices, weights = self.graph.indptr, self.graph.indices, self.weights
+        # Rows divided by √(d + 1) are simply averaged over neighbours.
         scale = self.normaliser[:, None]
+        begin = 0, scale * self.base, np.zeros_like(self.base)
+        done, Y, total = self._last or begin
+        if done > hops:
+            done, Y, total = begin
+        total, share, width = total.copy(), self.normaliser**2, total.shape[1]
+        indptr, indices, weights = self.graph.indptr, self.graph.indices, self.weights
         for _ in range(hops - done):
-            scaled, Z = scale * Z, np.empty_like(Z)
+            before, Y = Y, np.empty_like(Y)
 
-            def part(lo: int, hi: int, scaled: Rows = scaled, out: Rows = Z) -> None:
-                near = product_rows(indptr, indices, weights, scaled, lo, hi)
-                out[lo:hi] = scale[lo:hi] * (near + scaled[lo:hi])
-                total[lo:hi] += out[lo:hi]
+            def part(lo: int, hi: int, before: Rows = before, after: Rows = Y) -> None:
+                kernels.average_rows(
+                    lo, hi, indptr, indices, weights, share, before, after, total, np.empty(width)
+                )
 
-            threads.map_rows(part, len(Z))
-        self._last = (hops, Z, total)
-        lagged = total + self.base
-        lagged -= Z
-        self._lagged[hops] = lagged
-        return total
+            threads.map_rows(part, len(Y))
+        self._last = (hops, Y, total)
+        whole = total / scale
+        self._lagged[hops] = (total - Y) / scale + self.base
+        return whole
 
     @cached_property
     def weights(self) -> Rows:

@@ -12,6 +12,8 @@ from nodeproof.kernels.gathering import workspace
 __all__ = [
     "anneal_clusters",
     "anneal_nodes",
+    "average_rows",
+    "believe_batches",
     "count_labels",
     "couple_rows",
     "decode_flows",
@@ -40,6 +42,8 @@ __all__ = [
 
 anneal_clusters = Kernel(annealing.anneal_clusters)
 anneal_nodes = Kernel(annealing.anneal_nodes)
+average_rows = Kernel(gathering.average_rows)
+believe_batches = Kernel(memberships.believe_batches)
 count_labels = Kernel(nodes.count_labels)
 couple_rows = Kernel(gathering.couple_rows)
 decode_flows = Kernel(potts.decode_flows)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from nodeproof.kernels.primitives import AHEAD, compiled, inlined, intrinsic_like, prefetch
 
-__all__ = ["couple_rows", "gather", "product_rows", "workspace"]
+__all__ = ["average_rows", "couple_rows", "gather", "product_rows", "workspace"]
 
 # Number of links added in float32 before the sum goes to float64.
 _STRETCH = 512
@@ -184,6 +184,37 @@ def product_rows(lo, hi, indptr, indices, weights, M, out, links):
         gather(indptr[v], indptr[v + 1], indices, weights, M, links)
         for i in range(M.shape[1]):
             out[v - lo, i] = links[i]
+
+
+# Rows of fewer columns are summed in registers.
+_WIDE = 32
+
+
+@compiled
+def average_rows(lo, hi, indptr, indices, weights, share, Y, out, total, links):
+    """Write ``share_v (Y_v + Σ_u A_vu Y_u)`` to rows lo…hi of `out`, and add them to `total`.
+
+    All are float32; Y is contiguous. `links` is for the work: as many numbers as Y has columns.
+    """
+    d = Y.shape[1]
+    for v in range(lo, hi):
+        own = share[v]
+        if d < _WIDE:
+            gather(indptr[v], indptr[v + 1], indices, weights, Y, links)
+            for j in range(d):
+                out[v, j] = own * (np.float32(links[j]) + Y[v, j])
+        else:
+            for j in range(d):
+                out[v, j] = Y[v, j]
+            for e in range(indptr[v], indptr[v + 1]):
+                u = indices[e]
+                w = np.float32(weights[e]) if len(weights) > 0 else np.float32(1.0)
+                for j in range(d):
+                    out[v, j] += w * Y[u, j]
+            for j in range(d):
+                out[v, j] *= own
+        for j in range(d):
+            total[v, j] += out[v, j]
 
 
 @compiled

@@ -10,6 +10,7 @@ from nodeproof.kernels.gathering import gather
 from nodeproof.kernels.primitives import barrier, compiled, exp_rows, inlined
 
 __all__ = [
+    "believe_batches",
     "receive_rows",
     "softmax",
     "sweep_batches",
@@ -175,6 +176,43 @@ def sweep_batches(
 _SMALL, _LARGE = 1e-100, 230.0
 
 
+@inlined
+def _receive(v, first_link, indptr, weights, ell, gain, room, messages, factors, product, score):
+    """Write what the links of a node say of it to `score`, for both of the kernels below."""
+    K = messages.shape[1]
+    weighted = len(weights) > 0
+    scalar = ell.shape[0] == 1
+    for i in range(K):
+        score[i] = 0.0
+        product[i] = 1.0
+    pending = 0
+    for e in range(indptr[v], indptr[v + 1]):
+        if weighted:
+            w = np.float64(weights[e])
+            for i in range(ell.shape[0]):
+                for j in range(ell.shape[1]):
+                    gain[i, j] = math.exp(min(max(ell[i, j] * w, -_LARGE), _LARGE))
+        for i in range(K):
+            if scalar:
+                factor = 1.0 + (gain[0, 0] - 1.0) * messages[e, i]
+            else:
+                factor = 0.0
+                for j in range(K):
+                    factor += gain[i, j] * messages[e, j]
+            factor = max(factor, _SMALL)
+            factors[e - first_link, i] = factor
+            product[i] *= factor
+        pending += 1
+        if pending >= room:
+            pending = 0
+            for i in range(K):
+                score[i] += math.log(product[i])
+                product[i] = 1.0
+    if pending > 0:
+        for i in range(K):
+            score[i] += math.log(product[i])
+
+
 @compiled
 def receive_rows(
     lo, hi, first_link, indptr, weights, ell, gain, room, messages, factors, product, scores
@@ -187,35 +225,80 @@ def receive_rows(
     holds e^ℓ, and is overwritten if there are weights; so many factors as there is `room` for are
     multiplied before a logarithm is taken. `product` is for the work: K numbers.
     """
-    K = messages.shape[1]
-    weighted = len(weights) > 0
-    scalar = ell.shape[0] == 1
     for v in range(lo, hi):
-        for i in range(K):
-            scores[v - lo, i] = 0.0
-            product[i] = 1.0
-        pending = 0
-        for e in range(indptr[v], indptr[v + 1]):
-            if weighted:
-                w = np.float64(weights[e])
-                for i in range(ell.shape[0]):
-                    for j in range(ell.shape[1]):
-                        gain[i, j] = math.exp(min(max(ell[i, j] * w, -_LARGE), _LARGE))
+        _receive(
+            v, first_link, indptr, weights, ell, gain, room, messages, factors, product,
+            scores[v - lo],
+        )  # fmt: skip
+
+
+@compiled
+def believe_batches(
+    thread, n_threads, counter, begin, end, batch, cell, indptr, weights, twins, eta, W, totals,
+    offsets, ell, ell_t, gain, room, messages, factors, new, moved, change, changed, product,
+    score, shares,
+):  # fmt: skip
+    """Update the beliefs of nodes begin…end and their messages in batches, each given all others.
+
+    Threads, batches, cells and their sums are as in :func:`sweep_batches`, links and messages as
+    in :func:`receive_rows`. ``twins[e]`` is where link e is as its far end sees it; row v of
+    `offsets` are the scores of node v without its links. `factors` has a row for each link of a
+    batch. `gain` is the thread's own; so are the last three, of :func:`workspace`.
+    """
+    K = W.shape[1]
+    scalar = ell.shape[0] == 1
+    arrivals = 0
+    for first in range(begin, end, batch):
+        last = min(first + batch, end)
+        first_link = indptr[first]
+        low = first // cell
+        cells = (last - 1) // cell - low + 1
+        lo = max(first, (low + cells * thread // n_threads) * cell)
+        hi = min(last, (low + cells * (thread + 1) // n_threads) * cell)
+        for v in range(lo, hi):
+            _receive(
+                v, first_link, indptr, weights, ell, gain, room, messages, factors, product, score
+            )
+            at, h = v - first, eta[v]
             for i in range(K):
-                if scalar:
-                    factor = 1.0 + (gain[0, 0] - 1.0) * messages[e, i]
-                else:
-                    factor = 0.0
-                    for j in range(K):
-                        factor += gain[i, j] * messages[e, j]
-                factor = max(factor, _SMALL)
-                factors[e - first_link, i] = factor
-                product[i] *= factor
-            pending += 1
-            if pending >= room:
-                pending = 0
+                score[i] += offsets[v, i]
+            if scalar:
+                price = ell_t[0, 0] * h
                 for i in range(K):
-                    scores[v - lo, i] += math.log(product[i])
-                    product[i] = 1.0
-        for i in range(K):
-            scores[v - lo, i] += math.log(product[i])
+                    score[i] -= price * (totals[i] - h * W[v, i])
+            else:
+                for j in range(K):
+                    rest = h * (totals[j] - h * W[v, j])
+                    for i in range(K):
+                        score[i] -= ell_t[j, i] * rest
+            softmax(score, 1.0, shares, new, at)
+            for e in range(indptr[v] - first_link, indptr[v + 1] - first_link):
+                mass = _SMALL
+                for i in range(K):
+                    factors[e, i] = new[at, i] / factors[e, i]
+                    mass += factors[e, i]
+                mass = 1.0 / mass
+                for i in range(K):
+                    factors[e, i] *= mass
+            c = v // cell - low
+            change[c] += _row_moved(v, W, new, at, eta, moved, c)
+        if n_threads > 1:
+            arrivals += n_threads
+            barrier(counter, arrivals)
+        for v in range(lo, hi):
+            for i in range(K):
+                W[v, i] = new[v - first, i]
+            for e in range(indptr[v], indptr[v + 1]):
+                to = twins[e]
+                for i in range(K):
+                    messages[to, i] = factors[e - first_link, i]
+        if thread == 0:
+            for c in range(cells):
+                for i in range(K):
+                    totals[i] += moved[c, i]
+                    moved[c, i] = 0.0
+                changed[0] += change[c]
+                change[c] = 0.0
+        if n_threads > 1:
+            arrivals += n_threads
+            barrier(counter, arrivals)

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodeproof import kernels
-from nodeproof.affinity import memberships_at
-from nodeproof.csr import find_twins
+from nodeproof.affinity import Affinity
 from nodeproof.graph import RowSums
-from nodeproof.problem import Models, Problem
+from nodeproof.problem import Problem
 from nodeproof.runtime import threads
 from nodeproof.solvers.base import Result, Solver, are_named, credibility, matched
 from nodeproof.solvers.kind_beliefs import KindMessages
@@ -26,8 +25,8 @@ Array = NDArray[np.float64]
 # Beliefs begin near their fixed point: fewer batches, each more work, than in the solver.
 _BATCHES = 16
 
-# Bounds that keep divisors away from zero, and exponents within what can be multiplied.
-_SMALL, _LARGE = 1e-100, 230.0
+# Bounds exponents to what can be multiplied.
+_LARGE = 230.0
 
 # One message per link and direction: more numbers than this would dwarf the graph.
 _MOST_MESSAGES = 10_000_000
@@ -118,62 +117,55 @@ def marginals(
             batches = list(sweeper.batches())
             settled = any(messages_of.round(batches) <= tol for _ in range(max_iter))
             return W if settled else None
-        twins = find_twins(sweeper.indptr, sweeper.indices)
-        messages = W[sweeper.indices]
-        for _ in range(max_iter):
-            if _round(sweeper, W, costs, result.models, messages, twins) <= tol:
-                return W
-    return None
+        models = result.models
+        assert models.affinity is not None
+        beliefs = _Beliefs(sweeper, W, models.log_prior - costs, models.affinity)
+        settled = any(beliefs.round() <= tol for _ in range(max_iter))
+        return W if settled else None
 
 
-def _round(
-    sweeper: Sweeper,
-    W: Rows,
-    costs: NDArray[np.float64],
-    models: Models,
-    messages: Rows,
-    twins: NDArray[np.int64],
-) -> float:
-    """Update every node once, batch by batch, and send its messages; return the mean change."""
-    affinity, indptr, eta = models.affinity, sweeper.indptr, sweeper.eta
-    assert affinity is not None
-    n, K = W.shape
-    totals = RowSums.of(W, eta).totals
-    gain = np.exp(np.clip(affinity.ell, -_LARGE, _LARGE))
-    # Number of factors that can be multiplied before a logarithm must be taken.
-    room = 1 if len(sweeper.weights) else max(1, int(400.0 / (np.abs(affinity.ell).max() + 1.0)))
-    change = 0.0
-    for first, last in sweeper.batches():
-        first_link, last_link = int(indptr[first]), int(indptr[last])
-        factors = np.empty((last_link - first_link, K))
+class _Beliefs:
+    """Beliefs of all nodes and the messages along their links.
 
-        def believe(
-            lo: int,
-            hi: int,
-            first_link: int = first_link,
-            factors: Array = factors,
-            totals: Array = totals,
-        ) -> tuple[Rows, Array]:
-            scores = np.empty((hi - lo, K))
-            kernels.receive_rows(
-                lo, hi, first_link, indptr, sweeper.weights, affinity.ell, gain.copy(), room,
-                messages, factors, np.empty(K), scores,
+    Parameters
+    ----------
+    W : ndarray of shape (n, K)
+        Beliefs, updated in place.
+    offsets : ndarray of shape (n, K)
+        Scores of nodes without their links.
+    """
+
+    def __init__(self, sweeper: Sweeper, W: Rows, offsets: Array, affinity: Affinity) -> None:
+        graph, (n, K) = sweeper.problem.graph, W.shape
+        assert graph is not None
+        self.sweeper, self.W, self.offsets, self.affinity = sweeper, W, offsets, affinity
+        self.messages, self.twins = W[sweeper.indices], graph.twins
+        self.gain = np.exp(np.clip(affinity.ell, -_LARGE, _LARGE))
+        # Number of factors that can be multiplied before a logarithm must be taken.
+        weighted = len(sweeper.weights) > 0
+        self.room = 1 if weighted else max(1, int(400.0 / (np.abs(affinity.ell).max() + 1.0)))
+        firsts = sweeper.indptr[[*range(0, n, sweeper.batch), n]]
+        self.factors = np.empty((int(np.diff(firsts).max()), K))
+        cells = -(-sweeper.batch // sweeper.cell) + 1
+        self.moved, self.change = np.zeros((cells, K)), np.zeros(cells)
+
+    def round(self) -> float:
+        """Update every node once, batch by batch, and send its messages; return the mean change."""
+        sweeper, affinity, (n, K) = self.sweeper, self.affinity, self.W.shape
+        totals = RowSums.of(self.W, sweeper.eta).totals
+        counter, changed = np.zeros(1, dtype=np.int64), np.zeros(1)
+
+        def work(thread: int, n_threads: int) -> None:
+            kernels.believe_batches(
+                thread, n_threads, counter, 0, n, sweeper.batch, sweeper.cell, sweeper.indptr,
+                sweeper.weights, self.twins, sweeper.eta, self.W, totals, self.offsets,
+                affinity.ell, affinity.ell_t, self.gain.copy(), self.room, self.messages,
+                self.factors, sweeper.new, self.moved, self.change, changed,
+                *kernels.workspace(K),
             )  # fmt: skip
-            own = eta[lo:hi, None]
-            rest = own * (totals - own * W[lo:hi])
-            scores += models.log_prior - costs[lo:hi]
-            scores -= rest * affinity.ell_t if affinity.ell_t.size == 1 else rest @ affinity.ell_t
-            new = memberships_at(scores, 1.0).astype(np.float32)
-            links = slice(indptr[lo] - first_link, indptr[hi] - first_link)
-            sent = np.repeat(new, np.diff(indptr[lo : hi + 1]), axis=0) / factors[links]
-            sent /= _SMALL + sent.sum(axis=1, keepdims=True)
-            factors[links] = sent
-            return new, new.astype(np.float64) - W[lo:hi]
 
-        found = threads.map_rows(believe, last, first)
-        new, steps = (np.concatenate([part[k] for part in found]) for k in (0, 1))
-        change += float(np.abs(steps).max(axis=1).sum())
-        totals = totals + eta[first:last] @ steps
-        W[first:last] = new
-        messages[twins[first_link:last_link]] = factors
-    return change / n
+        if sweeper.shared:
+            threads.together(work)
+        else:
+            work(0, 1)
+        return float(changed[0]) / n
