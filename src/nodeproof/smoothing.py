@@ -11,7 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.preprocessing import normalize
-from sklearn.utils import check_random_state
 
 from nodeproof import kernels
 from nodeproof.graph import Graph
@@ -27,7 +26,7 @@ Rows = NDArray[np.float32]
 _FEW_COLUMNS = 1024
 
 # Probes beyond the rank; and the least square of a singular value, as a share of the largest.
-_MORE_PROBES, _NO_VALUE = 10, 1e-12
+_MORE_PROBES, _NO_VALUE = 10, 1e-13
 
 # With more links, links as features are reduced to fewer columns.
 _MANY_LINKS = 2_000_000
@@ -150,17 +149,29 @@ def leading_directions(rows: Any, rank: int) -> Rows:
         _, vectors = np.linalg.eigh(_products(rows))
         return np.ascontiguousarray(vectors[:, ::-1][:, :rank], dtype=np.float32)
     # Random probes and one power iteration (Halko, Martinsson and Tropp 2011).
-    probes = check_random_state(0).normal(size=(m, min(rank + _MORE_PROBES, n, m)))
+    width = min(rank + _MORE_PROBES, n, m)
+    probes = np.random.default_rng(0).standard_normal((m, width), dtype=np.float32)
     columns = sp.csr_array(rows.T) if sp.issparse(rows) else np.ascontiguousarray(rows.T)
-    found = _times(rows, probes.astype(np.float32))
-    basis, _ = np.linalg.qr(_times(rows, _times(columns, found)))
-    inside = _times(columns, basis)
-    # Right singular vectors of ``basisᵀ rows``, by its small Gram matrix.
-    values, vectors = np.linalg.eigh(inside.T.astype(np.float64) @ inside)
-    values, vectors = values[::-1][:rank], vectors[:, ::-1][:, :rank]
+    found = _times(rows, _times(columns, _times(rows, probes)))
+    # An orthonormal basis of what is found, by its Gram matrix, and the rows seen from there.
+    lengths, axes = _principal(found, width)
+    inside = _times(columns, found) @ (axes / lengths).astype(np.float32)
+    # Right singular vectors of ``basisᵀ rows``, likewise.
+    lengths, axes = _principal(inside, rank)
+    return np.ascontiguousarray(inside @ (axes / lengths).astype(np.float32))
+
+
+def _principal(M: Rows, most: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the largest singular values, as long as they are not zero, and the right vectors."""
+    values, vectors = np.linalg.eigh(threads.sum_rows(lambda lo, hi: _gram(M[lo:hi]), len(M)))
+    values, vectors = values[::-1][:most], vectors[:, ::-1][:, :most]
     kept = values > _NO_VALUE * values[0]
-    vectors = vectors[:, kept] / np.sqrt(values[kept])
-    return np.ascontiguousarray(inside @ vectors, dtype=np.float32)
+    return np.sqrt(values[kept]), vectors[:, kept]
+
+
+def _gram(rows: Rows) -> NDArray[np.float64]:
+    rows64 = rows.astype(np.float64)
+    return np.asarray(rows64.T @ rows64)
 
 
 def _times(rows: Any, M: NDArray[Any]) -> NDArray[Any]:

@@ -187,21 +187,25 @@ def _receive(v, first_link, indptr, weights, ell, gain, room, messages, factors,
         product[i] = 1.0
     pending = 0
     for e in range(indptr[v], indptr[v + 1]):
+        at = e - first_link
         if weighted:
             w = np.float64(weights[e])
             for i in range(ell.shape[0]):
                 for j in range(ell.shape[1]):
-                    gain[i, j] = math.exp(min(max(ell[i, j] * w, -_LARGE), _LARGE))
+                    gain[j, i] = math.exp(min(max(ell[i, j] * w, -_LARGE), _LARGE))
+        if scalar:
+            for i in range(K):
+                factors[at, i] = 1.0 + (gain[0, 0] - 1.0) * messages[e, i]
+        else:
+            for i in range(K):
+                factors[at, i] = gain[0, i] * messages[e, 0]
+            for j in range(1, K):
+                belief = np.float64(messages[e, j])
+                for i in range(K):
+                    factors[at, i] += gain[j, i] * belief
         for i in range(K):
-            if scalar:
-                factor = 1.0 + (gain[0, 0] - 1.0) * messages[e, i]
-            else:
-                factor = 0.0
-                for j in range(K):
-                    factor += gain[i, j] * messages[e, j]
-            factor = max(factor, _SMALL)
-            factors[e - first_link, i] = factor
-            product[i] *= factor
+            factors[at, i] = max(factors[at, i], _SMALL)
+            product[i] *= factors[at, i]
         pending += 1
         if pending >= room:
             pending = 0
@@ -222,7 +226,7 @@ def receive_rows(
     ``messages[e]`` is what the far end of link e of row v believes without v, shape (nnz, K). Link
     e multiplies the belief of v by ``Σ_j e^ℓ_ij messages[e, j]``, which goes to
     ``factors[e − first_link]``; if ℓ is 1×1, by e^ℓ for equal classes and 1 for others. `gain`
-    holds e^ℓ, and is overwritten if there are weights; so many factors as there is `room` for are
+    holds e^ℓ, transposed, and is overwritten if there are weights; so many factors as there is `room` for are
     multiplied before a logarithm is taken. `product` is for the work: K numbers.
     """
     for v in range(lo, hi):

@@ -140,7 +140,8 @@ class _Beliefs:
         assert graph is not None
         self.sweeper, self.W, self.offsets, self.affinity = sweeper, W, offsets, affinity
         self.messages, self.twins = W[sweeper.indices], graph.twins
-        self.gain = np.exp(np.clip(affinity.ell, -_LARGE, _LARGE))
+        self.totals = RowSums.of(W, sweeper.eta).totals
+        self.gain = np.exp(np.clip(affinity.ell.T, -_LARGE, _LARGE), order="C")
         # Number of factors that can be multiplied before a logarithm must be taken.
         weighted = len(sweeper.weights) > 0
         self.room = 1 if weighted else max(1, int(400.0 / (np.abs(affinity.ell).max() + 1.0)))
@@ -152,13 +153,12 @@ class _Beliefs:
     def round(self) -> float:
         """Update every node once, batch by batch, and send its messages; return the mean change."""
         sweeper, affinity, (n, K) = self.sweeper, self.affinity, self.W.shape
-        totals = RowSums.of(self.W, sweeper.eta).totals
         counter, changed = np.zeros(1, dtype=np.int64), np.zeros(1)
 
         def work(thread: int, n_threads: int) -> None:
             kernels.believe_batches(
                 thread, n_threads, counter, 0, n, sweeper.batch, sweeper.cell, sweeper.indptr,
-                sweeper.weights, self.twins, sweeper.eta, self.W, totals, self.offsets,
+                sweeper.weights, self.twins, sweeper.eta, self.W, self.totals, self.offsets,
                 affinity.ell, affinity.ell_t, self.gain.copy(), self.room, self.messages,
                 self.factors, sweeper.new, self.moved, self.change, changed,
                 *kernels.workspace(K),

@@ -41,7 +41,7 @@ class _Flow:
         self.side, self.W = side, W
         self.ell = np.ascontiguousarray(turned(ell, side))
         self.ell_t = turned(ell_t, side)
-        self.gain = np.exp(np.clip(self.ell, -_LARGE, _LARGE))
+        self.gain = np.exp(np.clip(self.ell.T, -_LARGE, _LARGE), order="C")
         strongest = float(np.abs(self.ell).max())
         self.room = 1 if len(side.weights) else max(1, int(400.0 / (strongest + 1.0)))
         self.messages = W[side.indices]
