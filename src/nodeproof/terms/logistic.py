@@ -17,8 +17,10 @@ __all__ = [
     "fit_logistic",
     "fit_noise",
     "fit_scale",
+    "from_basis",
     "held_out_scores",
     "match_confidence",
+    "principal_axes",
     "shares",
     "with_noise",
 ]
@@ -84,10 +86,10 @@ def fit_logistic(
     """
     n, d = Z.shape
     if n < d:  # no solution leaves the span of the rows
-        basis, coordinates = _principal_axes(Z)
+        basis, coordinates = principal_axes(Z)
         inside = None if start is None else _in_basis(start, basis)
         found = _fit(coordinates, targets, l2, weights, inside, tol, max_iter)
-        return _from_basis(found, basis)
+        return from_basis(found, basis)
     return _fit(Z, targets, l2, weights, start, tol, max_iter)
 
 
@@ -150,7 +152,7 @@ def _fit(
     return np.asarray(theta[0] if weights is None or weights.ndim == 1 else theta)
 
 
-def _principal_axes(
+def principal_axes(
     Z: NDArray[np.floating],
 ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """Return orthonormal axes that rows lie in, (d, r), and their coordinates, (n, r)."""
@@ -167,7 +169,8 @@ def _in_basis(theta: Array, basis: NDArray[np.floating]) -> Array:
     return np.concatenate([theta[..., :-1] @ basis, theta[..., -1:]], axis=-1)
 
 
-def _from_basis(theta: Array, basis: NDArray[np.floating]) -> Array:
+def from_basis(theta: Array, basis: NDArray[np.floating]) -> Array:
+    """Return coefficients of features from those of coordinates in a basis, (d, r)."""
     return np.concatenate([theta[..., :-1] @ basis.T, theta[..., -1:]], axis=-1)
 
 

@@ -34,11 +34,12 @@ from nodeproof.terms.registry import register
 
 __all__ = ["Softmax"]
 
-# Nodes without a label that a re-fit looks at: more would not change a few hundred coefficients.
-_MOST_ROWS = 4096
+# Nodes without a label that a re-fit looks at, in all or per class, whichever is more: others would
+# not change a few hundred coefficients. And nodes whose scores tell proportions and confidence.
+_LEAST_ROWS, _ROWS_PER_CLASS, _MOST_SCORED = 1024, 64, 2048
 
 # Of L-BFGS, from the first fit: a re-fit is one step of an alternation.
-_REFIT_STEPS = 15
+_REFIT_STEPS = 10
 
 
 @register
@@ -272,7 +273,7 @@ class Softmax(Term):
 
     def _scores(self, theta: Array) -> Array:
         """Return the scores of all nodes, or an even sample of many."""
-        rows = self.Z[:: -(-len(self.Z) // _MOST_ROWS)]
+        rows = self.Z[:: -(-len(self.Z) // _MOST_SCORED)]
         return np.asarray(rows @ theta[:, :-1].T + theta[:, -1], dtype=np.float64)
 
     def _targets(self) -> Array:
@@ -319,7 +320,8 @@ class Softmax(Term):
         confident[self.alone] = False
         others = np.flatnonzero(confident)
         if len(others):
-            theta, learnt = self._fit_again(W, others[:: -(-len(others) // _MOST_ROWS)], theta)
+            most = max(_LEAST_ROWS, _ROWS_PER_CLASS * self.n_classes)
+            theta, learnt = self._fit_again(W, others[:: -(-len(others) // most)], theta)
         alone = self.damping * theta
         for coefficients in (theta, alone):
             coefficients[:, -1] += np.log(self.proportions / learnt)

@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from nodeproof.auto.held_out import HeldOut
 from nodeproof.auto.pooling import Judge
-from nodeproof.terms.logistic import balance, fit_logistic, held_out_scores
+from nodeproof.terms.logistic import (
+    balance,
+    fit_logistic,
+    from_basis,
+    held_out_scores,
+    principal_axes,
+)
 
 __all__ = ["Best", "PenaltySearch", "Setting"]
 
@@ -83,6 +89,11 @@ class PenaltySearch:
         y = np.max(held.y, axis=0)
         labelled = np.flatnonzero(y >= 0)
         self.Z, self.Z_held = Z[labelled], Z[held.nodes]
+        # No solution leaves the span of the rows: all penalties are fitted there.
+        self.axes: NDArray[Any] | None = None
+        if len(labelled) < Z.shape[1]:
+            self.axes, self.Z = principal_axes(self.Z)
+            self.Z_held = self.Z_held @ self.axes
         self.targets = np.eye(n_classes)[y[labelled]]
         # By the labels that each fold sees, as a fit to them does.
         self.seen = np.zeros((len(labelled), len(held.y)))
@@ -111,7 +122,10 @@ class PenaltySearch:
         losses = {at: self._loss(at, by) for at in self.fits}
         at = min(losses, key=lambda at: losses[at][0])
         loss, sharpness = losses[at]
-        return Best(Setting(self.hops, _PENALTIES[at], sharpness), loss, *self.fits[at])
+        scores, theta = self.fits[at]
+        if self.axes is not None:
+            theta = from_basis(theta, self.axes)
+        return Best(Setting(self.hops, _PENALTIES[at], sharpness), loss, scores, theta)
 
     def is_hopeless(self, than: Array) -> bool:
         """Tell whether the best penalty is far worse than another expert: no hops would help.

@@ -35,9 +35,9 @@ __all__ = ["Features", "Links", "OwnFeatures", "Regression"]
 # Prior of the penalty, see `PenaltySearch`: few columns that were not averaged need less of it.
 _AVERAGED_PRIOR, _OWN_PRIOR = (0.2, 0.5), (0.03, 1.0)
 
-# With more entries of the adjacency matrix, links are averaged over no more than so many hops: far
-# ones help sparse graphs.
-_FAR_LINKS, _NEAR = 400_000, 16
+# With more entries of the adjacency matrix, in all or per node, links are averaged over no more
+# than _NEAR hops: far ones help sparse graphs.
+_FAR_LINKS, _MANY_OF_A_NODE, _NEAR = 400_000, 16, 16
 
 # How often to refit to confidently classified nodes.
 _ROUNDS = 2
@@ -341,7 +341,7 @@ class Links(Regression):
         """Return a copy that holds the smoothed links; far hops only where there are few."""
         bound = super().bind(nodes)
         assert nodes.graph is not None
-        if nodes.graph.n_entries > _FAR_LINKS:
+        if nodes.graph.n_entries > min(_FAR_LINKS, _MANY_OF_A_NODE * nodes.n_nodes):
             bound.hops = tuple(hops for hops in self.hops if hops <= _NEAR)
         return bound
 
