@@ -64,7 +64,10 @@ def test_every_call_of_a_kernel_gives_the_same_bits(monkeypatch):
     data = make_planted(3, 12, p=0.8, q=0.2, omega=0.8, label_ratio=0.2, random_state=0)
     fit = NodeClassifier(random_state=0).fit(data.X, data.y, graph=data.graph)
     fit.certify(time_budget=1.0)
-    assert {"sweep_batches", "product_rows", "receive_rows", "settle"} <= compared
+    kinds = {"one": data.graph, "other": make_planted(3, 12, p=0.6, q=0.2, random_state=1).graph}
+    NodeClassifier(weights="calibrated", random_state=0).fit(data.X, data.y, graph=kinds)
+    expected = {"sweep_batches", "product_rows", "believe_batches", "receive_rows", "settle"}
+    assert expected <= compared
     assert different == set()
 
 

@@ -1,4 +1,4 @@
-"""Graphs as symmetric CSR matrices: built from edge lists, and checked.
+"""Graphs as symmetric CSR matrices: built from edge lists, checked, and multiplied.
 
 Links that are listed more than once count once, with their largest weight, wherever they come
 from. So it does not matter whether a list has each link in one direction or in both.
@@ -30,6 +30,7 @@ __all__ = [
     "from_edges",
     "largest_of_each",
     "merge_edges",
+    "product_rows",
     "unless_all_one",
     "warn_directed",
     "warn_of_repeats",
@@ -370,3 +371,22 @@ def unless_all_one(data: NDArray[Any]) -> NDArray[Any]:
     """Return the weights for the kernels: an empty array, of one type, where all are one."""
     none = len(data) == 0 or data.min() == data.max() == 1.0
     return np.empty(0, dtype=np.float32) if none else data
+
+
+def product_rows(
+    indptr: NDArray[Any],
+    indices: NDArray[Any],
+    weights: NDArray[Any],
+    M: NDArray[Any],
+    lo: int,
+    hi: int,
+) -> NDArray[np.float64]:
+    """Return rows lo…hi of the product of links in CSR form and contiguous M, in float64."""
+    if M.dtype == np.float32:
+        out = np.empty((hi - lo, M.shape[1]))
+        kernels.product_rows(lo, hi, indptr, indices, weights, M, out, np.empty(M.shape[1]))
+        return out
+    part = slice(indptr[lo], indptr[hi])
+    data = weights[part] if len(weights) > 0 else np.ones(part.stop - part.start)
+    pointers = indptr[lo : hi + 1] - indptr[lo]
+    return np.asarray(sp.csr_array((data, indices[part], pointers), (hi - lo, len(M))) @ M)

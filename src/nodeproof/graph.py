@@ -16,8 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from nodeproof import kernels
-from nodeproof.csr import find_twins, unless_all_one
+from nodeproof.csr import find_twins, product_rows, unless_all_one
 from nodeproof.errors import InputError
 from nodeproof.inputs.graph_objects import check_adjacency, is_folder
 from nodeproof.runtime import threads
@@ -373,25 +372,6 @@ def null_factors(degrees: NDArray[Any], null_model: str, total: float) -> Array:
         return np.asarray(degrees / np.sqrt(total))
     # Nothing is known about a node without links, not even that it avoids others.
     return np.asarray(degrees > 0, dtype=np.float64)
-
-
-def product_rows(
-    indptr: NDArray[Any],
-    indices: NDArray[Any],
-    weights: NDArray[Any],
-    M: NDArray[Any],
-    lo: int,
-    hi: int,
-) -> Array:
-    """Return rows lo…hi of the product of links in CSR form and contiguous M, in float64."""
-    if M.dtype == np.float32:
-        out = np.empty((hi - lo, M.shape[1]))
-        kernels.product_rows(lo, hi, indptr, indices, weights, M, out, np.empty(M.shape[1]))
-        return out
-    part = slice(indptr[lo], indptr[hi])
-    data = weights[part] if len(weights) > 0 else np.ones(part.stop - part.start)
-    pointers = indptr[lo : hi + 1] - indptr[lo]
-    return np.asarray(sp.csr_array((data, indices[part], pointers), (hi - lo, len(M))) @ M)
 
 
 def mass_between(rows: NDArray[Any], near: Array, matrix: bool) -> Array:

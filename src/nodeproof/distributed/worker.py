@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from nodeproof import kernels
 from nodeproof.affinity import charge_rows
+from nodeproof.csr import product_rows
 from nodeproof.distributed.exchange import Peers, hold
 from nodeproof.distributed.layout import Block, Layout, Part, Step, cut_links
-from nodeproof.graph import RowSums, mass_between, null_factors, product_rows
+from nodeproof.graph import RowSums, mass_between, null_factors
 from nodeproof.problem import Models
 from nodeproof.runtime import threads
 from nodeproof.storage.graph_folder import GraphFolder

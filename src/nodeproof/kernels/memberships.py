@@ -226,8 +226,8 @@ def receive_rows(
     ``messages[e]`` is what the far end of link e of row v believes without v, shape (nnz, K). Link
     e multiplies the belief of v by ``Σ_j e^ℓ_ij messages[e, j]``, which goes to
     ``factors[e − first_link]``; if ℓ is 1×1, by e^ℓ for equal classes and 1 for others. `gain`
-    holds e^ℓ, transposed, and is overwritten if there are weights; so many factors as there is `room` for are
-    multiplied before a logarithm is taken. `product` is for the work: K numbers.
+    holds e^ℓ, transposed, and is overwritten if there are weights; `room` factors are multiplied
+    before a logarithm is taken. `product` is for the work: K numbers.
     """
     for v in range(lo, hi):
         _receive(
