@@ -92,6 +92,18 @@ def test_on_trees_they_are_exact(K, matrix, weighted, strength):
         np.testing.assert_allclose(found, exact_marginals(A, full, costs), atol=2e-6)
 
 
+def test_what_one_end_of_a_chain_says_arrives_at_the_other():
+    """Nodes at rest wake up: they are skipped only while none of their neighbours changes."""
+    n, ell = 60, 5.0
+    costs = np.zeros((n, 2))
+    costs[0, 1] = 4.0
+    chain = np.diag(np.ones(n - 1), 1)
+    found = propagate(chain + chain.T, np.array([[ell]]), costs)
+    # The difference of both classes shrinks by tanh(ℓ/2) with every link.
+    expected = 0.5 + 0.5 * np.tanh(2.0) * np.tanh(ell / 2) ** np.arange(n)
+    np.testing.assert_allclose(found[:, 0], expected, atol=1e-5)
+
+
 def test_two_linked_nodes_do_not_talk_each_other_up():
     """The free energy's rows settle at .83 or so here; the truth is .731 and .676."""
     found = propagate(np.array([[0, 1], [1, 0]]), np.array([[2.0]]), np.array([[0.0, 1], [0, 0]]))

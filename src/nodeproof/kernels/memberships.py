@@ -238,9 +238,9 @@ def receive_rows(
 
 @compiled
 def believe_batches(
-    thread, n_threads, counter, begin, end, batch, cell, indptr, weights, twins, eta, W, totals,
-    offsets, ell, ell_t, gain, room, messages, factors, new, moved, change, changed, product,
-    score, shares,
+    thread, n_threads, counter, begin, end, batch, cell, indptr, indices, weights, twins, eta, W,
+    totals, offsets, ell, ell_t, gain, room, messages, factors, new, moved, change, changed,
+    stamp, heard, seen, still, product, score, shares,
 ):  # fmt: skip
     """Update the beliefs of nodes begin…end and their messages in batches, each given all others.
 
@@ -248,6 +248,10 @@ def believe_batches(
     in :func:`receive_rows`. ``twins[e]`` is where link e is as its far end sees it; row v of
     `offsets` are the scores of node v without its links. `factors` has a row for each link of a
     batch. `gain` is the thread's own; so are the last three, of :func:`workspace`.
+
+    Nodes are left as they are while all their neighbours are: batches are numbered from `stamp`
+    on; ``heard[v]`` is the last in which the belief of a neighbour of v has changed by more than
+    `still`, and ``seen[v]`` the last in which v was updated.
     """
     K = W.shape[1]
     scalar = ell.shape[0] == 1
@@ -255,11 +259,15 @@ def believe_batches(
     for first in range(begin, end, batch):
         last = min(first + batch, end)
         first_link = indptr[first]
+        now = stamp + first // batch
         low = first // cell
         cells = (last - 1) // cell - low + 1
         lo = max(first, (low + cells * thread // n_threads) * cell)
         hi = min(last, (low + cells * (thread + 1) // n_threads) * cell)
         for v in range(lo, hi):
+            if heard[v] < seen[v]:
+                continue
+            seen[v] = now
             _receive(
                 v, first_link, indptr, weights, ell, gain, room, messages, factors, product, score
             )
@@ -290,12 +298,18 @@ def believe_batches(
             arrivals += n_threads
             barrier(counter, arrivals)
         for v in range(lo, hi):
+            if seen[v] < now:
+                continue
+            step = np.float32(0.0)
             for i in range(K):
+                step = max(step, abs(new[v - first, i] - W[v, i]))
                 W[v, i] = new[v - first, i]
             for e in range(indptr[v], indptr[v + 1]):
                 to = twins[e]
                 for i in range(K):
                     messages[to, i] = factors[e - first_link, i]
+                if step > still:
+                    heard[indices[e]] = now  # several threads may write, all the same
         if thread == 0:
             for c in range(cells):
                 for i in range(K):

@@ -25,6 +25,9 @@ Array = NDArray[np.float64]
 # Beliefs begin near their fixed point: fewer batches, each more work, than in the solver.
 _BATCHES = 16
 
+# Beliefs that change by less than this share of the tolerance are at rest.
+_STILL = 0.3
+
 # Bounds exponents to what can be multiplied.
 _LARGE = 230.0
 
@@ -119,7 +122,8 @@ def marginals(
             return W if settled else None
         models = result.models
         assert models.affinity is not None
-        beliefs = _Beliefs(sweeper, W, models.log_prior - costs, models.affinity)
+        offsets = models.log_prior - costs
+        beliefs = _Beliefs(sweeper, W, offsets, models.affinity, _STILL * tol)
         settled = any(beliefs.round() <= tol for _ in range(max_iter))
         return W if settled else None
 
@@ -133,9 +137,13 @@ class _Beliefs:
         Beliefs, updated in place.
     offsets : ndarray of shape (n, K)
         Scores of nodes without their links.
+    still : float
+        Beliefs that change by no more do not make neighbours look again.
     """
 
-    def __init__(self, sweeper: Sweeper, W: Rows, offsets: Array, affinity: Affinity) -> None:
+    def __init__(
+        self, sweeper: Sweeper, W: Rows, offsets: Array, affinity: Affinity, still: float
+    ) -> None:
         graph, (n, K) = sweeper.problem.graph, W.shape
         assert graph is not None
         self.sweeper, self.W, self.offsets, self.affinity = sweeper, W, offsets, affinity
@@ -149,23 +157,29 @@ class _Beliefs:
         self.factors = np.empty((int(np.diff(firsts).max()), K))
         cells = -(-sweeper.batch // sweeper.cell) + 1
         self.moved, self.change = np.zeros((cells, K)), np.zeros(cells)
+        self.still, self.stamp = still, 0
+        self.heard, self.seen = np.full(n, -1, dtype=np.int32), np.full(n, -1, dtype=np.int32)
 
     def round(self) -> float:
-        """Update every node once, batch by batch, and send its messages; return the mean change."""
+        """Update nodes batch by batch, and send their messages; return the mean change.
+
+        Nodes whose neighbours have not changed since their last update are left as they are.
+        """
         sweeper, affinity, (n, K) = self.sweeper, self.affinity, self.W.shape
         counter, changed = np.zeros(1, dtype=np.int64), np.zeros(1)
 
         def work(thread: int, n_threads: int) -> None:
             kernels.believe_batches(
                 thread, n_threads, counter, 0, n, sweeper.batch, sweeper.cell, sweeper.indptr,
-                sweeper.weights, self.twins, sweeper.eta, self.W, self.totals, self.offsets,
-                affinity.ell, affinity.ell_t, self.gain.copy(), self.room, self.messages,
-                self.factors, sweeper.new, self.moved, self.change, changed,
-                *kernels.workspace(K),
+                sweeper.indices, sweeper.weights, self.twins, sweeper.eta, self.W, self.totals,
+                self.offsets, affinity.ell, affinity.ell_t, self.gain.copy(), self.room,
+                self.messages, self.factors, sweeper.new, self.moved, self.change, changed,
+                self.stamp, self.heard, self.seen, self.still, *kernels.workspace(K),
             )  # fmt: skip
 
         if sweeper.shared:
             threads.together(work)
         else:
             work(0, 1)
+        self.stamp += -(-n // sweeper.batch)
         return float(changed[0]) / n
