@@ -7,6 +7,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,7 +29,7 @@ Rows = NDArray[np.float32]
 # share of the log-loss of guessing: where all are almost perfect, differences mean little.
 _HOPELESS, _MUCH_WORSE = 3.0, 0.05
 
-# Folds that are learnt on several threads before the first look at how they did; then the rest.
+# Folds that are learnt on several threads before the first look at how they did.
 _TOGETHER = 2
 
 
@@ -262,13 +263,15 @@ class Expert(ABC):
         """
         logs = np.empty((len(held.nodes), self.nodes.n_classes))
 
-        folds = range(len(held.y))
-        rounds = [[fold] for fold in folds]
+        # First some to look at; then as many as there are threads, which share one that is left.
+        first, most = 1, 1
         if self.concurrent:
-            rounds = [list(folds[:_TOGETHER]), list(folds[_TOGETHER:])]
-        for some in rounds:
+            first, most = _TOGETHER, max(_TOGETHER, threads.available())
+        folds = range(len(held.y))
+        for start, end in pairwise([0, *folds[first::most], len(folds)]):
+            some = folds[start:end]
 
-            def learn(k: int, some: list[int] = some) -> None:
+            def learn(k: int, some: range = some) -> None:
                 here = held.folds == some[k]
                 logs[here] = self.learn(held.y[some[k]], setting).log_proba[held.nodes[here]]
 

@@ -195,27 +195,31 @@ class Regression(Expert):
         parts : list of pairs
             Held-out labels to judge by, and the setting that the others have chosen.
         """
+        tried = (0, _ROUNDS) if self.spreads else (_ROUNDS,)
+        shape = len(held.codes), self.nodes.n_classes
+        said = {(rounds, spread): np.empty(shape) for rounds in tried for spread in (False, True)}
+
+        def judge(task: int) -> None:
+            part, which = divmod(task, len(tried))
+            (here, best), rounds = parts[part], tried[which]
+            fold, nodes = int(held.folds[here[0]]), held.nodes[here]
+            setting = best.setting._replace(rounds=rounds)
+            learnt = self._learn(held.y[fold], setting, best.theta[fold]).log_proba
+            said[rounds, False][here] = learnt[nodes]
+            if self.spreads:
+                said[rounds, True][here] = self.spread(learnt, held.y[fold])[nodes]
+
+        threads.map_each(judge, len(parts) * len(tried))
         found = []
         favoured = _HEAD_START if self.linked else 0.0
-        for rounds in (0, _ROUNDS) if self.spreads else (_ROUNDS,):
-            logs = np.empty((2, len(held.codes), self.nodes.n_classes))
-
-            def judge(part: int, rounds: int = rounds, logs: Array = logs) -> None:
-                here, best = parts[part]
-                fold, nodes = int(held.folds[here[0]]), held.nodes[here]
-                setting = best.setting._replace(rounds=rounds)
-                learnt = self._learn(held.y[fold], setting, best.theta[fold]).log_proba
-                logs[0, here] = learnt[nodes]
-                if self.spreads:
-                    logs[1, here] = self.spread(learnt, held.y[fold])[nodes]
-
-            threads.map_each(judge, len(parts))
+        for rounds in tried:
             setting, refitted = final._replace(rounds=rounds), favoured if rounds else 0.0
             if rounds:
-                found.append(Candidate.judged(setting, logs[0], held, self, refitted))
+                logs = said[rounds, False]
+                found.append(Candidate.judged(setting, logs, held, self, refitted))
             if self.spreads:
-                spread = setting._replace(spread=True)
-                found.append(Candidate.judged(spread, logs[1], held, self, refitted + favoured))
+                spread, logs = setting._replace(spread=True), said[rounds, True]
+                found.append(Candidate.judged(spread, logs, held, self, refitted + favoured))
         return found
 
     def for_large_graphs(self) -> Expert | None:
