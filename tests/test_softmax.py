@@ -172,6 +172,20 @@ def test_a_refit_is_no_surer_than_the_first_fit(texts, nodes):
     assert np.abs(models[1] - models[0]).max() > 0.01
 
 
+def test_confident_nodes_of_one_class_do_not_make_that_class_frequent():
+    """Neither where the refitted scores are made larger: the shares in its targets go before."""
+    rng = np.random.default_rng(0)
+    z = np.repeat([0, 1], 1000)
+    X = rng.normal(size=(2000, 5)) + 0.4 * np.where(z == 1, 1.0, -1.0)[:, None]
+    y = np.where(np.arange(2000) % 50 == 0, z, -1)
+    term = Softmax(hops=0, l2=30.0, folds=0, sharpness=3.0).bind(NodeData(2, X, y))
+    W = np.full((2000, 2), 0.5)
+    W[:500], W[1000:1020] = (1.0, 0.0), (0.0, 1.0)
+    found = -term.cost(term.estimate(W), 0, 2000)[y < 0]
+    shown = softmax(found - np.log(term.proportions), axis=1).mean(axis=0)
+    np.testing.assert_allclose(shown, 0.5, atol=0.1)
+
+
 def test_only_confident_rows_teach(texts, nodes):
     term = Softmax(hops=2, confidence=0.7).bind(nodes)
     first = term.estimate(np.full((210, K), 1 / K))

@@ -315,25 +315,23 @@ class Softmax(Term):
         labelled nodes. Nodes without a label count where they are confidently assigned, together
         as much as the labels do.
         """
-        theta, learnt = self.first_sharpness * self.first, self._equal()
+        theta = self.first_sharpness * self.first
         confident = (W.max(axis=1) >= self.confidence) & (self.y < 0)
         confident[self.alone] = False
         others = np.flatnonzero(confident)
         if len(others):
             most = max(_LEAST_ROWS, _ROWS_PER_CLASS * self.n_classes)
-            theta, learnt = self._fit_again(W, others[:: -(-len(others) // most)], theta)
+            theta = self._fit_again(W, others[:: -(-len(others) // most)], theta)
         alone = self.damping * theta
-        for coefficients in (theta, alone):
-            coefficients[:, -1] += np.log(self.proportions / learnt)
         unseen = self.first_sharpness * self.unseen
         unseen[np.isin(self.labelled, self.alone)] *= self.damping
-        unseen += np.log(self.proportions / self._equal())
+        prior = np.log(self.proportions / self._equal())
+        for scores in (theta[:, -1], alone[:, -1], unseen):
+            scores += prior
         return np.hstack([theta, alone, unseen.T])
 
-    def _fit_again(
-        self, W: NDArray[Any], others: NDArray[np.int64], first: Array
-    ) -> tuple[Array, Array]:
-        """Return coefficients fitted to labels and other nodes, and the class shares in them."""
+    def _fit_again(self, W: NDArray[Any], others: NDArray[np.int64], first: Array) -> Array:
+        """Return coefficients fitted to labels and other nodes, as if classes were equal."""
         rows = np.concatenate([self.labelled, others])
         weights = np.full(len(rows), len(self.labelled) / len(others))
         weights[: len(self.labelled)] = balance(self.y[self.labelled])
@@ -341,9 +339,11 @@ class Softmax(Term):
         theta = fit_logistic(
             self.Z[rows], targets, self.l2, weights, self.first, tol=1e-3, max_iter=_REFIT_STEPS
         )
+        # Confident nodes may be of few classes. Their shares go before scores are scaled.
+        theta[:, -1] += np.log(self._equal() / shares(weights[:, None] * targets))
         # Its own targets would make it surer with every round, borne out or not.
         theta *= match_confidence(self._scores(theta), self._scores(first))
-        return theta, shares(weights[:, None] * targets)
+        return np.asarray(theta)
 
     def cost(self, models: Array, lo: int, hi: int) -> Array:
         """Return ``−log p(class | features)``, labelled nodes by their unseen scores."""
