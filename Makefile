@@ -38,8 +38,10 @@ demo: $(VENV)/.plain
 # (tests/compile_once.py), and so are modules, whatever the shell says: tests start many processes.
 PYTEST := -m pytest -n auto --dist loadfile
 test test-numeric test-slow test-lowest: export PYTHONDONTWRITEBYTECODE =
-# The workers take all cores. Threads of OpenMP that wait would keep these busy with waiting.
+# The workers take all cores. Threads of OpenMP and of BLAS that wait would keep these busy with
+# waiting; tests that are about threads ask for more.
 test test-numeric test-slow test-lowest coverage: export OMP_WAIT_POLICY = passive
+test test-numeric test-slow test-lowest coverage: export OPENBLAS_NUM_THREADS = 1
 
 # Everything that takes seconds, and the doctests.
 test: lint
