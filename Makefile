@@ -34,9 +34,10 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/.python
 demo: $(VENV)/.plain
 	$(BIN)/nodeproof demo --out $(OUT)
 
-# Files stay whole on one worker, for their fixtures. Loops are compiled once for all workers
+# Files stay whole on one worker, for their fixtures, in the order of tests/conftest.py. Loops are compiled once for all workers
 # (tests/compile_once.py), and so are modules, whatever the shell says: tests start many processes.
-PYTEST := -m pytest -n auto --dist loadfile
+SHARED := -n auto --dist loadfile --no-loadscope-reorder
+PYTEST := -m pytest $(SHARED)
 test test-numeric test-slow test-lowest: export PYTHONDONTWRITEBYTECODE =
 # The workers take all cores. Threads of OpenMP and of BLAS that wait would keep these busy with
 # waiting; tests that are about threads ask for more.
@@ -50,7 +51,7 @@ test: lint
 # The tests marked `numeric`, whose last bits differ from CPU to CPU, with the instructions of other
 # CPUs, as far as this one has them; `test` runs them with its own.
 test-numeric: venv
-	$(BIN)/python tools/every_cpu.py -q -n auto --dist loadfile
+	$(BIN)/python tools/every_cpu.py -q $(SHARED)
 
 # The tests marked `slow`: kills at random moments, thousands of instances, the built pages.
 test-slow: venv
@@ -104,7 +105,7 @@ lint: venv
 # The fast tests with branches counted; what they leave out is listed, and in build/coverage as
 # pages. Compiled loops do not show: tests/test_plain_kernels.py runs them as Python.
 coverage: venv
-	$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-report term \
+	$(BIN)/python -m pytest $(SHARED) --cov --cov-report term \
 	  --cov-report html:build/coverage
 
 # Size, cycles, private reads, calls of a fit: the tree as it is, beside its targets.
