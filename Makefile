@@ -65,10 +65,10 @@ test-slow: venv
 LEFT_OUT := app_browser bench benchmark_peers benchmark_real browser cado calibration \
   certificate_ascent certificate_auditor certificate_budgets certificate_edges \
   certificate_families certificate_files certificate_forged certificate_mutants \
-  certificate_never_wrong certificate_spectrum certificate_steps certificate_verify \
-  characteristic checkpoint_refused docs examples experiments_claims experiments_summary \
-  experiments_theorem house paper_slips parts recovery report_page security theory theory_check \
-  tools
+  certificate_never_wrong certificate_pooled certificate_spectrum certificate_steps \
+  certificate_verify characteristic checkpoint_refused docs evaluation examples \
+  experiments_claims experiments_summary experiments_theorem house ordering paper_slips parts \
+  potts program_certificate recovery report_page security theory theory_check tools
 test-lowest: $(LOWEST)/.installed
 	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python $(PYTEST) \
 	  $(LEFT_OUT:%=--ignore tests/test_%.py) $(TESTS)
