@@ -31,13 +31,15 @@ from nodeproof.terms import Covariance, Labels, NodeData
 
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 
+pytestmark = pytest.mark.filterwarnings("ignore:the fit reached max_iter")
+
 K = 4
 SETTINGS = {
     "n_classes": K,
     "terms": [Covariance(), Labels()],
     "weights": "calibrated",
     "n_init": 1,
-    "max_iter": 5,
+    "max_iter": 3,
     "random_state": 0,
 }
 
