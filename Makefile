@@ -34,12 +34,15 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/.python
 demo: $(VENV)/.plain
 	$(BIN)/nodeproof demo --out $(OUT)
 
-# Files stay whole on one worker, for their fixtures. Loops are compiled once for all workers
+# Files stay whole on one worker, for their fixtures, in the order of tests/conftest.py. Loops are compiled once for all workers
 # (tests/compile_once.py), and so are modules, whatever the shell says: tests start many processes.
-PYTEST := -m pytest -n auto --dist loadfile
+SHARED := -n auto --dist loadfile --no-loadscope-reorder
+PYTEST := -m pytest $(SHARED)
 test test-numeric test-slow test-lowest: export PYTHONDONTWRITEBYTECODE =
-# The workers take all cores. Threads of OpenMP that wait would keep these busy with waiting.
+# The workers take all cores. Threads of OpenMP and of BLAS that wait would keep these busy with
+# waiting; tests that are about threads ask for more.
 test test-numeric test-slow test-lowest coverage: export OMP_WAIT_POLICY = passive
+test test-numeric test-slow test-lowest coverage: export OPENBLAS_NUM_THREADS = 1
 
 # Everything that takes seconds, and the doctests.
 test: lint
@@ -48,7 +51,7 @@ test: lint
 # The tests marked `numeric`, whose last bits differ from CPU to CPU, with the instructions of other
 # CPUs, as far as this one has them; `test` runs them with its own.
 test-numeric: venv
-	$(BIN)/python tools/every_cpu.py -q -n auto --dist loadfile
+	$(BIN)/python tools/every_cpu.py -q $(SHARED)
 
 # The tests marked `slow`: kills at random moments, thousands of instances, the built pages.
 test-slow: venv
@@ -62,10 +65,10 @@ test-slow: venv
 LEFT_OUT := app_browser bench benchmark_peers benchmark_real browser cado calibration \
   certificate_ascent certificate_auditor certificate_budgets certificate_edges \
   certificate_families certificate_files certificate_forged certificate_mutants \
-  certificate_never_wrong certificate_spectrum certificate_steps certificate_verify \
-  characteristic checkpoint_refused docs examples experiments_claims experiments_summary \
-  experiments_theorem house paper_slips parts recovery report_page security theory theory_check \
-  tools
+  certificate_never_wrong certificate_pooled certificate_spectrum certificate_steps \
+  certificate_verify characteristic checkpoint_refused docs evaluation examples \
+  experiments_claims experiments_summary experiments_theorem house ordering paper_slips parts \
+  potts program_certificate recovery report_page security theory theory_check tools
 test-lowest: $(LOWEST)/.installed
 	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python $(PYTEST) \
 	  $(LEFT_OUT:%=--ignore tests/test_%.py) $(TESTS)
@@ -102,7 +105,7 @@ lint: venv
 # The fast tests with branches counted; what they leave out is listed, and in build/coverage as
 # pages. Compiled loops do not show: tests/test_plain_kernels.py runs them as Python.
 coverage: venv
-	$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-report term \
+	$(BIN)/python -m pytest $(SHARED) --cov --cov-report term \
 	  --cov-report html:build/coverage
 
 # Size, cycles, private reads, calls of a fit: the tree as it is, beside its targets.

@@ -17,6 +17,21 @@ from nodeproof.datasets import Planted, make_planted
 from nodeproof.paper.experiments import PANELS, Panel
 from nodeproof.runtime import threads
 
+#: Files that take long, all or their slow tests: a worker that gets one last keeps the others
+#: waiting.
+LONGEST = {
+    "test_certificate_mutants",
+    "test_certificate_never_wrong",
+    "test_dask",
+    "test_docs",
+    "test_estimator",
+    "test_examples",
+    "test_extremes",
+    "test_regressor",
+    "test_reproduce",
+    "test_writing",
+}
+
 
 @pytest.fixture(scope="session")
 def planted() -> Planted:
@@ -115,10 +130,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the cases that another run of the same tests has."""
+    """Leave out the cases that another run of the same tests has; begin with the longest files."""
     kept, others = dealt_cases.deal(items, *dealt_cases.as_hand(config.getoption("--deal")))
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in others])
-    items[:] = kept
+    items[:] = sorted(kept, key=lambda item: item.path.stem not in LONGEST)
 
 
 def pytest_configure() -> None:

@@ -291,7 +291,7 @@ def test_two_processes_give_the_same_bits(capsys):
         [sys.executable, "-c", _PRINT_BITS],
         capture_output=True,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "2"},
+        env={**os.environ, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"},
         check=True,
     )
     assert done.stdout == capsys.readouterr().out

@@ -31,13 +31,15 @@ from nodeproof.terms import Covariance, Labels, NodeData
 
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 
+pytestmark = pytest.mark.filterwarnings("ignore:the fit reached max_iter")
+
 K = 4
 SETTINGS = {
     "n_classes": K,
     "terms": [Covariance(), Labels()],
     "weights": "calibrated",
     "n_init": 1,
-    "max_iter": 5,
+    "max_iter": 3,
     "random_state": 0,
 }
 
@@ -171,21 +173,21 @@ def wait_until(holds) -> None:
         time.sleep(0.1)
 
 
-def kill_some(client, cluster, comes_back: bool):
+def kill_two(client, cluster):
     """Return a callback that kills workers, and a list of their addresses.
 
-    One is killed after the second sweep; where others come, another one after the first.
+    One is killed after the first sweep, and another comes for it; one after the second, and none.
     """
     killed: list[str] = []
 
     def callback(progress):
-        if progress.iteration not in ((1, 2) if comes_back else (2,)):
+        if progress.iteration not in (1, 2):
             return
         pids = client.run(os.getpid)
         held = client.run(links_held)
         address = max(held, key=held.get)
         assert held[address] > 0
-        if not comes_back:
+        if progress.iteration == 2:
             nanny = next(w for w in cluster.workers.values() if w.worker_address == address)
             nanny.close_gracefully()
         os.kill(pids[address], signal.SIGKILL)
@@ -194,17 +196,13 @@ def kill_some(client, cluster, comes_back: bool):
     return callback, killed
 
 
-@pytest.mark.parametrize("comes_back", [True, False], ids=["comes back", "does not come back"])
-def test_workers_killed_in_the_middle_of_a_fit_change_nothing(
-    client, cluster, data, here, comes_back
-):
-    callback, killed = kill_some(client, cluster, comes_back)
+def test_workers_killed_in_the_middle_of_a_fit_change_nothing(client, cluster, data, here):
+    callback, killed = kill_two(client, cluster)
     there = NodeClassifier(engine=client, verbose=callback, **SETTINGS)
     assert_same(there.fit(data.X, data.y, graph=data.graph), here)
-    assert len(killed) == (2 if comes_back else 1)
+    assert len(killed) == 2
     wait_until(lambda: not {*killed} & {*client.scheduler_info(n_workers=-1)["workers"]})
-    if comes_back:  # on a busy machine, Dask may give up starting one of the two again
-        client.wait_for_workers(3, timeout=240)
+    client.wait_for_workers(3, timeout=240)
 
 
 @pytest.mark.slow

@@ -186,6 +186,7 @@ def at_mix_of(found, more):
     return replace(found, pool=pool)
 
 
+@pytest.mark.any_cpu
 @pytest.mark.parametrize(
     "shares", [(1.0, 1.0, 1.0), (8.0, 1.5, 0.5)], ids=["equal classes", "skewed classes"]
 )

@@ -128,7 +128,10 @@ def test_the_same_results_give_the_same_bytes(written: Path, tmp_path: Path) -> 
         assert path.read_bytes() == (written / path.relative_to(tmp_path)).read_bytes()
 
 
-def test_what_was_run_is_told_as_a_command(tmp_path: Path) -> None:
+def test_what_was_run_is_told_as_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Tables of all panels take long, and are in the summary of `written`.
+    monkeypatch.setattr("nodeproof.paper.experiments.summary.tables", lambda *_: "")
+
     def command(*panels: str, quick: bool = False, extended: bool = False) -> str:
         # Some panels have extended curves only, and are not run without these.
         run = [name for name in panels if PANELS[name].including(extended).curves]

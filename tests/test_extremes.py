@@ -63,7 +63,7 @@ def use_everything(clf, X=None, graph=None):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", RuntimeWarning)
-        proof = clf.certify(time_budget=0.3)
+        proof = clf.certify(time_budget=0.1)
         asked = clf.query(2)
         new = None
         if X is not None or graph is not None:

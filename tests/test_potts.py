@@ -208,6 +208,7 @@ def large_instance() -> Instance:
     return Instance(A, eta, 1.0, 1.5, rng.exponential(size=(n, 3)))
 
 
+@pytest.mark.any_cpu
 def test_bits_do_not_depend_on_threads():
     instance = large_instance()
     found = []
@@ -263,6 +264,7 @@ def test_the_search_takes_any_problem(w, wt, n_links):
         assert instance.value(found) <= instance.value(z)
 
 
+@pytest.mark.any_cpu
 def test_the_same_seed_finds_the_same_labelling():
     instance = draw(1, n=6, K=3)[0]
     z = np.zeros(6, dtype=np.int64)

@@ -253,6 +253,7 @@ def test_files_with_anything_else_in_them_are_refused(full, tmp_path):
     refused("another format", more={"format": "x"})
 
 
+@pytest.mark.any_cpu
 def test_each_estimator_refuses_the_models_of_the_other(quick, tmp_path):
     quick.save(tmp_path / "numbers.npz")
     with pytest.raises(InputError, match=r"NodeRegressor\.load"):

@@ -45,6 +45,11 @@ def clf(data):
 
 
 @pytest.fixture(scope="module")
+def proof(clf):
+    return clf.certify(time_budget=0.5)
+
+
+@pytest.fixture(scope="module")
 def page(clf):
     return render_report(clf)
 
@@ -224,12 +229,9 @@ def test_what_is_proven_is_said_in_a_sentence():
         (np.inf, np.inf, "no proof"),
     ],
 )
-def test_a_gap_is_said_in_nats_and_per_cent_or_is_no_proof(clf, missing, gap, said):
+def test_a_gap_is_said_in_nats_and_per_cent_or_is_no_proof(clf, proof, missing, gap, said):
     objective = -missing / gap if 0 < gap < np.inf else -10.0
-    proof = replace(
-        clf.certify(time_budget=0.5),
-        objective=objective, lower_bound=objective - missing, tolerance=0.0,
-    )  # fmt: skip
+    proof = replace(proof, objective=objective, lower_bound=objective - missing, tolerance=0.0)
     page = render_report(clf, certificate=proof)
     assert f"<dt>Gap</dt><dd>{said}</dd>" in page
     tiles = {what: value for value, what in re.findall(r"<b[^>]*>(.*?)</b><span>(.*?)<", page)}
@@ -487,6 +489,7 @@ def test_no_proof_is_looked_for_without_a_budget(capsys, files, monkeypatch):
 def test_proofs_of_large_graphs_are_on_request(capsys, files, monkeypatch, most, searched):
     monkeypatch.chdir(files)
     monkeypatch.setattr("nodeproof.cli.fit._PROVEN_NODES", most)
+    monkeypatch.setattr("nodeproof.cli.fit._PROOF_SECONDS", 0.1)
     run(capsys, "fit", "edges.csv", "--labels", "labels.csv", "--out", "o", "--report")
     page = (files / "o" / "report.html").read_text(encoding="utf-8")
     assert ("No proof was searched for" not in page) == searched
@@ -496,7 +499,7 @@ def test_proofs_of_large_graphs_are_on_request(capsys, files, monkeypatch, most,
 def test_a_certificate_of_another_fit_is_left_out(capsys, files, monkeypatch):
     monkeypatch.chdir(files)
     run(capsys, "fit", "edges.csv", "--labels", "labels.csv", "--out", "o", "--report",
-        "--proof-budget", "1")  # fmt: skip
+        "--proof-budget", "0.1")  # fmt: skip
     kept = (files / "o" / "certificate.npz").read_bytes()
     run(capsys, "fit", "edges.csv", "--classes", "2", "--out", "o")
     (files / "o" / "certificate.npz").write_bytes(kept)

@@ -34,6 +34,12 @@ def registry(monkeypatch):
     return own
 
 
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """Pictures take as long as cells; `test_one_entry_in_the_registry_gives_a_panel` has them."""
+    monkeypatch.setattr("nodeproof.paper.experiments.reproduction.draw", lambda *_: [])
+
+
 def entry(name: str) -> Panel:
     return Panel(
         name,
@@ -57,6 +63,7 @@ def test_one_entry_in_the_registry_gives_a_panel(registry, tmp_path):
     assert not list((tmp_path / "out").glob(".*"))
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_later_run_tells_of_what_an_earlier_one_has_finished(registry, tmp_path):
     register(entry("first"))
     register(entry("second"))
@@ -79,6 +86,7 @@ def optional(name: str) -> Panel:
     )
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_optional_curves_are_run_if_asked_for_and_shown_ever_after(registry, tmp_path):
     register(optional("mine"))
     methods = {"genie", "calibrated", "spectral"}
@@ -93,6 +101,7 @@ def test_optional_curves_are_run_if_asked_for_and_shown_ever_after(registry, tmp
     assert r"IR-LS" in (tmp_path / "tables" / "mine.tex").read_text()
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_panel_of_optional_curves_only_is_not_run_without_the_option(registry, tmp_path):
     register(replace(optional("long"), curves=()))
     register(entry("mine"))

@@ -172,6 +172,7 @@ def test_labels_without_meaning_are_not_learnt_from_their_columns():
     assert -logs[np.arange(len(held.codes)), held.codes].mean() < 0.85
 
 
+@pytest.mark.any_cpu
 def test_held_out_predictions_have_not_seen_their_labels(data):
     y = half_labels(data)
     held = hold_out(y)
@@ -251,6 +252,7 @@ def test_saved_parts_judge_the_same(data, tmp_path):
     np.testing.assert_array_equal(restored.judge(new), learnt.judge(new))
 
 
+@pytest.mark.any_cpu
 def test_answers_do_not_depend_on_threads(data):
     y = half_labels(data)
     held = hold_out(y)
@@ -264,6 +266,7 @@ def test_answers_do_not_depend_on_threads(data):
         np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.any_cpu
 def test_final_fit_is_the_one_that_ran_beside_the_folds(data):
     y = half_labels(data)
     trees = Trees().bind(nodes_of(data, y))

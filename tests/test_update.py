@@ -72,10 +72,12 @@ def test_nothing_to_update_is_refused(fitted):
 
 def test_links_are_added_and_removed(planted, fitted):
     before = fitted.data.nodes.graph.adjacency
+    assert len(fitted.data.nodes.graph.twins) == before.nnz  # kept, and not to be passed on
     u, v = (int(end[0]) for end in sp.triu(before).nonzero())
     clf = classifier(fitted).update(remove=[(u, v)])
     graph = clf.fitted_.data.nodes.graph
     assert graph.adjacency[u, v] == graph.adjacency[v, u] == 0
+    assert (graph.indices[graph.twins] == np.repeat(np.arange(300), np.diff(graph.indptr))).all()
     clf.update(add=[(u, v)])
     again = clf.fitted_.data.nodes.graph
     assert (again.adjacency != before).nnz == 0

@@ -362,6 +362,7 @@ def _with_links(graph: Graph, matrix: sp.csr_array) -> Graph:
     """Return the graph with other links, and its null model."""
     moved = copy.copy(graph)
     moved.folder, moved.adjacency = None, matrix
+    vars(moved).pop("twins", None)
     moved.n_nodes, moved.n_entries = matrix.shape[0], matrix.nnz
     moved.indptr, moved.indices = matrix.indptr, matrix.indices
     moved.weighted = graph.weighted or bool((matrix.data != 1).any())
