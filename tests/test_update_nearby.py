@@ -100,8 +100,10 @@ def test_new_nodes_end_where_sweeps_over_all_nodes_put_them(data):
     assert near.objective_ == pytest.approx(far.objective_, rel=1e-5)
 
 
-def test_sums_and_objective_are_those_of_the_memberships_after_many_updates(data):
+def test_sums_and_objective_are_those_of_the_memberships_after_many_updates():
+    data = make_planted(4, SIZE, p=0.015, q=0.005, omega=0.2, label_ratio=0.3, random_state=0)
     clf = shown(fit(data).fitted_)
+    before = clf.fitted_.data.sums.entropy
     rng = np.random.default_rng(0)
     for _ in range(6):
         pairs = rng.choice(len(data.y), size=(2, 2), replace=False).tolist()
@@ -113,6 +115,7 @@ def test_sums_and_objective_are_those_of_the_memberships_after_many_updates(data
     models, value = problem.fit_and_judge(W.astype(np.float64))
     assert clf.objective_ == pytest.approx(value, rel=1e-6)
     assert sums.entropy == pytest.approx(entropy(W), abs=1e-3)
+    assert abs(sums.entropy - before) > 1e-2
     np.testing.assert_allclose(sums.rows.sizes, W.sum(axis=0, dtype=np.float64), rtol=1e-6)
     np.testing.assert_allclose(sums.links, problem.graph.link_mass(W), rtol=1e-6)
     np.testing.assert_allclose(
@@ -124,6 +127,13 @@ def test_a_change_that_reaches_far_is_swept_over_all_nodes(data, fitted):
     everyone = {int(v): int(data.y_true[v]) for v in range(len(data.y))}
     with pytest.warns(UserWarning, match="fit again"):
         clf = shown(fitted.fitted_).update(y=everyone)
+    assert clf.choices_["update"]["value"]["solved"] == len(data.y)
+
+
+def test_all_nodes_are_swept_over_where_those_left_out_would_move_by_more_than_allowed(data):
+    fitted = fit(data).fitted_
+    strict = replace(fitted, settings=replace(fitted.settings, tol=1e-15))
+    clf = shown(strict).update(add=[[0, SIZE + 3]])
     assert clf.choices_["update"]["value"]["solved"] == len(data.y)
 
 
