@@ -40,7 +40,9 @@ from nodeproof.runtime import threads
 from nodeproof.runtime.logs import shown
 from nodeproof.smoothing import dense_rows
 from nodeproof.solvers import BlockCADO, Result, Status
+from nodeproof.solvers.beliefs import affordable
 from nodeproof.solvers.nearby import Change, Nearby, solve_nearby
+from nodeproof.solvers.nearby_beliefs import beliefs_nearby
 from nodeproof.solvers.sums import kept_for_updates
 from nodeproof.terms import NewNodes
 from nodeproof.terms.registry import allow_missing
@@ -246,7 +248,15 @@ class _Update:
         choices = dict(fitted.choices)
         most = most_certain(fitted.settings.n_classes, self.y)
         judged = "held_out" in fitted.choices or self.before.held_out is not None
-        found, scale = choose_probabilities(after, result, solver, None, most, {}, not judged)
+        found, scale = None, 1.0
+        believed_before = self.before.memberships is not None
+        if near is not None and most == 1.0 and believed_before and affordable(after):
+            believed = beliefs_nearby(after, near, fitted.proba, solver.tol)
+            if believed is not None:
+                found, _, left_out = believed
+                near = replace(near, left_out=max(near.left_out, left_out))
+        if found is None:
+            found, scale = choose_probabilities(after, result, solver, None, most, {}, not judged)
         proba = np.asarray(found, dtype=np.float32)
         sums, memberships = kept_for_updates(result, found, scale * most)
         held_out = self._held_out(start)

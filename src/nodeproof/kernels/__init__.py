@@ -25,6 +25,7 @@ __all__ = [
     "anneal_nodes",
     "average_rows",
     "believe_batches",
+    "believe_nodes",
     "checksum",
     "count_labels",
     "couple_rows",
@@ -38,6 +39,7 @@ __all__ = [
     "number_links",
     "product_rows",
     "push_slack",
+    "recall_messages",
     "receive_rows",
     "reduce_costs",
     "relaxed_value",
@@ -59,6 +61,7 @@ anneal_clusters = Kernel(annealing.anneal_clusters)
 anneal_nodes = Kernel(annealing.anneal_nodes)
 average_rows = Kernel(gathering.average_rows)
 believe_batches = Kernel(memberships.believe_batches)
+believe_nodes = Kernel(near.believe_nodes)
 checksum = Kernel(checks.checksum)
 count_labels = Kernel(nodes.count_labels)
 couple_rows = Kernel(gathering.couple_rows)
@@ -72,6 +75,7 @@ merge_rows = Kernel(near.merge_rows)
 number_links = Kernel(potts.number_links)
 product_rows = Kernel(gathering.product_rows)
 push_slack = Kernel(potts.push_slack)
+recall_messages = Kernel(near.recall_messages)
 receive_rows = Kernel(memberships.receive_rows)
 reduce_costs = Kernel(potts.reduce_costs)
 relaxed_value = Kernel(potts.relaxed_value)

@@ -1,12 +1,23 @@
 """Loops over some of the nodes and their links: what an update of a fitted model takes."""
 
+import math
+
 import numpy as np
 
 from nodeproof.kernels.gathering import gather
 from nodeproof.kernels.memberships import softmax
-from nodeproof.kernels.primitives import compiled
+from nodeproof.kernels.primitives import compiled, inlined
 
-__all__ = ["gather_nodes", "merge_rows", "solve_nodes"]
+__all__ = [
+    "believe_nodes",
+    "gather_nodes",
+    "merge_rows",
+    "recall_messages",
+    "solve_nodes",
+]
+
+# Bounds exponents to what can be multiplied.
+_LARGE = 230.0
 
 
 @compiled
@@ -105,3 +116,113 @@ def merge_rows(
                     out_weights[at] = values[a]
                 at += 1
                 a += 1
+
+
+# Rounds in which the two messages of a link are found, and the change that ends them.
+_ROUNDS, _SAME = 50, 1e-5
+
+
+@inlined
+def _message(belief, other, gain, out):
+    """Write what is left of a belief without what the other end has said; return the change."""
+    total = 1e-100
+    for i in range(len(belief)):
+        total += belief[i] / (1.0 + (gain - 1.0) * other[i])
+    change = 0.0
+    for i in range(len(belief)):
+        share = belief[i] / (1.0 + (gain - 1.0) * other[i]) / total
+        change = max(change, abs(share - out[i]))
+        out[i] = share
+    return change
+
+
+@compiled
+def recall_messages(nodes, first, indptr, indices, weights, ell, B, known, messages, x, y):
+    """Write the messages that come in at some nodes, by the beliefs of both ends of each link.
+
+    Where belief propagation has settled, the joint belief of two ends has their beliefs for
+    margins, and is the product of two messages and e^ℓ for equal classes: messages follow by
+    scaling rows and columns in turn. Links of node ``nodes[k]`` lie at ``first[k]…`` of `messages`.
+    Nodes from `known` on are new, and have sent and received nothing yet: their beliefs are what
+    they say, and what they hear. `x` and `y` are for the work, K numbers each.
+    """
+    K = B.shape[1]
+    for k in range(len(nodes)):
+        v = nodes[k]
+        for e in range(indptr[v], indptr[v + 1]):
+            u, at = indices[e], first[k] + e - indptr[v]
+            weight = np.float64(weights[e]) if len(weights) > 0 else 1.0
+            gain = math.exp(min(max(ell * weight, -_LARGE), _LARGE))
+            for i in range(K):
+                x[i], y[i] = B[u, i], B[v, i]
+            if u < known and v < known:
+                for _ in range(_ROUNDS):
+                    change = _message(B[u], y, gain, x)
+                    change = max(change, _message(B[v], x, gain, y))
+                    if change <= _SAME:
+                        break
+            for i in range(K):
+                messages[at, i] = x[i]
+
+
+@compiled
+def believe_nodes(
+    nodes, first, place, indptr, indices, weights, eta, B, totals, offsets, ell, ell_t, room,
+    in_place, messages, factors, new, changes, product, score, shares,
+):  # fmt: skip
+    """Update the beliefs of some nodes one after the other, and their messages to each other.
+
+    ``place[v]`` is where node v is among `nodes`, or −1; the rest is as in `solve_nodes`,
+    `recall_messages` and `believe_batches`. `factors` has a row for each link of a node.
+    """
+    K = B.shape[1]
+    for k in range(len(nodes)):
+        v = nodes[k]
+        h = eta[v]
+        for i in range(K):
+            score[i] = offsets[k, i] - ell_t * h * (totals[i] - h * B[v, i])
+            product[i] = 1.0
+        pending = 0
+        for e in range(indptr[v], indptr[v + 1]):
+            weight = np.float64(weights[e]) if len(weights) > 0 else 1.0
+            gain = math.exp(min(max(ell * weight, -_LARGE), _LARGE))
+            j, at = e - indptr[v], first[k] + e - indptr[v]
+            for i in range(K):
+                factors[j, i] = max(1.0 + (gain - 1.0) * messages[at, i], 1e-100)
+                product[i] *= factors[j, i]
+            pending += 1
+            if pending >= room:
+                pending = 0
+                for i in range(K):
+                    score[i] += math.log(product[i])
+                    product[i] = 1.0
+        for i in range(K):
+            score[i] += math.log(product[i])
+        softmax(score, 1.0, shares, new, k)
+        largest = 0.0
+        for i in range(K):
+            largest = max(largest, abs(np.float64(new[k, i]) - B[v, i]))
+        changes[k] = largest
+        if not in_place:
+            continue
+        for i in range(K):
+            totals[i] += h * (np.float64(new[k, i]) - B[v, i])
+            B[v, i] = new[k, i]
+        for e in range(indptr[v], indptr[v + 1]):
+            u = indices[e]
+            if place[u] < 0:
+                continue
+            # Where the link is as its far end sees it: columns ascend.
+            low, high = indptr[u], indptr[u + 1]
+            while low < high:
+                middle = (low + high) // 2
+                if indices[middle] < v:
+                    low = middle + 1
+                else:
+                    high = middle
+            to, j = first[place[u]] + low - indptr[u], e - indptr[v]
+            mass = 1e-100
+            for i in range(K):
+                mass += new[k, i] / factors[j, i]
+            for i in range(K):
+                messages[to, i] = new[k, i] / factors[j, i] / mass

@@ -21,7 +21,7 @@ from nodeproof.runtime import threads
 from nodeproof.solvers.sums import Sums, entropy, followed, summable_terms
 from nodeproof.terms import NodeData
 
-__all__ = ["Change", "Nearby", "neighbours_of", "solve_nearby"]
+__all__ = ["Change", "Nearby", "bounded_mean", "costs_at", "neighbours_of", "solve_nearby"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
@@ -216,17 +216,10 @@ class _Solve:
         changes = np.empty(len(nodes))
         new = np.empty((len(nodes), self.W.shape[1]), dtype=np.float32)
         kernels.solve_nodes(
-            nodes, *self.links, self.eta, self.W, totals, self._costs(nodes, models),
+            nodes, *self.links, self.eta, self.W, totals, costs_at(self.after, models, nodes),
             models.log_prior, ell, ell_t, in_place, new, changes, *self.work,
         )  # fmt: skip
         return changes
-
-    def _costs(self, nodes: Nodes, models: Models) -> Array:
-        total = np.zeros((len(nodes), self.W.shape[1]))
-        for term, theta in zip(summable_terms(self.after) or (), models.terms, strict=True):
-            part = partial(term.cut(nodes).cost, theta)
-            total += np.concatenate(threads.map_rows(part, len(nodes)))
-        return total
 
     # Sums, by what has changed. ---------------------------------------------------------
 
@@ -322,14 +315,25 @@ class _Solve:
         changes = self._solve(asked, models, totals, False)
         solved = self.reached[asked]
         others = ~solved
-        return _bound(changes[solved]), _bound(changes[others]), int(others.sum())
+        return bounded_mean(changes[solved]), bounded_mean(changes[others]), int(others.sum())
 
 
-def _bound(changes: Array) -> float:
+def bounded_mean(changes: Array) -> float:
     """Return the mean of a sample, some standard errors added."""
     if not len(changes):
         return 0.0
     return float(changes.mean() + _ERRORS * changes.std() / np.sqrt(len(changes)))
+
+
+def costs_at(problem: Problem, models: Models, nodes: Nodes) -> Array:
+    """Return what some nodes cost in each class by terms that sums tell all of."""
+    total = np.zeros((len(nodes), problem.n_classes))
+    for term, theta in zip(summable_terms(problem) or (), models.terms, strict=True):
+        part = partial(term.cut(nodes).cost, theta)
+        total += np.concatenate(
+            [np.zeros((0, problem.n_classes)), *threads.map_rows(part, len(nodes))]
+        )
+    return total
 
 
 def neighbours_of(graph: Graph | None, nodes: Nodes) -> Nodes:
