@@ -106,7 +106,10 @@ def run(name: str, chosen: argparse.Namespace) -> str:
     ends = np.linspace(old, n, chosen.steps + 1).astype(int)
     # What is compiled or cached once is not part of any of the times.
     before, links = data.graph[:old][:, :old], data.graph[old:]
-    clf = NodeClassifier(random_state=0).fit(part(data.X, 0, old), y[:old], graph=before)
+    experts = chosen.experts if chosen.experts == "auto" else chosen.experts.split(",")
+    clf = NodeClassifier(experts=experts, random_state=0).fit(
+        part(data.X, 0, old), y[:old], graph=before
+    )
     clf.update(part(data.X, old, n), y[old:], graph=links)
     clf.fit(part(data.X, 0, old), y[:old], graph=before)
     spent = []
@@ -116,7 +119,7 @@ def run(name: str, chosen: argparse.Namespace) -> str:
         clf.update(part(data.X, lo, hi), y[lo:hi], graph=links)
         spent.append(time.perf_counter() - began)
     began = time.perf_counter()
-    again = NodeClassifier(random_state=0).fit(data.X, y, graph=data.graph)
+    again = NodeClassifier(experts=experts, random_state=0).fit(data.X, y, graph=data.graph)
     full = time.perf_counter() - began
     agreement = float((clf.labels_ == again.labels_).mean())
     apart = abs(clf.objective_ - again.objective_) / max(abs(again.objective_), 1e-300)
@@ -139,6 +142,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1, help="in how many updates")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data", type=Path, help="folder of the real graphs")
+    parser.add_argument(
+        "--experts", default="auto", help="what to pool, or leave out: trees take no new nodes"
+    )
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     print(

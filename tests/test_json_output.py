@@ -47,6 +47,9 @@ COMMANDS = {
         "predict", seeds.folder, "--edges", new_links(seeds), "--features",
         seeds.folder / "new.csv", "--out", out,
     ],
+    "update": lambda seeds, out: [
+        "update", seeds.folder, "--labels", truth(seeds), "--out", out,
+    ],
     "certify": lambda seeds, out: ["certify", seeds.folder, "--time-budget", "0"],
     "certify --verify": lambda seeds, out: ["certify", seeds.folder, "--verify"],
     "convert": lambda seeds, out: ["convert", seeds.folder / "edges.csv", out],

@@ -53,7 +53,8 @@ def test_every_call_of_a_kernel_gives_the_same_bits(monkeypatch):
     def call_both(kernel, *arguments):
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         compared.add(kernel.__name__)
-        told, found = kernel.plain(*copies), kernel.compiled(*arguments)
+        with np.errstate(all="ignore"):  # as where kernels are called
+            told, found = kernel.plain(*copies), kernel.compiled(*arguments)
         pairs = [*zip(copies, arguments, strict=True), (told, found)]
         if not all(same_bits(plain, compiled) for plain, compiled in pairs):
             different.add(kernel.__name__)

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from nodeproof import NodeClassifier
 from nodeproof.datasets import Planted
 from nodeproof.errors import InputError
+from nodeproof.inputs.untouched import checksum
 from nodeproof.runtime.digests import digest
 from nodeproof.terms import Labels, Multinomial
 
@@ -130,7 +131,8 @@ def test_a_certificate_stays_what_it_was(planted, tmp_path):
     assert "the graph was changed in place" in proof.verify(clf).reason
 
 
-def test_a_digest_has_every_byte_in_it():
+@pytest.mark.parametrize("digest", [digest, checksum])
+def test_a_digest_has_every_byte_in_it(digest):
     """However large: one bit in each of many chunks, and in the last entry."""
     array = np.zeros(3 << 20, dtype=np.float64)
     found = {digest(array)}

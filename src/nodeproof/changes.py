@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,57 +11,17 @@ from numpy.typing import NDArray
 
 from nodeproof.csr import LARGEST_WEIGHT, LEAST_WEIGHT
 from nodeproof.errors import InputError
-from nodeproof.graph import Graph, null_factors
 from nodeproof.inputs.graph_objects import is_table, table_columns
 from nodeproof.inputs.label_values import read_values
 from nodeproof.inputs.new_links import NewLinks, check_links
 from nodeproof.inputs.node_names import Names, as_names, names_of_rows, shown_name
 from nodeproof.inputs.tensors import plain
+from nodeproof.rewiring import Pairs
 
 if TYPE_CHECKING:
     from nodeproof.fitted import Fitted
 
-__all__ = ["Pairs", "Rewired", "name_all", "read_labels", "read_links", "read_pairs", "rewire"]
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Pairs of nodes, as positions.
-
-    Attributes
-    ----------
-    first, second : ndarray of shape (E,)
-        The two ends.
-    weights : ndarray of shape (E,)
-        The weight of the link between them.
-    """
-
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    weights: NDArray[np.float64]
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-
-@dataclass(frozen=True)
-class Rewired:
-    """A graph after an update.
-
-    Attributes
-    ----------
-    graph : Graph or None
-        All links, those of new nodes included.
-    touched : ndarray of int
-        Nodes that were there before and have other links now, ascending.
-    added, removed : int
-        Number of links that are new, or of another weight, and of those that are gone.
-    """
-
-    graph: Graph | None
-    touched: NDArray[np.int64]
-    added: int = 0
-    removed: int = 0
+__all__ = ["name_all", "read_labels", "read_links", "read_pairs"]
 
 
 def read_links(
@@ -256,122 +214,3 @@ def read_pairs(pairs: Any, names: NDArray[Any] | None, n: int, unit: float, part
 
 def _is_whole(end: Any) -> bool:
     return isinstance(end, float) and end.is_integer()
-
-
-def rewire(graph: Graph | None, links: NewLinks, add: Pairs, remove: Pairs) -> Rewired:
-    """Return the graph with the links of new nodes, and others added and removed.
-
-    Parameters
-    ----------
-    graph : Graph or None
-        The links so far.
-    links : NewLinks
-        Those of new nodes.
-    add, remove : Pairs
-        Among all nodes. A link that is there already gets the weight that is given.
-    """
-    n_new, n = links.to_fitted.shape
-    if graph is None or not (n_new or len(add) or len(remove)):
-        return Rewired(graph, np.empty(0, dtype=np.int64))
-    A = graph.adjacency
-    total = n + n_new
-    dtype = A.dtype
-    out = sp.csr_array(links.to_fitted).tocoo()
-    inner = sp.csr_array(links.among).tocoo()
-    new_rows, new_columns = out.coords
-    rows = [new_rows + n, new_columns, inner.coords[0] + n, add.first, add.second]
-    columns = [new_columns, new_rows + n, inner.coords[1] + n, add.second, add.first]
-    weights = [out.data, out.data, inner.data, add.weights, add.weights]
-    key, value = _last_of_each(
-        np.concatenate(rows).astype(np.int64) * total + np.concatenate(columns),
-        np.concatenate(weights),
-    )
-    indptr = np.concatenate([A.indptr, np.full(n_new, A.indptr[-1], A.indptr.dtype)])
-    gone = np.unique(
-        np.concatenate([remove.first * total + remove.second, remove.second * total + remove.first])
-    )
-    data, indices = A.data, A.indices
-    at, there = _find(indptr, indices, gone, total)
-    if not there.all():
-        missing = gone[~there][0]
-        raise InputError(
-            f"remove names the nodes {missing // total} and {missing % total} (by position), but "
-            "there is no link between them"
-        )
-    if np.isin(gone, key).any():
-        raise InputError("a link is both in add and in remove")
-    place, known = _find(indptr, indices, key, total)
-    changes = known.copy()
-    changes[known] = data[place[known]] != value[known].astype(dtype)
-    if len(gone) or changes.any():
-        data, indices = data.copy(), indices.copy()  # zeros are eliminated in place
-        data[at] = 0.0
-        data[place[changes]] = value[changes]
-    fresh = ~known
-    matrix = sp.csr_array((data, indices, indptr), shape=(total, total))
-    added = sp.csr_array(
-        (value[fresh].astype(dtype), (key[fresh] // total, key[fresh] % total)),
-        shape=(total, total),
-    )
-    matrix = sp.csr_array(matrix + added) if fresh.any() else matrix
-    if len(gone):
-        matrix.eliminate_zeros()
-    ends = np.concatenate([key[fresh | changes], gone]) // total
-    touched = np.unique(ends[ends < n])
-    n_added = int((fresh | changes).sum()) // 2
-    moved = _with_links(graph, matrix.astype(dtype, copy=False))
-    return Rewired(moved, touched, n_added, len(gone) // 2)
-
-
-def _last_of_each(
-    keys: NDArray[np.int64], values: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return distinct keys, ascending, each with the last of its values."""
-    order = np.argsort(keys, kind="stable")
-    keys, values = keys[order], values[order]
-    last = np.append(keys[1:] != keys[:-1], True) if len(keys) else np.zeros(0, dtype=bool)
-    return keys[last], values[last]
-
-
-def _find(
-    indptr: NDArray[Any], indices: NDArray[Any], keys: NDArray[np.int64], n: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return where entries of a matrix with sorted rows are, and whether they are there.
-
-    Parameters
-    ----------
-    keys : ndarray of shape (E,)
-        ``row · n + column``.
-    """
-    rows, columns = keys // n, keys % n
-    lo = indptr[rows].astype(np.int64)
-    hi = end = indptr[rows + 1].astype(np.int64)
-    last = max(len(indices) - 1, 0)
-    while (lo < hi).any():
-        middle = (lo + hi) // 2
-        below = (lo < hi) & (indices[np.minimum(middle, last)] < columns)
-        hi = np.where((lo < hi) & ~below, middle, hi)
-        lo = np.where(below, middle + 1, lo)
-    there = lo < end
-    if len(indices):
-        there &= indices[np.minimum(lo, last)] == columns
-    return lo, there
-
-
-def _with_links(graph: Graph, matrix: sp.csr_array) -> Graph:
-    """Return the graph with other links, and its null model."""
-    moved = copy.copy(graph)
-    moved.folder, moved.adjacency = None, matrix
-    vars(moved).pop("twins", None)
-    moved.n_nodes, moved.n_entries = matrix.shape[0], matrix.nnz
-    moved.indptr, moved.indices = matrix.indptr, matrix.indices
-    moved.weighted = graph.weighted or bool((matrix.data != 1).any())
-    moved.weights = matrix.data if moved.weighted else matrix.data[:0]
-    if moved.weighted:
-        moved.degrees = np.asarray(matrix.sum(axis=1, dtype=np.float64)).ravel()
-    else:
-        moved.degrees = np.diff(matrix.indptr).astype(np.float64)
-    moved.total = float(moved.degrees.sum())
-    moved.unit = moved.total / len(moved.weights) if moved.weighted and matrix.nnz else 1.0
-    moved.eta = null_factors(moved.degrees, moved.null_model, moved.total)
-    return moved

@@ -14,6 +14,7 @@ from nodeproof.runtime.logs import warn_caller
 
 if TYPE_CHECKING:
     from nodeproof.fitted import Fitted
+    from nodeproof.solvers.nearby import Nearby
 
 __all__ = ["joined_labels", "record_accuracy", "record_update"]
 
@@ -82,7 +83,13 @@ def record_accuracy(
 
 
 def record_update(
-    before: Fitted, after: Fitted, nodes: int, links: int, labels: int, held: CrossFitted | None
+    before: Fitted,
+    after: Fitted,
+    nodes: int,
+    links: int,
+    labels: int,
+    held: CrossFitted | None,
+    near: Nearby | None,
 ) -> None:
     """Record what has changed since the last fit; warn if the model should be fitted again.
 
@@ -92,6 +99,8 @@ def record_update(
         How many nodes are new, and how many links and labels have changed.
     held : CrossFitted or None
         Held-out labels after the update.
+    near : Nearby or None
+        How the update was solved near what has changed; None if by sweeps over all nodes.
     """
     past = before.choices.get("update", {}).get("value", {})
     value: dict[str, Any] = {
@@ -99,7 +108,9 @@ def record_update(
         "nodes": past.get("nodes", 0) + nodes,
         "links": past.get("links", 0) + links,
         "labels": past.get("labels", 0) + labels,
-        "moved": round(float((after.codes[: before.n_nodes] != before.codes).mean()), 6),
+        "moved": round(_moved(before, after, near), 6),
+        "solved": after.n_nodes if near is None else len(near.nodes),
+        "left_out": 0.0 if near is None else round(near.left_out, 9),
     }
     share = _share(value, after)
     pooled = any(term.discriminative for term in after.terms)
@@ -113,6 +124,12 @@ def record_update(
         "the data; what that fit has chosen was kept, and a full fit is expected to give at most "
         f"{differs:.1%} of the nodes another label"
     )
+    if near is not None:
+        why += (
+            f"; {count_of(len(near.nodes), 'node')} near the change were solved again, and a sweep "
+            f"would move the memberships of all others by at most {near.left_out:.1e} on average, "
+            f"by a sample of {near.n_asked}"
+        )
     after.choices["update"] = {"value": value, "why": why}
     if share > _MUCH:
         warn_caller(
@@ -123,6 +140,17 @@ def record_update(
             f"new labels are predicted worse than those of the fit (log-loss {worse[1]:.2f}, not "
             f"{worse[0]:.2f}): fit again"
         )
+
+
+def _moved(before: Fitted, after: Fitted, near: Nearby | None) -> float:
+    """Return the share of the nodes that were there before and have another label now."""
+    n = before.n_nodes
+    if near is None:
+        return float((after.codes[:n] != before.codes).mean())
+    nodes = near.nodes[near.nodes < n]
+    return (
+        float((after.proba[nodes].argmax(axis=1) != before.proba[nodes].argmax(axis=1)).sum()) / n
+    )
 
 
 def _share(value: dict[str, Any], after: Fitted) -> float:

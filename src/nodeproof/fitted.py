@@ -22,12 +22,13 @@ from nodeproof.evidence import excluded_labels, find_suspects, mark_excluded
 from nodeproof.findings import Findings, find
 from nodeproof.inputs import Unit
 from nodeproof.inputs.preparation import Preparation
+from nodeproof.inputs.untouched import Untouched
 from nodeproof.prediction import PredictionState
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
 from nodeproof.runtime.caching import cached_property
-from nodeproof.runtime.digests import Untouched
 from nodeproof.settings import Settings
+from nodeproof.solvers.sums import Sums
 from nodeproof.terms import NodeData, Term
 
 __all__ = ["Fitted", "FittedData"]
@@ -47,12 +48,18 @@ class FittedData:
         Labelled nodes with their cross-fitted probabilities, if settings were chosen by them.
     untouched : Untouched
         Digests to detect changes in place.
+    sums : Sums or None
+        What the memberships of the solution come to, where updates can be local.
+    memberships : ndarray of shape (n, K), float32, or None
+        These memberships; None if they are the probabilities.
     """
 
     nodes: NodeData
     problem: Problem
     held_out: CrossFitted | None
     untouched: Untouched
+    sums: Sums | None = None
+    memberships: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,13 +39,13 @@ from nodeproof.fit_graph import arrays_of_kinds, record_direction, record_kinds
 from nodeproof.fitted import Fitted, FittedData
 from nodeproof.graph import Graph
 from nodeproof.inputs import Unit, check_reach, check_validation, warn_of_typos
+from nodeproof.inputs.untouched import Untouched
 from nodeproof.node_evidence import source_shares
 from nodeproof.outcome_warnings import warn_of_outcome
 from nodeproof.positive_only import as_labelled_or_not, with_probabilities
 from nodeproof.prediction import PredictionState
 from nodeproof.problem import Problem
 from nodeproof.runtime import threads
-from nodeproof.runtime.digests import Untouched
 from nodeproof.runtime.logs import level_of, logger, reporter, shown, warn_caller
 from nodeproof.settings import Settings
 from nodeproof.smoothing import Smoothing
@@ -53,6 +53,7 @@ from nodeproof.solvers import BlockCADO, Result, Status
 from nodeproof.solvers.base import Callback, align_with_labels, check_one_kind, solve_with
 from nodeproof.solvers.checkpoint import Checkpoint
 from nodeproof.solvers.needs import check_rows, needs_of
+from nodeproof.solvers.sums import kept_for_updates
 from nodeproof.terms import NodeData
 
 __all__ = ["FitData", "fit_nodes"]
@@ -291,6 +292,7 @@ class _Fit:
             problem, result, self.solver, judged, most, choices, doubted
         )
         proba = np.asarray(found, dtype=np.float32)
+        sums, memberships = kept_for_updates(result, found, scale * most)
         held_out = None if judged is None else judged.cross_fitted()
         nodes = replace(nodes, n_classes=problem.n_classes)
         if self.arrangement is not None:
@@ -299,6 +301,7 @@ class _Fit:
             nodes = self.arrangement.restore_nodes(given, nodes)
             problem = self.arrangement.restore_problem(problem, nodes)
             proba = proba[position]
+            memberships = None if memberships is None else memberships[position]
             held_out = held_out and held_out.at(order[held_out.nodes])
         accuracy = None
         if judged is not None and codes is not None:
@@ -336,7 +339,7 @@ class _Fit:
             n_features=None if data.X is None else int(data.X.shape[1]),
             feature_names=data.feature_names,
             node_ids=data.node_ids,
-            data=FittedData(nodes, problem, held_out, self.untouched),
+            data=FittedData(nodes, problem, held_out, self.untouched, sums, memberships),
         )
         if not settings.positive_only:
             warn_of_outcome(fitted, result)

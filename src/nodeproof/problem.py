@@ -21,6 +21,7 @@ from nodeproof.sum_of_norms import SumOfNorms
 from nodeproof.sum_of_norms.centroids import fit_centroids
 from nodeproof.terms.base import Term
 from nodeproof.terms.checks import checked_costs, checked_models
+from nodeproof.terms.summable import is_summable
 
 __all__ = ["PAPER_WEIGHTS", "Models", "Problem"]
 
@@ -272,6 +273,14 @@ class Problem:
             else kept[k]
             for k, term in enumerate(self.terms)
         )
+
+    def terms_from(self, sums: Sequence[Array]) -> tuple[Array, ...]:
+        """Return the class models, given the sums over all nodes that each term needs."""
+        found = []
+        for term, own in zip(self.terms, sums, strict=True):
+            assert is_summable(term)
+            found.append(checked_models(term, term.estimate_from(own), "estimate"))
+        return tuple(found)
 
     @property
     def rounds(self) -> int:

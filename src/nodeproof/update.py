@@ -6,7 +6,7 @@ depends on the data goes on from where it was: memberships, class models, what e
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -19,12 +19,10 @@ from nodeproof.auto.experts.base import Changed
 from nodeproof.auto.held_out import CrossFitted
 from nodeproof.auto.settings import choose_probabilities, most_certain
 from nodeproof.changes import (
-    Rewired,
     name_all,
     read_labels,
     read_links,
     read_pairs,
-    rewire,
 )
 from nodeproof.drift import joined_labels, record_accuracy, record_update
 from nodeproof.errors import InputError
@@ -33,16 +31,20 @@ from nodeproof.inputs import check_features, check_reach, read_features
 from nodeproof.inputs.graph_objects import is_table
 from nodeproof.inputs.new_links import NewLinks
 from nodeproof.inputs.node_names import Names, names_of_rows
+from nodeproof.inputs.untouched import Untouched
 from nodeproof.node_evidence import source_shares
 from nodeproof.prediction import PredictionState, check_parts, judge_new_nodes
 from nodeproof.problem import Problem
+from nodeproof.rewiring import Rewired, rewire
 from nodeproof.runtime import threads
-from nodeproof.runtime.digests import Untouched
 from nodeproof.runtime.logs import shown
 from nodeproof.smoothing import dense_rows
-from nodeproof.solvers import BlockCADO
-from nodeproof.solvers.base import Result
-from nodeproof.terms import NewNodes, NodeData, Term
+from nodeproof.solvers import BlockCADO, Result, Status
+from nodeproof.solvers.beliefs import affordable
+from nodeproof.solvers.nearby import Change, Nearby, solve_nearby
+from nodeproof.solvers.nearby_beliefs import beliefs_nearby
+from nodeproof.solvers.sums import kept_for_updates
+from nodeproof.terms import NewNodes
 from nodeproof.terms.registry import allow_missing
 
 __all__ = ["Updates", "update_fitted"]
@@ -108,26 +110,6 @@ class Updates:
         return self
 
 
-@dataclass(frozen=True)
-class _Before:
-    """What an update starts from.
-
-    Attributes
-    ----------
-    nodes : NodeData
-        Features, labels and links.
-    problem : Problem
-        The problem that was solved.
-    held_out : CrossFitted or None
-        Labelled nodes with their cross-fitted probabilities.
-    """
-
-    nodes: NodeData
-    problem: Problem
-    held_out: CrossFitted | None
-    untouched: Untouched
-
-
 def update_fitted(
     fitted: Fitted,
     X: Any = None,
@@ -154,7 +136,7 @@ def update_fitted(
     return _Update(fitted, before, X, y, graph, add, remove, names).run()
 
 
-def _before(fitted: Fitted) -> _Before:
+def _before(fitted: Fitted) -> FittedData:
     settings = fitted.settings
     solver = settings.solver
     if not (solver in ("auto", "block") if isinstance(solver, str) else type(solver) is BlockCADO):
@@ -174,7 +156,7 @@ def _before(fitted: Fitted) -> _Before:
             "this model was saved without the data that an update needs: fit and save it again"
         )
     fitted.check_untouched()
-    return _Before(data.nodes, data.problem, data.held_out, data.untouched)
+    return data
 
 
 class _Update:
@@ -183,7 +165,7 @@ class _Update:
     def __init__(
         self,
         fitted: Fitted,
-        before: _Before,
+        before: FittedData,
         X: Any,
         y: Any,
         graph: Any,
@@ -258,29 +240,31 @@ class _Update:
 
     def run(self) -> Fitted:
         """Return the model after the update."""
-        fitted, problem = self.fitted, self.before.problem
-        start = self._start()
-        terms = self._terms()
-        after = Problem(
-            None if problem.graph is None else self.changed.nodes.graph,
-            terms,
-            problem.n_classes,
-            problem.weights,
-            problem.threshold,
-            problem.trust,
-            problem.son,
-        )
-        solver = self._solver()
-        result = solver.solve(after, start)
+        fitted = self.fitted
+        start, solver = self._start(), self._solver()
+        near = self._nearby(start, solver.tol)
+        solved = self._swept(start, solver) if near is None else self._solved_nearby(near)
+        after, result = solved
         choices = dict(fitted.choices)
         most = most_certain(fitted.settings.n_classes, self.y)
-        found, scale = self._probabilities(after, result, solver, most)
+        judged = "held_out" in fitted.choices or self.before.held_out is not None
+        found, scale = None, 1.0
+        believed_before = self.before.memberships is not None
+        if near is not None and most == 1.0 and believed_before and affordable(after):
+            believed = beliefs_nearby(after, near, fitted.proba, solver.tol)
+            if believed is not None:
+                found, _, left_out = believed
+                near = replace(near, left_out=max(near.left_out, left_out))
+        if found is None:
+            found, scale = choose_probabilities(after, result, solver, None, most, {}, not judged)
         proba = np.asarray(found, dtype=np.float32)
+        sums, memberships = kept_for_updates(result, found, scale * most)
         held_out = self._held_out(start)
         accuracy = None
         if held_out is not None and self.y is not None:
             accuracy = record_accuracy(held_out, proba, self.y < 0, choices)
         models = result.models
+        data = FittedData(self.changed.nodes, after, held_out, self._untouched(), sums, memberships)
         updated = replace(
             fitted,
             proba=proba,
@@ -296,20 +280,59 @@ class _Update:
             objective=result.value,
             new_nodes=PredictionState.of_fit(after, models, proba, scale),
             node_ids=self.names,
-            data=FittedData(self.changed.nodes, after, held_out, self._untouched()),
+            data=data,
             saved_problem=None,
             saved_findings=None,
         )
         labels = 0 if self.y is None else int((self.y != self.given).sum())
         links = self.rewired.added + self.rewired.removed
-        record_update(fitted, updated, self.changed.n_new, links, labels, held_out)
+        record_update(fitted, updated, self.changed.n_new, links, labels, held_out, near)
         return updated
+
+    def _nearby(self, start: NDArray[np.float32], tol: float) -> Nearby | None:
+        """Return memberships that were solved near the change; None if that does not do."""
+        before, fitted, n = self.before, self.fitted, self.fitted.n_nodes
+        if before.sums is None:
+            return None
+        steps, n_new = self.rewired.steps, self.changed.n_new
+        relabelled = np.empty(0, dtype=np.int64)
+        if self.y is not None:
+            relabelled = np.flatnonzero(self.y != self.given)
+        nodes = np.concatenate([relabelled[relabelled < n], np.arange(n, n + n_new)])
+        change = Change(n, self.rewired.touched, nodes, steps.rows, steps.columns, steps.weights)
+        return solve_nearby(
+            before.problem, before.nodes, self.changed.nodes, change, start, fitted.models,
+            before.sums, tol,
+        )  # fmt: skip
+
+    def _solved_nearby(self, near: Nearby) -> tuple[Problem, Result]:
+        result = Result(
+            near.W, near.models, near.value, Status.CONVERGED, near.n_iter,
+            {"change": [near.left_out]}, sums=near.sums,
+        )  # fmt: skip
+        return near.problem, result
+
+    def _swept(self, start: NDArray[np.float32], solver: BlockCADO) -> tuple[Problem, Result]:
+        """Return the problem after the update, solved by sweeps over all nodes."""
+        problem = self.before.problem
+        after = Problem(
+            None if problem.graph is None else self.changed.nodes.graph,
+            [term.updated(self.changed, self.given) for term in self.fitted.terms],
+            problem.n_classes,
+            problem.weights,
+            problem.threshold,
+            problem.trust,
+            problem.son,
+        )
+        return after, solver.solve(after, start)
 
     def _start(self) -> NDArray[np.float32]:
         """Return memberships to start from: as they were, of new nodes as predicted."""
         fitted, new = self.fitted, self.changed.new
-        W = np.asarray(fitted.proba, dtype=np.float32)
-        W = W / W.sum(axis=1, keepdims=True)
+        W = fitted.proba if self.before.memberships is None else self.before.memberships
+        if self.before.sums is None:
+            W = np.asarray(W, dtype=np.float32)
+            W = W / W.sum(axis=1, keepdims=True)
         if not self.changed.n_new:
             return W
         graph = sp.hstack([self.links.to_fitted, self.links.among], format="csr")
@@ -318,10 +341,6 @@ class _Update:
             X = X * fitted.unit.scale + fitted.unit.shift
         found = judge_new_nodes(fitted, X, graph if fitted.on_graph else None)
         return np.vstack([W, (found / found.sum(axis=1, keepdims=True)).astype(np.float32)])
-
-    def _terms(self) -> list[Term]:
-        """Return the terms for the nodes as they are now."""
-        return [term.updated(self.changed, self.given) for term in self.fitted.terms]
 
     def _solver(self) -> BlockCADO:
         settings, affinity = self.fitted.settings, self.fitted.models.affinity
@@ -343,13 +362,6 @@ class _Update:
             checkpoint=None,
             affinities="matrix" if matrix else "scalar",
         )
-
-    def _probabilities(
-        self, problem: Problem, result: Result, solver: BlockCADO, most: float
-    ) -> tuple[NDArray[Any], float]:
-        judged = "held_out" in self.fitted.choices or self.before.held_out is not None
-        found, scale = choose_probabilities(problem, result, solver, None, most, {}, not judged)
-        return found, scale
 
     def _held_out(self, start: NDArray[Any]) -> CrossFitted | None:
         """Return held-out labels: those of the fit that still hold, and new ones.

@@ -26,6 +26,7 @@ from nodeproof.terms import (
     Term,
 )
 from nodeproof.terms.class_loss import ClassLoss, NodewiseLoss
+from nodeproof.terms.summable import tells_all
 from own_terms import Visits, Waits, given_terms
 
 TERMS = [
@@ -358,6 +359,24 @@ def test_what_a_node_costs_does_not_depend_on_the_range_it_is_asked_in(term):
     for lo, hi in ((0, 7), (7, 8), (8, 30)):
         np.testing.assert_allclose(term.vertex_costs(models, lo, hi), whole[lo:hi], rtol=1e-12)
         np.testing.assert_allclose(term.cost(estimates, lo, hi), cost[lo:hi], rtol=1e-12)
+
+
+def test_what_all_nodes_cost_follows_from_sums_where_a_term_says_so(term):
+    """And from sums over parts of the nodes, in any order."""
+    if not tells_all(term):
+        pytest.skip("its sums do not tell")
+    W = draw_rows(term.n_nodes)
+    sums = term.sums(W, 0, term.n_nodes)
+    models = term.estimate_from(sums)
+    costs = term.cost(models, 0, term.n_nodes)
+    assert term.charged(sums, models) == pytest.approx((W * costs).sum(), rel=1e-9)
+    nodes = np.random.default_rng(0).permutation(term.n_nodes)
+    parts = [np.sort(nodes[:7]), np.sort(nodes[7:])]
+    cut = [term.cut(part) for part in parts]
+    for part, own in zip(parts, cut, strict=True):
+        np.testing.assert_allclose(own.cost(models, 0, len(part)), costs[part], rtol=1e-9)
+    found = sum(own.sums(W[part], 0, len(part)) for part, own in zip(parts, cut, strict=True))
+    np.testing.assert_allclose(found, sums, rtol=1e-9, atol=1e-12)
 
 
 def test_a_class_without_nodes_gets_a_model_too(term):

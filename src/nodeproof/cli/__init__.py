@@ -46,6 +46,7 @@ from nodeproof.cli.terminal import (
     lacks_memory,
     prepare_output,
 )
+from nodeproof.cli.update_command import update
 from nodeproof.errors import InputError, MissingExtraError
 from nodeproof.runtime.logs import announced_by
 
@@ -138,6 +139,9 @@ def predict(model: Path, **options: Any) -> None:
     from nodeproof.cli.predict import run_predict
 
     run_predict(file, **options)
+
+
+cli.add_command(update)
 
 
 @cli.command()

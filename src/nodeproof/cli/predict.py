@@ -28,7 +28,7 @@ from nodeproof.tables.files import unnamed
 from nodeproof.tables.new_nodes import read_new_nodes
 from nodeproof.terms.registry import allow_missing
 
-__all__ = ["run_predict"]
+__all__ = ["check_tables", "feature_names_of", "run_predict"]
 
 
 def run_predict(
@@ -68,14 +68,14 @@ def run_predict(
             f"the model in {file} was fitted to several kinds of links, which this command does "
             "not read: use NodeClassifier.load and predict(graph={...}) in Python"
         )
-    _check_tables(fitted, file, nodes, features)
+    check_tables(fitted, file, nodes, features)
     if features is not None and fitted.n_features is None:
         raise InputError(f"the model in {file} was fitted without features: omit --features")
     if features is nodes is None and needs_features(fitted):
         option = "--features" if fitted.preparation is None else "--nodes"
         raise InputError(f"the model in {file} was fitted with features: give {option} FILE")
     known = fitted.new_nodes.graph
-    feature_names = _feature_names(fitted)
+    feature_names = feature_names_of(fitted)
     new = read_new_nodes(
         fitted.names, features, edges, names=feature_names,
         unit=1.0 if known is None else known.unit, header=header, source=source,
@@ -119,7 +119,7 @@ def run_predict(
     _show(summary, out)
 
 
-def _check_tables(fitted: Fitted, file: Path, nodes: Path | None, features: Path | None) -> None:
+def check_tables(fitted: Fitted, file: Path, nodes: Path | None, features: Path | None) -> None:
     """Refuse a table of the other kind than the one that a model was fitted to."""
     if nodes is not None and fitted.preparation is None:
         how = "without features" if fitted.n_features is None else "with --features"
@@ -131,7 +131,7 @@ def _check_tables(fitted: Fitted, file: Path, nodes: Path | None, features: Path
         )
 
 
-def _feature_names(fitted: Fitted) -> list[str] | None:
+def feature_names_of(fitted: Fitted) -> list[str] | None:
     """Return the names of the features that the model was fitted to."""
     if fitted.n_features is None:
         return None

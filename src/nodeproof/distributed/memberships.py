@@ -90,6 +90,9 @@ class DaskMemberships:
                 return problem.fit_terms(self.fetch(), kept, tol)
         return tuple(fitted)
 
+    def term_sums(self) -> None:
+        """Return nothing: updates start from memberships on this machine."""
+
     def sums(self, matrix: bool = False) -> RowSums:
         """Return sums over the memberships."""
         return RowSums.split(self._add("sums", matrix), self.problem.n_classes)

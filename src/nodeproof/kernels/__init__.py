@@ -5,7 +5,18 @@ ranges on several threads: the result of a range does not depend on the thread. 
 alone.
 """
 
-from nodeproof.kernels import annealing, drawing, gathering, links, memberships, nodes, potts, trees
+from nodeproof.kernels import (
+    annealing,
+    checks,
+    drawing,
+    gathering,
+    links,
+    memberships,
+    near,
+    nodes,
+    potts,
+    trees,
+)
 from nodeproof.kernels.dispatch import Kernel
 from nodeproof.kernels.gathering import workspace
 
@@ -14,22 +25,28 @@ __all__ = [
     "anneal_nodes",
     "average_rows",
     "believe_batches",
+    "believe_nodes",
+    "checksum",
     "count_labels",
     "couple_rows",
     "decode_flows",
     "first_bad_weight",
+    "gather_nodes",
     "inspect_links",
     "is_symmetric",
     "label_links",
+    "merge_rows",
     "number_links",
     "product_rows",
     "push_slack",
+    "recall_messages",
     "receive_rows",
     "reduce_costs",
     "relaxed_value",
     "settle",
     "settle_several",
     "solve_each",
+    "solve_nodes",
     "spread_nodes",
     "step_links",
     "step_nodes",
@@ -44,22 +61,28 @@ anneal_clusters = Kernel(annealing.anneal_clusters)
 anneal_nodes = Kernel(annealing.anneal_nodes)
 average_rows = Kernel(gathering.average_rows)
 believe_batches = Kernel(memberships.believe_batches)
+believe_nodes = Kernel(near.believe_nodes)
+checksum = Kernel(checks.checksum)
 count_labels = Kernel(nodes.count_labels)
 couple_rows = Kernel(gathering.couple_rows)
 decode_flows = Kernel(potts.decode_flows)
 first_bad_weight = Kernel(links.first_bad_weight)
+gather_nodes = Kernel(near.gather_nodes)
 inspect_links = Kernel(links.inspect_links)
 is_symmetric = Kernel(links.is_symmetric)
 label_links = Kernel(nodes.label_links)
+merge_rows = Kernel(near.merge_rows)
 number_links = Kernel(potts.number_links)
 product_rows = Kernel(gathering.product_rows)
 push_slack = Kernel(potts.push_slack)
+recall_messages = Kernel(near.recall_messages)
 receive_rows = Kernel(memberships.receive_rows)
 reduce_costs = Kernel(potts.reduce_costs)
 relaxed_value = Kernel(potts.relaxed_value)
 settle = Kernel(nodes.settle)
 settle_several = Kernel(nodes.settle_several)
 solve_each = Kernel(nodes.solve_each)
+solve_nodes = Kernel(near.solve_nodes)
 spread_nodes = Kernel(drawing.spread_nodes)
 step_links = Kernel(potts.step_links)
 step_nodes = Kernel(potts.step_nodes)

@@ -15,11 +15,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from rich.filesize import decimal
 
-from nodeproof.errors import InputError
 from nodeproof.runtime import threads
 from nodeproof.runtime.logs import logger
 
-__all__ = ["Untouched", "digest", "digest_nested"]
+__all__ = ["digest", "digest_nested"]
 
 # Bytes that one thread takes at a time.
 _CHUNK = 1 << 22
@@ -56,54 +55,8 @@ def digest(array: NDArray[Any]) -> str:
     return sha256(f"{array.dtype.str}{array.shape}".encode() + b"".join(parts)).hexdigest()
 
 
-class Untouched:
-    """Arrays that belong to a caller, with digests of what they held.
-
-    They are not copied: a large graph would take twice the memory.
-
-    Parameters
-    ----------
-    held : mapping of str to ndarray, sparse matrix or None
-        What to watch, by the name that the caller knows it by.
-
-    Examples
-    --------
-    >>> X = np.ones(3)
-    >>> held = Untouched({"X": X})
-    >>> held.check()
-    >>> X[0] = 2
-    >>> held.check()
-    Traceback (most recent call last):
-    nodeproof.errors.InputError: X was changed in place after the fit: fit again, or give fit a
-    copy of what will be changed
-    """
-
-    def __init__(self, held: Mapping[str, Any]) -> None:
-        self._arrays = {name: _arrays_of(data) for name, data in held.items()}
-        self._digests = {name: self._find(name) for name in held}
-
-    def check(self) -> None:
-        """Raise an `InputError` if any array is no longer what it was."""
-        for name, found in self._digests.items():
-            if self._find(name) != found:
-                raise InputError(
-                    f"{name} was changed in place after the fit: fit again, or give fit a copy of "
-                    "what will be changed"
-                )
-
-    def _find(self, name: str) -> list[str]:
-        # Weights that are all one are seen in a fraction of the time.
-        return ["1" if _all_one(array) else digest(array) for array in self._arrays[name]]
-
-
-def _all_one(array: NDArray[Any]) -> bool:
-    return bool(array.size and array.flat[0] == 1 and array.min() == array.max() == 1)
-
-
-def _arrays_of(data: Any) -> tuple[NDArray[Any], ...]:
-    if data is None:
-        return ()
-    return (data.indptr, data.indices, data.data) if sp.issparse(data) else (data,)
+def _parts_of(matrix: Any) -> tuple[NDArray[Any], ...]:
+    return matrix.indptr, matrix.indices, matrix.data
 
 
 def digest_nested(value: Any) -> str:
@@ -162,7 +115,7 @@ class _Walk:
             return f"[{', '.join(map(self.describe, value))}]"
         kind = type(value)
         if sp.issparse(value):
-            return f"{kind.__name__}{value.shape} {self.describe(_arrays_of(value.tocsr()))}"
+            return f"{kind.__name__}{value.shape} {self.describe(_parts_of(value.tocsr()))}"
         named = getattr(value, "__qualname__", kind.__qualname__)  # a function has one of its own
         if isinstance(value, type):
             return named

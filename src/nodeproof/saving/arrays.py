@@ -19,7 +19,7 @@ from nodeproof.fitted_kinds import FittedKinds
 from nodeproof.inputs.knn import Neighbours
 from nodeproof.inputs.node_names import writable
 from nodeproof.prediction import PredictionState
-from nodeproof.saving.data import DATA_LAYOUT, check_parts_of_data
+from nodeproof.saving.data import DATA_LAYOUT, SUMS_LAYOUT, check_parts_of_data
 from nodeproof.saving.header import GRAPH_SETTINGS, KEPT_BY_TERMS, term_classes
 from nodeproof.storage.npz import Header
 from nodeproof.storage.schema import Expected, check_layout
@@ -96,6 +96,7 @@ _LAYOUT = {
     "findings_told": Expected("i", "h"),
     "findings_blind": Expected("f", "h K"),
     **DATA_LAYOUT,
+    **SUMS_LAYOUT,
 }
 
 # The parts of a sparse matrix.

@@ -13,12 +13,13 @@ from nodeproof.auto.held_out import CrossFitted
 from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.csr import check_csr, unless_all_one
 from nodeproof.fitted import FittedData
-from nodeproof.graph import Graph
+from nodeproof.graph import Graph, RowSums
 from nodeproof.inputs import check_features
+from nodeproof.inputs.untouched import Untouched
 from nodeproof.problem import Problem
 from nodeproof.runtime.caching import cached_property
-from nodeproof.runtime.digests import Untouched
 from nodeproof.settings import Settings
+from nodeproof.solvers.sums import Sums
 from nodeproof.storage.npz import Header
 from nodeproof.storage.schema import Check, Expected, either, list_of, number, one_of, or_none
 from nodeproof.terms import NodeData, Term
@@ -27,7 +28,14 @@ from nodeproof.terms.registry import allow_missing
 if TYPE_CHECKING:
     from nodeproof.fitted import Fitted
 
-__all__ = ["DATA_ENTRIES", "DATA_LAYOUT", "check_parts_of_data", "data_parts", "rebuild_data"]
+__all__ = [
+    "DATA_ENTRIES",
+    "DATA_LAYOUT",
+    "SUMS_LAYOUT",
+    "check_parts_of_data",
+    "data_parts",
+    "rebuild_data",
+]
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -56,6 +64,20 @@ DATA_LAYOUT = {
     "data_X_indptr": Expected("i", "n+1"),
 }
 
+#: what the memberships of the solution come to, and these, if they are not the probabilities
+SUMS_LAYOUT = {
+    "sums_links": Expected("f", "1 1 | K K"),
+    "sums_totals": Expected("f", "K"),
+    "sums_sizes": Expected("f", "K"),
+    "sums_squares": Expected("f", "1 1 | K K"),
+    "sums_entropy": Expected("f", "1"),
+    r"sums_term_(?:\d+)": Expected("f", "K *"),
+    "sums_memberships": Expected("f", "n K"),
+}
+
+# Rounding of memberships in float32.
+_ROUNDING = 1e-3
+
 
 class LoadedData(FittedData):
     """The data of a model that was read from a file; the problem is put together when needed."""
@@ -67,8 +89,11 @@ class LoadedData(FittedData):
         terms: tuple[Term, ...],
         on_graph: bool,
         settings: dict[str, Any],
+        sums: Sums | None,
+        memberships: NDArray[np.float32] | None,
     ) -> None:
         vars(self).update(nodes=nodes, held_out=held_out, untouched=Untouched({}))
+        vars(self).update(sums=sums, memberships=memberships)
         vars(self).update(_terms=terms, _on_graph=on_graph, _settings=settings)
 
     @cached_property
@@ -111,7 +136,20 @@ def data_parts(
             arrays |= dict(zip(_SPARSE, (X.data, X.indices, X.indptr), strict=True))
         else:
             arrays["data_X"] = np.asarray(X)
-    return meta, arrays
+    return meta, arrays | _sums_parts(data)
+
+
+def _sums_parts(data: FittedData) -> dict[str, NDArray[Any]]:
+    """Return what local updates start from, if they apply."""
+    sums = data.sums
+    if sums is None:
+        return {}
+    arrays = {f"sums_{name}": getattr(sums.rows, name) for name in ("totals", "sizes", "squares")}
+    arrays |= {"sums_links": sums.links, "sums_entropy": np.array([sums.entropy])}
+    arrays |= {f"sums_term_{k}": own for k, own in enumerate(sums.terms)}
+    if data.memberships is not None:
+        arrays["sums_memberships"] = data.memberships
+    return arrays
 
 
 def check_parts_of_data(headers: Mapping[str, Header], meta: dict[str, Any]) -> None:
@@ -131,6 +169,38 @@ def check_parts_of_data(headers: Mapping[str, Header], meta: dict[str, Any]) -> 
             raise ValueError("the links of its data are missing")
     if {name for name in headers if name in DATA_LAYOUT} != wanted:
         raise ValueError("the parts of its data do not fit together")
+    sums = {name for name in headers if name.startswith("sums_")} - {"sums_memberships"}
+    listed = {name for name in SUMS_LAYOUT if "(" not in name} - {"sums_memberships"}
+    listed |= {f"sums_term_{k}" for k in range(len(meta["terms"]))}
+    if (sums and (said is None or sums != listed)) or ("sums_memberships" in headers and not sums):
+        raise ValueError("the sums of its memberships do not fit together")
+
+
+def _rebuild_sums(arrays: Arrays, n_terms: int) -> tuple[Sums | None, NDArray[np.float32] | None]:
+    """Return what local updates start from, if it is there.
+
+    Raises
+    ------
+    ValueError
+        If the numbers are not sums over memberships, or no memberships.
+    """
+    if "sums_links" not in arrays:
+        return None, None
+    parts = {name: array for name, array in arrays.items() if name.startswith("sums_")}
+    if not all(np.isfinite(array).all() for array in parts.values()):
+        raise ValueError("the sums of its memberships are not finite")
+    if parts["sums_links"].shape != parts["sums_squares"].shape:
+        raise ValueError("the sums of its memberships do not fit together")
+    if abs(parts["sums_sizes"].sum() - len(arrays["proba"])) > _ROUNDING * len(arrays["proba"]):
+        raise ValueError("the sizes of its classes do not add up to its nodes")
+    W = parts.get("sums_memberships")
+    if W is not None:
+        W = W.astype(np.float32, copy=False)
+        if W.min() < 0 or (np.abs(W.sum(axis=1, dtype=np.float64) - 1.0) > _ROUNDING).any():
+            raise ValueError("its memberships are not shares that add up to 1")
+    rows = RowSums(*(parts[f"sums_{name}"] for name in ("totals", "sizes", "squares")))
+    terms = tuple(parts[f"sums_term_{k}"] for k in range(n_terms))
+    return Sums(parts["sums_links"], rows, terms, float(parts["sums_entropy"][0])), W
 
 
 def rebuild_data(
@@ -171,7 +241,8 @@ def rebuild_data(
         "trust": said["trust"],
         "son": settings.son,
     }
-    return LoadedData(nodes, held_out, terms, bool(meta["fitted_on_graph"]), solved)
+    kept = _rebuild_sums(arrays, len(terms))
+    return LoadedData(nodes, held_out, terms, bool(meta["fitted_on_graph"]), solved, *kept)
 
 
 def _links(

@@ -77,7 +77,7 @@ FORMAT = "nodeproof-model"
 
 #: the format of models of numeric targets (`saving.targets`)
 TARGETS = "nodeproof-targets"
-FORMAT_VERSION = 8
+FORMAT_VERSION = 9
 
 #: bytes of a header
 LARGEST = 1 << 24

@@ -16,6 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.problem import Models, Problem
+from nodeproof.solvers.sums import Sums
 from nodeproof.terms.labels import label_mass
 
 __all__ = [
@@ -106,6 +107,8 @@ class Result:
         One entry per iteration, for the run that was kept.
     alternatives : tuple of Result
         Results of other starts that differ from this one and are almost as good.
+    sums : Sums or None
+        What the memberships come to, where models and value depend on nothing else.
     """
 
     W: NDArray[Any]
@@ -115,6 +118,7 @@ class Result:
     n_iter: int
     history: dict[str, list[float]]
     alternatives: tuple[Result, ...] = field(default=(), kw_only=True)
+    sums: Sums | None = field(default=None, kw_only=True)
 
 
 class Solver(Protocol):
@@ -256,7 +260,8 @@ def align_with_labels(result: Result, labels: NDArray[np.int64] | None) -> Resul
         tuple(theta[order] for theta in result.models.terms),
         result.models.log_prior[order],
     )
-    return replace(result, W=np.ascontiguousarray(result.W[:, order]), models=models)
+    W = np.ascontiguousarray(result.W[:, order])
+    return replace(result, W=W, models=models, sums=None)
 
 
 Rows = NDArray[np.float32]

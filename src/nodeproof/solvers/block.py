@@ -28,6 +28,7 @@ from nodeproof.solvers.base import (
 from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session, fingerprint
 from nodeproof.solvers.memberships import Engine, LocalWorkspace, Workspace
 from nodeproof.solvers.starts import STARTS, Disposable, choose_starts, promising_starts
+from nodeproof.solvers.sums import Sums
 from nodeproof.solvers.sweep import settled, surpassed, uninformative
 
 __all__ = ["BlockCADO"]
@@ -313,8 +314,9 @@ class _Solve:
             if not (order == np.arange(len(order))).all():
                 rows.reorder(order)
                 terms = tuple(theta[order] for theta in terms)
-        models, value = self._judge(rows, terms)
-        return Result(rows.fetch(), models, value, status, iteration, dict(history))
+        models, value, sums_of = self._judge(rows, terms)
+        found = rows.fetch(), models, value, status, iteration, dict(history)
+        return Result(*found, sums=sums_of)
 
     def _begin(
         self, rows: Any, known: NDArray[np.int64] | None, look: bool, round_number: int
@@ -339,26 +341,24 @@ class _Solve:
             return self.problem.fixed_affinity()
         return self.problem.fit_affinity(rows.link_mass(self.matrix), rows.sums(self.matrix).pairs)
 
-    def _judge(self, rows: Any, kept: tuple[Array, ...]) -> tuple[Models, float]:
-        """Return the best models for the memberships, and the free energy there."""
-        problem = self.problem
-        sums = rows.sums(self.matrix)
-        log_prior = np.zeros(problem.n_classes)
-        if problem.calibrated:
-            log_prior = problem.fit_log_prior(sums.sizes)
-        affinity, links = None, None
+    def _judge(self, rows: Any, kept: tuple[Array, ...]) -> tuple[Models, float, Sums | None]:
+        """Return the best models for the memberships, the free energy, and sums if they tell."""
+        problem, temperature = self.problem, float(self.solver.temperature)
+        sums, links = rows.sums(self.matrix), None
+        calibrated, zeros = problem.calibrated, np.zeros(problem.n_classes)
+        log_prior = problem.fit_log_prior(sums.sizes) if calibrated else zeros
+        affinity = None if calibrated else problem.fixed_affinity()
         if problem.graph:
             links = rows.link_mass(self.matrix)
-            affinity = (
-                problem.fit_affinity(links, sums.pairs)
-                if problem.calibrated
-                else problem.fixed_affinity()
-            )
-        models = Models(affinity, rows.fit_terms(kept, 1e-8), log_prior)
-        value = rows.energy(models, float(self.solver.temperature))
+            affinity = problem.fit_affinity(links, sums.pairs) if calibrated else affinity
+        told = rows.term_sums() if temperature == 1.0 else None
+        terms = rows.fit_terms(kept, 1e-8) if told is None else problem.terms_from(told)
+        models = Models(affinity, terms, log_prior)
+        value = energy = rows.energy(models, temperature)
         if affinity is not None and links is not None:
             value += affinity.energy(links, sums.pairs)
-        return models, value
+        told_all = told is not None and (problem, models, links, sums, told, energy)
+        return models, value, Sums.of_energy(*told_all) if told_all else None
 
     # Checkpoints. -----------------------------------------------------------------------
 

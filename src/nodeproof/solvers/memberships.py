@@ -6,6 +6,7 @@ the same with memberships that live elsewhere.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -18,8 +19,9 @@ from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
 from nodeproof.solvers.base import agreement
 from nodeproof.solvers.starts import STARTS, Disposable, as_memberships
+from nodeproof.solvers.sums import summable_terms
 from nodeproof.solvers.sweep import Charges, Sweeper
-from nodeproof.terms.summable import is_summable
+from nodeproof.terms.summable import SummableTerm, is_summable
 
 __all__ = [
     "Engine",
@@ -245,6 +247,15 @@ class LocalMemberships:
         """Return the class models; see :meth:`nodeproof.Problem.fit_terms`."""
         return self.problem.fit_terms(self.W, kept, tol)
 
+    def term_sums(self) -> tuple[Array, ...] | None:
+        """Return the sums over all nodes that the terms need; None if some need more."""
+        terms, W = summable_terms(self.problem), self.W
+        if terms is None:
+            return None
+        return tuple(
+            threads.sum_rows(partial(_sums_of, term, W), self.problem.n_nodes) for term in terms
+        )
+
     def sums(self, matrix: bool = False) -> RowSums | kinds.KindSums:
         """Return sums over the memberships."""
         graph = self.problem.graph
@@ -291,6 +302,10 @@ class LocalMemberships:
         matrix = self.problem.directed
         masses = (self.link_mass(matrix), self.sums(matrix).pairs) if look else None
         return kinds.assumed(graph, self.problem.n_classes, labels, masses)
+
+
+def _sums_of(term: SummableTerm, W: NDArray[Any], lo: int, hi: int) -> Array:
+    return term.sums(W[lo:hi], lo, hi)
 
 
 class HardMemberships(LocalMemberships):

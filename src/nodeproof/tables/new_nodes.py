@@ -27,7 +27,16 @@ from nodeproof.tables.keys import Keys, check_lookalikes, one_node_set
 from nodeproof.tables.nodes import read_prepared
 from nodeproof.tables.reading import open_table
 
-__all__ = ["NewNodes", "read_new_nodes"]
+__all__ = [
+    "NewNodes",
+    "added_up",
+    "no_node_is_known",
+    "open_named",
+    "place_features",
+    "positions_among",
+    "read_new_links",
+    "read_new_nodes",
+]
 
 PathLike = str | os.PathLike[str]
 
@@ -102,15 +111,17 @@ def read_new_nodes(
     """
     links = None
     if edges is not None:
-        links = _read_links(_open(edges), header, source, target, weight, unit)
+        links = read_new_links(open_named(edges), header, source, target, weight, unit)
     rows, blank = None, None
-    known = _no_node_is_known if links is None else links.keys.has
+    known = no_node_is_known if links is None else links.keys.has
     if nodes is not None and preparation is not None:
-        keys, made, more = read_prepared(_open(nodes), known, header, node, preparation)
+        keys, made, more = read_prepared(open_named(nodes), known, header, node, preparation)
         blank = preparation.blank()
         rows = FeatureRows(keys, made, preparation.features, more, missing=blank is not None)
     elif features is not None:
-        rows = read_features(_open(features), known, header, node, names or (), missing=missing)
+        rows = read_features(
+            open_named(features), known, header, node, names or (), missing=missing
+        )
     parts: list[Links | FeatureRows] = [part for part in (links, rows) if part is not None]
     if not parts:
         raise InputError(
@@ -120,7 +131,7 @@ def read_new_nodes(
     model = Keys.of_texts(Path("the model"), as_texts(fitted), lambda row: "the model")
     check_lookalikes([model, *(part.keys for part in parts)])
     ids, places = one_node_set([part.keys for part in parts])
-    position = _positions(ids, fitted)
+    position = positions_among(ids, fitted)
     fresh = position < 0
     if not fresh.any():
         raise InputError(
@@ -140,13 +151,14 @@ def read_new_nodes(
     X = None
     if rows is not None and names is not None:
         why = None if links is None else partial(links.why_missing, places[0])
-        X = _place_features(rows, places[-1], ids, fresh, place, names, notes, why)
+        X = place_features(rows, places[-1], ids, fresh, place, names, notes, why)
         if blank is not None:
             X[np.isnan(X).all(axis=1)] = blank
     return NewNodes(ids[fresh], X, matrix, n_links, notes)
 
 
-def _open(path: PathLike) -> TableFile:
+def open_named(path: PathLike) -> TableFile:
+    """Open a table that calls nodes by their ids."""
     file = Path(path)
     if file.is_dir():
         raise InputError(f"{file} is a folder; give a file")
@@ -155,7 +167,7 @@ def _open(path: PathLike) -> TableFile:
     return open_table(file)
 
 
-def _read_links(
+def read_new_links(
     file: TableFile,
     header: bool | None,
     source: Column,
@@ -174,11 +186,12 @@ def _read_links(
     return links
 
 
-def _no_node_is_known(nodes: Sequence[str]) -> bool:
+def no_node_is_known(nodes: Sequence[str]) -> bool:
+    """Say that no id is known, where there are no links to know them from."""
     return False
 
 
-def _positions(ids: NDArray[Any], fitted: NDArray[Any]) -> NDArray[np.int64]:
+def positions_among(ids: NDArray[Any], fitted: NDArray[Any]) -> NDArray[np.int64]:
     """Return the position of each id among the fitted ones, −1 if it is not there."""
     if ids.dtype.kind != "i" or fitted.dtype.kind != "i":
         ids, fitted = ids.astype(np.str_), fitted.astype(np.str_)
@@ -220,7 +233,7 @@ def _find_links(
         notes.append(f"{count_of(repeats, 'repeated link')} in {name}; {how}")
     new, old = new[used], old[used]
     if repeated == "sum":
-        new, old, weight = _added_up(new, old, weight)
+        new, old, weight = added_up(new, old, weight)
     found, _ = links_from_pairs(
         place[new],
         np.where(is_fitted[old], position[old], len(fitted) + place[old]),
@@ -232,7 +245,7 @@ def _find_links(
     return found
 
 
-def _added_up(
+def added_up(
     new: NDArray[Any], old: NDArray[Any], weight: NDArray[np.float64] | None
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
     """Return every pair of nodes once, with the sum of its weights; each counts one by default."""
@@ -242,7 +255,7 @@ def _added_up(
     return new[kept], old[kept], np.add.reduceat(weight[order], np.flatnonzero(first))
 
 
-def _place_features(
+def place_features(
     rows: FeatureRows,
     nodes: NDArray[Any],
     ids: NDArray[Any],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -70,6 +70,7 @@ class Covariance(SummableTerm):
 
     source: ClassVar[str] = "features"
     models_shape: ClassVar[str] = "K m m | K m+1 m+1"
+    of_all: ClassVar[tuple[str, ...]] = ("pooled", "ridge")
 
     def __init__(
         self,
@@ -210,11 +211,17 @@ class Covariance(SummableTerm):
         shrunk = (self._unfolded(sums[:, 1:]) + kappa * self.pooled) / (sizes + kappa)
         return np.asarray(shrunk + np.diag(self.ridge))
 
-    def cut(self, ranges: Sequence[tuple[int, int]]) -> Self:
-        """Return a copy that holds the features of these nodes only."""
-        part = super().cut(ranges)
-        vars(part).update(pooled=self.pooled, ridge=self.ridge)
-        return part
+    def charged(self, sums: Array, models: Array) -> float:
+        """Return ``½ Σ_i (⟨R_i⁻¹, C_i⟩ + N_i log det 2πR_i)``, C_i the moment of a class."""
+        folded, offset = self._folded_precisions(models)
+        forms = (folded * sums[:, 1:]).sum(axis=1) - sums[:, 0] * float(self.intercept)
+        return float(0.5 * forms.sum() + sums[:, 0] @ offset)
+
+    def following(self, nodes: NodeData, sums: Array) -> Self:
+        """Return this term for other nodes, the moment of all of them by the sums over classes."""
+        bound, total = self.bind(nodes), sums.sum(axis=0, keepdims=True)
+        vars(bound)["pooled"] = self._unfolded(total[:, 1:])[0] / total[0, 0]
+        return bound
 
     def cost(self, models: Array, lo: int, hi: int) -> Array:
         """Return the Gaussian −log-likelihood of the nodes in each class."""
@@ -297,8 +304,7 @@ class Covariance(SummableTerm):
     def _stretches(self, lo: int, hi: int) -> Iterator[tuple[int, int]]:
         """Cut a range of nodes so that their products stay near the processor."""
         step = max(1, _MOST_PRODUCTS // len(self.upper[0]))
-        for a in range(lo, hi, step):
-            yield a, min(a + step, hi)
+        yield from ((a, min(a + step, hi)) for a in range(lo, hi, step))
 
     def _products(self, lo: int, hi: int) -> Array:
         """Return ``x_i x_j`` for i ≤ j, shape (m(m + 1)/2, hi − lo)."""
@@ -317,9 +323,8 @@ class Covariance(SummableTerm):
 
     def _unfolded(self, folded: Array) -> Array:
         """Return symmetric matrices, given the upper triangle of each as a row."""
-        moments = np.zeros((len(folded), self.dim, self.dim))
-        moments[:, self.upper[0], self.upper[1]] = folded
-        moments[:, self.upper[1], self.upper[0]] = folded
+        moments, (i, j) = np.zeros((len(folded), self.dim, self.dim)), self.upper
+        moments[:, i, j] = moments[:, j, i] = folded
         return moments
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -79,6 +79,7 @@ class Gaussian(SummableTerm):
     source: ClassVar[str] = "features"
     takes_sparse: ClassVar[bool] = True
     models_shape: ClassVar[str] = "K 2 m | K m+1 m"
+    of_all: ClassVar[tuple[str, ...]] = ("center", "pooled", "scale")
 
     def __init__(
         self,
@@ -204,12 +205,6 @@ class Gaussian(SummableTerm):
         if self.covariance == "full":
             squares = squares.reshape(len(sums), self.dim, self.dim)
         return self._estimate(sums[:, 0], sums[:, 1 : 1 + self.dim].copy(), squares)
-
-    def cut(self, ranges: Sequence[tuple[int, int]]) -> Self:
-        """Return a copy that holds the features of these nodes only."""
-        part = super().cut(ranges)
-        vars(part).update(center=self.center, pooled=self.pooled, scale=self.scale)
-        return part
 
     def estimate(self, W: NDArray[Any]) -> Array:
         """Return means and covariances, shrunk to those of all nodes and kept off singularity."""

@@ -163,7 +163,11 @@ class Labels(SummableTerm):
         counts = sums + self._believed()
         return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
-    def cut(self, ranges: Sequence[tuple[int, int]]) -> Self:
+    def charged(self, sums: Array, models: Array) -> float:
+        """Return ``−Σ_ij c_ij log π_ij``, c_ij how much of label j class i holds."""
+        return -float((sums * np.log(models)).sum())
+
+    def cut(self, ranges: Sequence[tuple[int, int]] | NDArray[np.int64]) -> Self:
         """Return a copy that holds the labels of these nodes only."""
         y = cut_rows(self.y, ranges)
         return self.bind(NodeData(self.n_classes, y=y))

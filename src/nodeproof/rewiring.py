@@ -1,0 +1,246 @@
+"""Links of a graph after an update: some put in, some left out, all others as they were."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from nodeproof import kernels
+from nodeproof.errors import InputError
+from nodeproof.graph import Graph, null_factors
+from nodeproof.inputs.new_links import NewLinks
+from nodeproof.runtime import threads
+
+__all__ = ["Pairs", "Rewired", "Steps", "rewire"]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of nodes, as positions.
+
+    Attributes
+    ----------
+    first, second : ndarray of shape (E,)
+        The two ends.
+    weights : ndarray of shape (E,)
+        The weight of the link between them.
+    """
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    weights: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+class Steps(NamedTuple):
+    """Changes of the entries of an adjacency matrix.
+
+    Attributes
+    ----------
+    rows, columns : ndarray of shape (E,)
+        The entries; each link has two.
+    weights : ndarray of shape (E,)
+        What is added to them.
+    """
+
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    weights: NDArray[np.float64]
+
+
+_NO_STEPS = Steps(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+
+
+@dataclass(frozen=True)
+class Rewired:
+    """A graph after an update.
+
+    Attributes
+    ----------
+    graph : Graph or None
+        All links, those of new nodes included.
+    touched : ndarray of int
+        Nodes that were there before and have other links now, ascending.
+    added, removed : int
+        Number of links that are new, or of another weight, and of those that are gone.
+    steps : Steps
+        By how much entries of the adjacency matrix have changed.
+    """
+
+    graph: Graph | None
+    touched: NDArray[np.int64]
+    added: int = 0
+    removed: int = 0
+    steps: Steps = _NO_STEPS
+
+
+def rewire(graph: Graph | None, links: NewLinks, add: Pairs, remove: Pairs) -> Rewired:
+    """Return the graph with the links of new nodes, and others added and removed.
+
+    Parameters
+    ----------
+    graph : Graph or None
+        The links so far.
+    links : NewLinks
+        Those of new nodes.
+    add, remove : Pairs
+        Among all nodes. A link that is there already gets the weight that is given.
+    """
+    n_new, n = links.to_fitted.shape
+    if graph is None or not (n_new or len(add) or len(remove)):
+        return Rewired(graph, np.empty(0, dtype=np.int64))
+    total = n + n_new
+    out = sp.csr_array(links.to_fitted).tocoo()
+    inner = sp.csr_array(links.among).tocoo()
+    new_rows, new_columns = out.coords
+    rows = [new_rows + n, new_columns, inner.coords[0] + n, add.first, add.second]
+    columns = [new_columns, new_rows + n, inner.coords[1] + n, add.second, add.first]
+    weights = [out.data, out.data, inner.data, add.weights, add.weights]
+    key, value = _last_of_each(
+        np.concatenate(rows).astype(np.int64) * total + np.concatenate(columns),
+        np.concatenate(weights),
+    )
+    value = value.astype(graph.weights.dtype).astype(np.float64)
+    indptr = np.concatenate([graph.indptr, np.full(n_new, graph.indptr[-1], graph.indptr.dtype)])
+    gone = _distinct(
+        np.concatenate([remove.first * total + remove.second, remove.second * total + remove.first])
+    )
+    at, there = _find(indptr, graph.indices, gone, total)
+    if not there.all():
+        missing = gone[~there][0]
+        raise InputError(
+            f"remove names the nodes {missing // total} and {missing % total} (by position), but "
+            "there is no link between them"
+        )
+    if len(gone) and np.isin(gone, key).any():
+        raise InputError("a link is both in add and in remove")
+    place, known = _find(indptr, graph.indices, key, total)
+    was = np.zeros(len(key))
+    was[known] = _weights_at(graph, place[known])
+    changes = value != was
+    # A link of another weight takes the place of the one that was there.
+    out = np.sort(np.concatenate([at, place[known & changes]]))
+    moved = _with_links(graph, *_merged(graph, indptr, out, key[changes], value[changes]))
+    listed = np.concatenate([key[changes], gone])
+    steps = np.concatenate([(value - was)[changes], -_weights_at(graph, at)])
+    ends = listed // total
+    touched = _distinct(ends[ends < n])
+    steps_of = Steps(ends, listed % total, steps)
+    return Rewired(moved, touched, int(changes.sum()) // 2, len(gone) // 2, steps_of)
+
+
+def _weights_at(graph: Graph, places: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the weights of entries."""
+    if not graph.weighted:
+        return np.ones(len(places))
+    return graph.weights[places].astype(np.float64)
+
+
+def _merged(
+    graph: Graph,
+    indptr: NDArray[Any],
+    gone: NDArray[np.int64],
+    keys: NDArray[np.int64],
+    values: NDArray[np.float64],
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return the parts of a CSR matrix, some entries left out and others put in.
+
+    Parameters
+    ----------
+    indptr : ndarray of shape (n + 1,)
+        Of the graph and the nodes that are new.
+    gone : ndarray of int
+        Positions of the entries to leave out, ascending.
+    keys, values : ndarray of shape (E,)
+        ``row · n + column`` of those to put in, ascending, and their weights.
+    """
+    total = len(indptr) - 1
+    rows, columns = keys // total, (keys % total).astype(graph.indices.dtype)
+    first = np.searchsorted(rows, np.arange(total + 1))
+    counts = np.diff(indptr) + np.diff(first)
+    if len(gone):
+        counts -= np.bincount(np.searchsorted(indptr, gone, side="right") - 1, minlength=total)
+    merged = np.zeros(total + 1, dtype=indptr.dtype)
+    np.cumsum(counts, out=merged[1:])
+    indices = np.empty(merged[-1], dtype=graph.indices.dtype)
+    weights = graph.weights
+    if not graph.weighted and (values != 1).any():
+        weights = np.ones(graph.n_entries, dtype=np.float32)
+    values = values.astype(weights.dtype)
+    out = np.empty(merged[-1] if len(weights) else 0, dtype=weights.dtype)
+    threads.map_rows(
+        lambda lo, hi: kernels.merge_rows(
+            lo, hi, indptr, graph.indices, weights, gone, columns, values, first, merged, indices,
+            out,
+        ),
+        total,
+    )  # fmt: skip
+    return merged, indices, out
+
+
+def _distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return distinct numbers, ascending: several times as fast as np.unique."""
+    numbers = np.sort(numbers)
+    return numbers[np.append(True, numbers[1:] != numbers[:-1])] if len(numbers) else numbers
+
+
+def _last_of_each(
+    keys: NDArray[np.int64], values: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return distinct keys, ascending, each with the last of its values."""
+    order = np.argsort(keys, kind="stable")
+    keys, values = keys[order], values[order]
+    last = np.append(keys[1:] != keys[:-1], True) if len(keys) else np.zeros(0, dtype=bool)
+    return keys[last], values[last]
+
+
+def _find(
+    indptr: NDArray[Any], indices: NDArray[Any], keys: NDArray[np.int64], n: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return where entries of a matrix with sorted rows are, and whether they are there.
+
+    Parameters
+    ----------
+    keys : ndarray of shape (E,)
+        ``row · n + column``.
+    """
+    rows, columns = keys // n, keys % n
+    lo = indptr[rows].astype(np.int64)
+    hi = end = indptr[rows + 1].astype(np.int64)
+    last = max(len(indices) - 1, 0)
+    while (lo < hi).any():
+        middle = (lo + hi) // 2
+        below = (lo < hi) & (indices[np.minimum(middle, last)] < columns)
+        hi = np.where((lo < hi) & ~below, middle, hi)
+        lo = np.where(below, middle + 1, lo)
+    there = lo < end
+    if len(indices):
+        there &= indices[np.minimum(lo, last)] == columns
+    return lo, there
+
+
+def _with_links(
+    graph: Graph, indptr: NDArray[Any], indices: NDArray[Any], weights: NDArray[Any]
+) -> Graph:
+    """Return the graph with other links, and its null model."""
+    moved = copy.copy(graph)
+    for worked_out in ("adjacency", "twins"):
+        vars(moved).pop(worked_out, None)
+    moved.folder, moved.n_nodes, moved.n_entries = None, len(indptr) - 1, len(indices)
+    moved.indptr, moved.indices, moved.weights = indptr, indices, weights
+    moved.weighted = len(weights) > 0
+    if moved.weighted:
+        moved.degrees = np.asarray(moved.adjacency.sum(axis=1, dtype=np.float64)).ravel()
+    else:
+        moved.degrees = np.diff(indptr).astype(np.float64)
+    moved.total = float(moved.degrees.sum())
+    moved.unit = moved.total / len(weights) if moved.weighted else 1.0
+    moved.eta = null_factors(moved.degrees, moved.null_model, moved.total)
+    return moved
