@@ -22,6 +22,7 @@ __all__ = [
     "is_symmetric",
     "label_links",
     "number_links",
+    "pair_products",
     "product_rows",
     "push_slack",
     "receive_rows",
@@ -31,6 +32,7 @@ __all__ = [
     "settle_several",
     "solve_each",
     "spread_nodes",
+    "squared_lengths",
     "step_links",
     "step_nodes",
     "sweep_batches",
@@ -52,6 +54,7 @@ inspect_links = Kernel(links.inspect_links)
 is_symmetric = Kernel(links.is_symmetric)
 label_links = Kernel(nodes.label_links)
 number_links = Kernel(potts.number_links)
+pair_products = Kernel(nodes.pair_products)
 product_rows = Kernel(gathering.product_rows)
 push_slack = Kernel(potts.push_slack)
 receive_rows = Kernel(memberships.receive_rows)
@@ -61,6 +64,7 @@ settle = Kernel(nodes.settle)
 settle_several = Kernel(nodes.settle_several)
 solve_each = Kernel(nodes.solve_each)
 spread_nodes = Kernel(drawing.spread_nodes)
+squared_lengths = Kernel(nodes.squared_lengths)
 step_links = Kernel(potts.step_links)
 step_nodes = Kernel(potts.step_nodes)
 sweep_batches = Kernel(memberships.sweep_batches)
