@@ -101,7 +101,7 @@ class Evaluation:
 
     def finish(self, nodes: NodeData) -> Evaluation:
         """Return the same with the experts fitted to all labels, for the mix of all nodes."""
-        y = nodes.y
+        y, K = nodes.y, nodes.n_classes
         assert y is not None
         learnt = tuple(
             self._on(nodes, member.expert).learn(y, member.best.setting) if weight else None
@@ -109,24 +109,29 @@ class Evaluation:
         )
         logs = [None if own is None else own.log_proba for own in learnt]
         said = Said(logs, y, *self._unseen(nodes))
-        plain = self.pool.log_proba(logs)
         rest = np.flatnonzero(y < 0)
         pool = self.pool
         if len(rest):
             rest = rest[:: -(-len(rest) // _MOST_UNLABELLED)]
-            judge = replace(Judge.of(self.held.codes, nodes.n_classes), noise=self.noise)
+            judge = replace(Judge.of(self.held.codes, K), noise=self.noise)
             held = [member.best.logs for member in self.members]
-            mean = np.exp(plain[rest]).mean(axis=0)
+            seen = [None if own is None else own[rest] for own in logs]
+            mean = np.exp(np.broadcast_to(self.pool.log_proba(seen), (len(rest), K))).mean(axis=0)
             pool = pool.with_proportions(held, self.nested, judge, mean)
-        costs = said.costs(pool, at_labels=self.pool)
-        if self.held.own:
-            costs[said.held] = -self.nested
+
+        def part(lo: int, hi: int) -> NDArray[np.float32]:
+            costs = said.costs(pool, self.pool, lo, hi)
+            if self.held.own:
+                here = said.held_within(lo, hi)
+                costs[said.held[here] - lo] = -self.nested[here]
+            return costs.astype(np.float32)
+
         verdict = Verdict(
             pool,
             tuple(member.expert.name for member in self.members),
             tuple(member.expert.source for member in self.members),
             learnt,
-            costs.astype(np.float32),
+            np.concatenate(threads.map_rows(part, len(y))),
             self._joint(nodes, said, pool, learnt),
         )
         return replace(self, pool=pool, verdict=verdict)

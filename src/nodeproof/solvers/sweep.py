@@ -171,7 +171,7 @@ class Sweeper:
         graph = problem.graph
         #: kinds of links that are modelled apart: what they add goes into the costs
         self.kinds = () if graph is None else graph.kinds
-        if graph is None or self.kinds:
+        if graph is None or self.kinds or not problem.trust:
             self.indptr = np.zeros(n + 1, dtype=np.int32)
             self.indices = np.zeros(0, dtype=np.int32)
             self.weights: NDArray[Any] = np.zeros(0, dtype=np.float32)
@@ -273,7 +273,7 @@ class Sweeper:
             charges.advance(begin, end)
             pass_.solve(begin, end, charges)
         links = pass_.links
-        if coupling is not None:
+        if coupling is not None and self.problem.trust:
             # Memberships of the same moment: a kind that says nothing must not seem to.
             assert self.problem.graph is not None
             links = kinds.link_mass(self.problem.graph, W, matrix)
