@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from nodeproof import kernels
 from nodeproof.auto.pooling import Judge
 from nodeproof.runtime import threads
 
@@ -95,11 +96,13 @@ def row_means(
 
     Rows are not copied: there may be 10⁸ of them.
     """
+    proba = np.asarray(proba)
+    counted = np.zeros(0, dtype=bool) if which is None else which
 
     def part(lo: int, hi: int) -> Array:
-        rows = proba[lo:hi] if which is None else proba[lo:hi][which[lo:hi]]
-        largest = rows.max(axis=1, initial=0.0).sum(dtype=np.float64)
-        return np.array([*rows.sum(axis=0, dtype=np.float64), largest, len(rows)])
+        sums = np.zeros(proba.shape[1] + 2)
+        kernels.sum_counted(lo, hi, proba, counted, sums)
+        return sums
 
     sums = threads.sum_rows(part, len(proba)) if len(proba) else np.zeros(1)
     if not sums[-1]:

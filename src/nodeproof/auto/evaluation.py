@@ -22,7 +22,7 @@ from nodeproof.runtime import threads
 from nodeproof.terms import NodeData
 from nodeproof.terms.logistic import fit_noise
 
-__all__ = ["ENOUGH_TO_TELL", "Evaluation", "Member", "evaluate"]
+__all__ = ["ENOUGH_TO_TELL", "NOTHING_TO_ADD", "Evaluation", "Member", "evaluate"]
 
 Array = NDArray[np.float64]
 
@@ -34,6 +34,9 @@ _MOST_UNLABELLED = 20_000
 
 # Nats by which a block model must be ahead of other experts if there are no links.
 _CLEARLY_BEST = 4.0
+
+#: why experts are left out where a block model is certain
+NOTHING_TO_ADD = "the block model leaves nothing to add"
 
 #: with fewer labels, a pool cannot tell wrong ones from its own mistakes.
 ENOUGH_TO_TELL = 100
@@ -233,7 +236,7 @@ def evaluate(experts: Sequence[Expert], nodes: NodeData, held: HeldOut) -> Evalu
         if expert.costly and members:
             so_far = _weigh(members, left_out, held, nodes.n_classes)
             if so_far.block_alone:
-                left_out[expert.name] = "the block model leaves nothing to add"
+                left_out[expert.name] = NOTHING_TO_ADD
                 continue
         bound = expert.bind(nodes)
         candidates = bound.candidates(held, than)
@@ -248,7 +251,7 @@ def evaluate(experts: Sequence[Expert], nodes: NodeData, held: HeldOut) -> Evalu
             than = judge.losses(judge.temperature(best.logs, offset) * best.logs + offset)
         if isinstance(bound, BlockModel) and bound.is_certain(best.logs, held):
             rest = experts[experts.index(expert) + 1 :]
-            left_out |= {other.name: "the block model leaves nothing to add" for other in rest}
+            left_out |= {other.name: NOTHING_TO_ADD for other in rest}
             break
     if not members:
         return None

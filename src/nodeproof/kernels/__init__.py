@@ -8,6 +8,7 @@ alone.
 from nodeproof.kernels import annealing, drawing, gathering, links, memberships, nodes, potts, trees
 from nodeproof.kernels.dispatch import Kernel
 from nodeproof.kernels.gathering import workspace
+from nodeproof.kernels.lanes import lanes
 
 __all__ = [
     "anneal_clusters",
@@ -21,6 +22,8 @@ __all__ = [
     "inspect_links",
     "is_symmetric",
     "label_links",
+    "lanes",
+    "largest_columns",
     "number_links",
     "pair_products",
     "product_rows",
@@ -28,6 +31,7 @@ __all__ = [
     "receive_rows",
     "reduce_costs",
     "relaxed_value",
+    "reorder_links",
     "settle",
     "settle_several",
     "solve_each",
@@ -35,6 +39,8 @@ __all__ = [
     "squared_lengths",
     "step_links",
     "step_nodes",
+    "sum_counted",
+    "sum_memberships",
     "sweep_batches",
     "sweep_labels",
     "take_cells",
@@ -53,6 +59,7 @@ first_bad_weight = Kernel(links.first_bad_weight)
 inspect_links = Kernel(links.inspect_links)
 is_symmetric = Kernel(links.is_symmetric)
 label_links = Kernel(nodes.label_links)
+largest_columns = Kernel(nodes.largest_columns)
 number_links = Kernel(potts.number_links)
 pair_products = Kernel(nodes.pair_products)
 product_rows = Kernel(gathering.product_rows)
@@ -60,6 +67,7 @@ push_slack = Kernel(potts.push_slack)
 receive_rows = Kernel(memberships.receive_rows)
 reduce_costs = Kernel(potts.reduce_costs)
 relaxed_value = Kernel(potts.relaxed_value)
+reorder_links = Kernel(links.reorder_links)
 settle = Kernel(nodes.settle)
 settle_several = Kernel(nodes.settle_several)
 solve_each = Kernel(nodes.solve_each)
@@ -67,6 +75,8 @@ spread_nodes = Kernel(drawing.spread_nodes)
 squared_lengths = Kernel(nodes.squared_lengths)
 step_links = Kernel(potts.step_links)
 step_nodes = Kernel(potts.step_nodes)
+sum_counted = Kernel(nodes.sum_counted)
+sum_memberships = Kernel(nodes.sum_memberships)
 sweep_batches = Kernel(memberships.sweep_batches)
 sweep_labels = Kernel(nodes.sweep_labels)
 take_cells = Kernel(memberships.take_cells)

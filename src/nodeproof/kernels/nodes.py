@@ -7,11 +7,14 @@ from nodeproof.kernels.primitives import AHEAD, compiled, prefetch
 __all__ = [
     "count_labels",
     "label_links",
+    "largest_columns",
     "pair_products",
     "settle",
     "settle_several",
     "solve_each",
     "squared_lengths",
+    "sum_counted",
+    "sum_memberships",
     "sweep_labels",
 ]
 
@@ -99,6 +102,51 @@ def squared_lengths(x, factors, shifts, part, total, out):
                 total[v] += part[v] * part[v]
         for v in range(rows):
             out[v, k] = total[v]
+
+
+@compiled
+def largest_columns(lo, hi, W, out):
+    """Write the first column that is largest to `out`, for rows lo…hi."""
+    for v in range(lo, hi):
+        best = 0
+        for i in range(1, W.shape[1]):
+            if W[v, i] > W[v, best]:
+                best = i
+        out[v] = best
+
+
+@compiled
+def sum_counted(lo, hi, W, counted, sums):
+    """Add rows lo…hi that are counted, their largest entries, and their number to `sums` (K + 2).
+
+    If `counted` is empty, all are.
+    """
+    K = W.shape[1]
+    for v in range(lo, hi):
+        if len(counted) > 0 and not counted[v]:
+            continue
+        largest = np.float64(W[v, 0])
+        for i in range(K):
+            share = np.float64(W[v, i])
+            sums[i] += share
+            largest = max(largest, share)
+        sums[K] += largest
+        sums[K + 1] += 1.0
+
+
+@compiled
+def sum_memberships(lo, hi, W, eta, sums):
+    """Add ``η_v W_vi``, then ``W_vi``, then ``Σ_i (η_v W_vi)²`` over rows lo…hi to `sums`."""
+    K = W.shape[1]
+    for v in range(lo, hi):
+        square = 0.0
+        for i in range(K):
+            share = np.float64(W[v, i])
+            weighted = eta[v] * share
+            sums[i] += weighted
+            sums[K + i] += share
+            square += weighted * weighted
+        sums[2 * K] += square
 
 
 @compiled

@@ -81,6 +81,9 @@ class BlockModel(Expert):
     #: judged on all nodes
     starts: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
+    #: what was tried, if it was judged on all nodes
+    _judged: list[Candidate] | None = None
+
     #: of all its fits
     solver: BlockCADO = BlockCADO(n_init=1, random_state=0)
 
@@ -192,7 +195,8 @@ class BlockModel(Expert):
     def candidates(self, held: HeldOut, than: Array | None = None) -> list[Candidate]:
         """Return what was tried, up to a setting that predicts all labels but a few."""
         if self.whole is not None:
-            return self._judged_on_all(held)
+            self._judged = self._judged or self._judged_on_all(held)
+            return self._judged
         found: list[Candidate] = []
         for setting in self.settings():
             if found and not self._is_promising(setting, found[0], held):
