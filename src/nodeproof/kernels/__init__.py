@@ -41,6 +41,7 @@ __all__ = [
     "step_nodes",
     "sum_counted",
     "sum_memberships",
+    "sum_neighbours",
     "sweep_batches",
     "sweep_labels",
     "take_cells",
@@ -77,6 +78,7 @@ step_links = Kernel(potts.step_links)
 step_nodes = Kernel(potts.step_nodes)
 sum_counted = Kernel(nodes.sum_counted)
 sum_memberships = Kernel(nodes.sum_memberships)
+sum_neighbours = Kernel(links.sum_neighbours)
 sweep_batches = Kernel(memberships.sweep_batches)
 sweep_labels = Kernel(nodes.sweep_labels)
 take_cells = Kernel(memberships.take_cells)

@@ -4,7 +4,13 @@ import numpy as np
 
 from nodeproof.kernels.primitives import AHEAD, compiled, prefetch
 
-__all__ = ["first_bad_weight", "inspect_links", "is_symmetric", "reorder_links"]
+__all__ = [
+    "first_bad_weight",
+    "inspect_links",
+    "is_symmetric",
+    "reorder_links",
+    "sum_neighbours",
+]
 
 
 @compiled
@@ -109,3 +115,13 @@ def reorder_links(order, position, indptr, indices, weights, places, new_indices
             if len(weights) > 0:
                 new_weights[at] = weights[e]
             places[u] = at + 1
+
+
+@compiled
+def sum_neighbours(lo, hi, indptr, indices, values, out):
+    """Write the sums of the values of neighbours, modulo 2⁶⁴, for nodes lo…hi."""
+    for v in range(lo, hi):
+        total = np.uint64(0)
+        for e in range(indptr[v], indptr[v + 1]):
+            total += values[indices[e]]
+        out[v] = total
