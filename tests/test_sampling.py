@@ -132,7 +132,7 @@ def test_neighbourhoods_are_not_sampled_where_the_block_model_is_certain(
     monkeypatch.setattr(sampling, "_neighbourhoods", sampled)
     clf = NodeClassifier(random_state=0).fit(None, planted.y, graph=planted.graph)
     why = {row["expert"]: row["why"] for row in clf.choices_["experts"]["value"]}
-    assert "leaves nothing to add" in why["trees"]
+    assert "leaves nothing to add" in why["propagation"]
 
 
 def test_a_pool_of_a_large_graph_judges_all_nodes(large):
