@@ -13,41 +13,42 @@ from numpy.typing import NDArray
 from nodeproof.kernels.gathering import gather
 from nodeproof.kernels.primitives import exp_rows, inlined
 
-__all__ = ["FEW", "LANES", "collect_lanes", "lanes", "sweep_lanes"]
+__all__ = ["LANES", "lanes", "sweep_lanes"]
 
 #: nodes that are updated side by side
 LANES = 32
 
-#: fewer are updated one after the other
-FEW = 8
+# Where batches have fewer nodes, they are updated one after the other.
+_FEW = 8
 
 
-def lanes(K: int, rows: int) -> tuple[NDArray[Any], ...]:
+def lanes(K: int, batch: int) -> tuple[NDArray[Any], ...]:
     """Return what `sweep_lanes` works with, for one thread: a row per class, a column per node.
 
     Parameters
     ----------
-    rows : int
-        How many nodes are updated at most; of a few, none are side by side.
+    batch : int
+        How many nodes are updated from the same state. If it is a few, arrays are empty: nodes are
+        updated one after the other.
     """
-    n = LANES if rows >= FEW else 0
-    wide = [np.zeros((K, n)) for _ in range(3)]  # scores, sums of links, moved
+    n = LANES if batch >= _FEW else 0
+    wide = [np.zeros((K, n)) for _ in range(2)]  # scores, sums of links
     slim = [np.zeros((K, n), dtype=np.float32) for _ in range(2)]  # shares, memberships before
-    single = [np.zeros(n) for _ in range(4)]  # η, largest score or sum, mass, change
+    single = [np.zeros(n) for _ in range(3)]  # η, largest score or sum, mass
     return *wide, *slim, slim[0].reshape(-1), *single, np.zeros(n, dtype=np.float32)
 
 
 @inlined
 def sweep_lanes(
     v, count, charged, indptr, indices, weights, eta, W, totals, costs, log_prior, worth, price,
-    sharpness, new, at, near, score, links, moved, shares, old, flat, own, top, mass, change,
-    largest,
+    sharpness, new, at, moved, mass, change, c, near, score, links, shares, old, flat, own, top,
+    inside, largest,
 ):  # fmt: skip
     """Update `count` nodes from v on, at one pair (ℓ, ℓt) for all classes and T > 0.
 
-    Their memberships go to rows `at`… of `new`; what moves, η_v ΔW_vi, is added to `moved`,
-    ⟨AW_v, W_v⟩ to `mass` and max_i |ΔW_vi| to `change`, node by node. Lanes without a node add
-    nothing.
+    Their memberships go to rows `at`… of `new`. What moves, η_v ΔW_vi, is added to ``moved[c]``,
+    ⟨AW_v, W_v⟩ to ``mass[c]`` and max_i |ΔW_vi| to ``change[c]``, one node after the other: sums do
+    not depend on which nodes are side by side.
     """
     K, n_lanes = W.shape[1], len(top)
     for r in range(n_lanes):
@@ -58,7 +59,7 @@ def sweep_lanes(
                 links[i, r] = near[i]
                 old[i, r] = W[v + r, i]
                 score[i, r] = log_prior[i] - costs[v + r - charged, i]
-        else:
+        else:  # nobody's
             own[r] = 0.0
             for i in range(K):
                 links[i, r] = 0.0
@@ -66,6 +67,7 @@ def sweep_lanes(
                 score[i, r] = 0.0
     for r in range(n_lanes):
         top[r] = -np.inf
+        inside[r] = 0.0
         largest[r] = 0.0
     for i in range(K):
         total = totals[i]
@@ -88,25 +90,11 @@ def sweep_lanes(
         for r in range(n_lanes):
             share = shares[i, r] * np.float32(top[r])
             shares[i, r] = share
-            step = share - old[i, r]
-            moved[i, r] += own[r] * step
-            mass[r] += links[i, r] * share
-            largest[r] = max(largest[r], abs(step))
+            inside[r] += links[i, r] * share
+            largest[r] = max(largest[r], abs(share - old[i, r]))
     for r in range(count):
-        change[r] += largest[r]
+        mass[c, 0, 0] += inside[r]
+        change[c] += largest[r]
         for i in range(K):
             new[at + r, i] = shares[i, r]
-
-
-@inlined
-def collect_lanes(c, moved, mass, change, all_moved, all_mass, all_change):
-    """Add the sums of the lanes to those of cell c, and clear them."""
-    n_lanes = len(mass)
-    for r in range(n_lanes):
-        for i in range(moved.shape[0]):
-            all_moved[c, i] += moved[i, r]
-            moved[i, r] = 0.0
-        all_mass[c, 0, 0] += mass[r]
-        all_change[c] += change[r]
-        mass[r] = 0.0
-        change[r] = 0.0
+            moved[c, i] += own[r] * (np.float64(shares[i, r]) - old[i, r])

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from nodeproof.kernels.gathering import gather
-from nodeproof.kernels.lanes import FEW, LANES, collect_lanes, sweep_lanes
+from nodeproof.kernels.lanes import LANES, sweep_lanes
 from nodeproof.kernels.primitives import barrier, compiled, exp_rows, inlined
 
 __all__ = [
@@ -99,8 +99,8 @@ def take_cells(count, moved, mass, change, totals, links):
 def sweep_batches(
     thread, n_threads, counter, begin, end, batch, cell, indptr, indices, weights, eta, W, totals,
     costs, charged, log_prior, ell, ell_t, temperature, new, moved, mass, change, links, changed,
-    in_place, near, score, shares, score_lanes, link_lanes, moved_lanes, share_lanes, old_lanes,
-    flat_lanes, eta_lanes, top_lanes, mass_lanes, change_lanes, largest_lanes,
+    in_place, near, score, shares, score_lanes, link_lanes, share_lanes, old_lanes, flat_lanes,
+    eta_lanes, top_lanes, inside_lanes, largest_lanes,
 ):  # fmt: skip
     """Update nodes begin…end in batches, each batch given all others.
 
@@ -112,11 +112,12 @@ def sweep_batches(
     from the first of the batch: to ``moved[c]`` the change of Σ η_v W_vi, to ``mass[c]`` what links
     W_v with its neighbours, ⟨AW_v, W_v⟩ (1×1) or the outer product (K×K), and to ``change[c]``
     max_i |ΔW_vi|. Where rows are updated `in_place`, they go on to W, and the sums of the cells, in
-    their order, to `totals`, `links` and ``changed[0]``. The last three are of :func:`workspace`.
+    their order, to `totals`, `links` and ``changed[0]``. What follows are arrays of
+    :func:`workspace` and of :func:`lanes`, of the thread.
     """
     K = W.shape[1]
     scalar = ell.shape[0] == 1
-    side_by_side = scalar and temperature > 0.0
+    side_by_side = scalar and temperature > 0.0 and len(top_lanes) > 0
     arrivals = 0
     for first in range(begin, end, batch):
         last = min(first + batch, end)
@@ -128,20 +129,15 @@ def sweep_batches(
         while start < hi:
             c = start // cell - low
             until = min((start // cell + 1) * cell, hi)
-            # Where lanes end does not depend on the number of threads, which share out cells.
-            while side_by_side and until - start >= FEW:
+            while side_by_side and start < until:
                 count = min(LANES, until - start)
                 sweep_lanes(
                     start, count, charged, indptr, indices, weights, eta, W, totals, costs,
-                    log_prior, ell[0, 0], ell_t[0, 0], 1.0 / temperature, new, start - first, near,
-                    score_lanes, link_lanes, moved_lanes, share_lanes, old_lanes, flat_lanes,
-                    eta_lanes, top_lanes, mass_lanes, change_lanes, largest_lanes,
+                    log_prior, ell[0, 0], ell_t[0, 0], 1.0 / temperature, new, start - first, moved,
+                    mass, change, c, near, score_lanes, link_lanes, share_lanes, old_lanes,
+                    flat_lanes, eta_lanes, top_lanes, inside_lanes, largest_lanes,
                 )  # fmt: skip
                 start += count
-            if side_by_side:
-                collect_lanes(
-                    c, moved_lanes, mass_lanes, change_lanes, moved, mass, change
-                )  # fmt: skip
             for v in range(start, until):
                 gather(indptr[v], indptr[v + 1], indices, weights, W, near)
                 at, cost, h = v - first, v - charged, eta[v]
