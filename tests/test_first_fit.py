@@ -167,4 +167,4 @@ def test_it_is_logged_where_logging_is_configured(notice, caplog, monkeypatch):
 
 def test_kernels_are_all_chosen_by_size():
     found = {name for name in kernels.__all__ if not isinstance(getattr(kernels, name), Kernel)}
-    assert found == {"workspace"}
+    assert found == {"lanes", "workspace"}

@@ -88,6 +88,7 @@ def test_the_exponential_has_the_precision_of_the_rows():
         np.zeros(0, np.float32), np.ones(n), W, np.zeros(K), costs, 0, np.zeros(K),
         np.zeros((1, 1)), np.zeros((1, 1)), 1.0, new, np.zeros((2, K)), np.zeros((2, 1, 1)),
         np.zeros(2), np.zeros((1, 1)), np.zeros(1), False, *kernels.workspace(K),
+        *kernels.lanes(K, n),
     )  # fmt: skip
     expected = np.exp(-costs) / np.exp(-costs).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(new, expected, rtol=5e-6, atol=1e-36)

@@ -123,6 +123,18 @@ def test_large_planted_graphs_are_labelled_as_well_as_small_ones(large, planted,
     assert clf.estimated_accuracy_[0] > 0.9
 
 
+def test_neighbourhoods_are_not_sampled_where_the_block_model_is_certain(
+    large, planted, monkeypatch
+):
+    def sampled(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(sampling, "_neighbourhoods", sampled)
+    clf = NodeClassifier(random_state=0).fit(None, planted.y, graph=planted.graph)
+    why = {row["expert"]: row["why"] for row in clf.choices_["experts"]["value"]}
+    assert "leaves nothing to add" in why["propagation"]
+
+
 def test_a_pool_of_a_large_graph_judges_all_nodes(large):
     # Rings of neighbours: no block model, and many triangles.
     n = 600

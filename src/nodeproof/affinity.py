@@ -125,6 +125,8 @@ class Affinity:
         """Return the affinities multiplied by a factor."""
         if factor == 1.0:
             return self
+        if factor == 0.0:  # not −0 anywhere
+            return Affinity(np.zeros(self.ell.shape), np.zeros(self.ell_t.shape))
         return Affinity(factor * self.ell, factor * self.ell_t, factor * self.constant)
 
     @property

@@ -23,6 +23,7 @@ from nodeproof.findings import Findings, find
 from nodeproof.inputs import Unit
 from nodeproof.inputs.preparation import Preparation
 from nodeproof.inputs.untouched import Untouched
+from nodeproof.metrics import most_probable
 from nodeproof.prediction import PredictionState
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
@@ -151,7 +152,7 @@ class Fitted:
     @property
     def codes(self) -> NDArray[np.int64]:
         """The class number of every node, shape (n,)."""
-        return np.asarray(self.proba.argmax(axis=1))
+        return most_probable(self.proba)
 
     @cached_property
     def labels(self) -> NDArray[Any]:

@@ -150,7 +150,7 @@ class _Fit:
         sample = self._sample(nodes)
         if self.K and isinstance(self.solver, BlockCADO) and not self.settings.leaves_rows:
             check_rows(self.data.n_nodes, self.K)
-        if sample is not None and sample.held.sampled and settings.engine is not None:
+        if sample is not None and sample.judged.sampled and settings.engine is not None:
             self.solver = replace(self.solver, engine=as_engine(settings.engine))
         plan = choose_plan(
             settings.terms, nodes, self.weights, self.trust, sample, self.solver, self.choices,
@@ -164,7 +164,7 @@ class _Fit:
                 "validation is not used: terms or weights are given, or there is nothing to "
                 "choose; omit it"
             )
-        labels, held = self.labels, None if sample is None else sample.held
+        labels, held = self.labels, None if sample is None else sample.judged
         record_held_out(held, plan.evaluation, labels.codes, labels.classes, self.choices)
         record_direction(self.data.graph, plan, self.choices)
         problem, result = self._solve(nodes, plan)

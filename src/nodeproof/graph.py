@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
+from nodeproof import kernels
 from nodeproof.csr import find_twins, product_rows, unless_all_one
 from nodeproof.errors import InputError
 from nodeproof.inputs.graph_objects import check_adjacency, is_folder
@@ -92,6 +93,10 @@ class RowSums:
     @staticmethod
     def part(W: NDArray[Any], eta: Array, matrix: bool, lo: int, hi: int) -> Array:
         """Return the sums over rows lo…hi as one array."""
+        if not matrix and isinstance(W, np.ndarray) and W.dtype == np.float32:
+            sums = np.zeros(2 * W.shape[1] + 1)
+            kernels.sum_memberships(lo, hi, W, eta, sums)
+            return sums
         rows = np.array(W[lo:hi], dtype=np.float64, order="C")
         weighted = eta[lo:hi, None] * rows
         ones = np.ones(hi - lo)
@@ -214,16 +219,21 @@ class Graph:
         """Return the same graph, in memory, with node ``order[k]`` at position k."""
         position = np.empty(self.n_nodes, dtype=self.indices.dtype)
         position[order] = np.arange(self.n_nodes, dtype=position.dtype)
-        rows = self.adjacency[order]
-        # Read as CSC it is the transpose, which is the same; converted to CSR, rows are sorted.
-        columns = (rows.data, position[rows.indices], rows.indptr)
-        matrix = sp.csr_array(sp.csc_array(columns, shape=rows.shape))
         moved = copy.copy(self)
-        moved.folder, moved.adjacency = None, matrix
-        vars(moved).pop("twins", None)
-        moved.indptr, moved.indices = matrix.indptr, matrix.indices
-        moved.weights = matrix.data if self.weighted else matrix.data[:0]
-        moved.degrees = _degrees(matrix, self.weighted)
+        for held in ("twins", "adjacency"):
+            vars(moved).pop(held, None)
+        moved.folder = None
+        moved.indptr = np.zeros(self.n_nodes + 1, dtype=self.indptr.dtype)
+        np.cumsum(np.diff(self.indptr)[order], out=moved.indptr[1:])
+        moved.indices = np.empty(self.n_entries, dtype=self.indices.dtype)
+        moved.weights = np.empty(len(self.weights), dtype=self.weights.dtype)
+        kernels.reorder_links(
+            order, position, self.indptr, self.indices, self.weights, moved.indptr[:-1].copy(),
+            moved.indices, moved.weights,
+        )  # fmt: skip
+        moved.degrees = self.degrees[order]
+        if self.weighted:  # summed along the new rows
+            moved.degrees = _degrees(moved.adjacency, True)
         moved.total = float(moved.degrees.sum())
         moved.unit = moved.total / len(moved.weights) if self.weighted else 1.0
         moved.eta = null_factors(moved.degrees, moved.null_model, moved.total)

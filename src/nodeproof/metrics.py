@@ -12,7 +12,9 @@ from scipy.stats import binomtest
 from sklearn.metrics import recall_score, roc_auc_score
 from sklearn.metrics.cluster import contingency_matrix
 
+from nodeproof import kernels
 from nodeproof.errors import InputError
+from nodeproof.runtime import threads
 
 __all__ = [
     "ClassScores",
@@ -22,6 +24,7 @@ __all__ = [
     "expected_calibration_error",
     "is_skewed",
     "matched_accuracy",
+    "most_probable",
     "reliability_curve",
 ]
 
@@ -86,6 +89,19 @@ def brier(y_true: ArrayLike, proba: ArrayLike) -> float:
     distance = probabilities.copy()
     distance[np.arange(len(truth)), truth] -= 1.0
     return float((distance**2).sum(axis=1).mean())
+
+
+def most_probable(proba: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the most probable class of each node, the first of several, shape (n,).
+
+    Parameters
+    ----------
+    proba : ndarray of shape (n, K)
+        Class probabilities.
+    """
+    codes = np.empty(len(proba), dtype=np.int64)
+    threads.map_rows(lambda lo, hi: kernels.largest_columns(lo, hi, proba, codes), len(proba))
+    return codes
 
 
 def expected_calibration_error(y_true: ArrayLike, proba: ArrayLike, n_bins: int = 15) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from nodeproof import kernels
 from nodeproof.auto.pooling import Judge
 from nodeproof.runtime import threads
 
@@ -95,15 +96,13 @@ def row_means(
 
     Rows are not copied: there may be 10⁸ of them.
     """
+    proba = np.asarray(proba)
+    counted = np.zeros(0, dtype=bool) if which is None else which
 
     def part(lo: int, hi: int) -> Array:
-        rows = proba[lo:hi]
-        counted = np.ones(hi - lo) if which is None else which[lo:hi].astype(np.float64)
-        # Class by class: the maximum over a short axis is slow.
-        largest = rows[:, 0].copy()
-        for column in rows.T[1:]:
-            np.maximum(largest, column, out=largest)
-        return np.array([*(counted @ rows), counted @ largest, counted.sum()])
+        sums = np.zeros(proba.shape[1] + 2)
+        kernels.sum_counted(lo, hi, proba, counted, sums)
+        return sums
 
     sums = threads.sum_rows(part, len(proba)) if len(proba) else np.zeros(1)
     if not sums[-1]:

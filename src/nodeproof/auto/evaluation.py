@@ -22,7 +22,7 @@ from nodeproof.runtime import threads
 from nodeproof.terms import NodeData
 from nodeproof.terms.logistic import fit_noise
 
-__all__ = ["ENOUGH_TO_TELL", "Evaluation", "Member", "evaluate"]
+__all__ = ["ENOUGH_TO_TELL", "NOTHING_TO_ADD", "Evaluation", "Member", "evaluate"]
 
 Array = NDArray[np.float64]
 
@@ -34,6 +34,9 @@ _MOST_UNLABELLED = 20_000
 
 # Nats by which a block model must be ahead of other experts if there are no links.
 _CLEARLY_BEST = 4.0
+
+#: why experts are left out where a block model is certain
+NOTHING_TO_ADD = "the block model leaves nothing to add"
 
 #: with fewer labels, a pool cannot tell wrong ones from its own mistakes.
 ENOUGH_TO_TELL = 100
@@ -101,7 +104,7 @@ class Evaluation:
 
     def finish(self, nodes: NodeData) -> Evaluation:
         """Return the same with the experts fitted to all labels, for the mix of all nodes."""
-        y = nodes.y
+        y, K = nodes.y, nodes.n_classes
         assert y is not None
         learnt = tuple(
             self._on(nodes, member.expert).learn(y, member.best.setting) if weight else None
@@ -109,24 +112,29 @@ class Evaluation:
         )
         logs = [None if own is None else own.log_proba for own in learnt]
         said = Said(logs, y, *self._unseen(nodes))
-        plain = self.pool.log_proba(logs)
         rest = np.flatnonzero(y < 0)
         pool = self.pool
         if len(rest):
             rest = rest[:: -(-len(rest) // _MOST_UNLABELLED)]
-            judge = replace(Judge.of(self.held.codes, nodes.n_classes), noise=self.noise)
+            judge = replace(Judge.of(self.held.codes, K), noise=self.noise)
             held = [member.best.logs for member in self.members]
-            mean = np.exp(plain[rest]).mean(axis=0)
+            seen = [None if own is None else own[rest] for own in logs]
+            mean = np.exp(np.broadcast_to(self.pool.log_proba(seen), (len(rest), K))).mean(axis=0)
             pool = pool.with_proportions(held, self.nested, judge, mean)
-        costs = said.costs(pool, at_labels=self.pool)
-        if self.held.own:
-            costs[said.held] = -self.nested
+
+        def part(lo: int, hi: int) -> NDArray[np.float32]:
+            costs = said.costs(pool, self.pool, lo, hi)
+            if self.held.own:
+                here = said.held_within(lo, hi)
+                costs[said.held[here] - lo] = -self.nested[here]
+            return costs.astype(np.float32)
+
         verdict = Verdict(
             pool,
             tuple(member.expert.name for member in self.members),
             tuple(member.expert.source for member in self.members),
             learnt,
-            costs.astype(np.float32),
+            np.concatenate(threads.map_rows(part, len(y))),
             self._joint(nodes, said, pool, learnt),
         )
         return replace(self, pool=pool, verdict=verdict)
@@ -228,7 +236,7 @@ def evaluate(experts: Sequence[Expert], nodes: NodeData, held: HeldOut) -> Evalu
         if expert.costly and members:
             so_far = _weigh(members, left_out, held, nodes.n_classes)
             if so_far.block_alone:
-                left_out[expert.name] = "the block model leaves nothing to add"
+                left_out[expert.name] = NOTHING_TO_ADD
                 continue
         bound = expert.bind(nodes)
         candidates = bound.candidates(held, than)
@@ -243,7 +251,7 @@ def evaluate(experts: Sequence[Expert], nodes: NodeData, held: HeldOut) -> Evalu
             than = judge.losses(judge.temperature(best.logs, offset) * best.logs + offset)
         if isinstance(bound, BlockModel) and bound.is_certain(best.logs, held):
             rest = experts[experts.index(expert) + 1 :]
-            left_out |= {other.name: "the block model leaves nothing to add" for other in rest}
+            left_out |= {other.name: NOTHING_TO_ADD for other in rest}
             break
     if not members:
         return None

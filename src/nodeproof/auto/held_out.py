@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -58,7 +58,7 @@ class HeldOut:
     folds : ndarray of shape (h,)
         The fit that each is held out of: 0…F−1.
     y : list of F ndarray of shape (n,)
-        The labels that each fit sees.
+        The labels that each fit sees; none for fits to all nodes, which hide all at once.
     own : bool
         Whether the final fit sees these labels; it does not see those of `validation`.
     places : ndarray of shape (h,), or None
@@ -78,9 +78,28 @@ class HeldOut:
         return self.places is not None
 
     @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return int(self.folds.max(initial=0)) + 1
+
+    @property
     def among_all(self) -> NDArray[np.int64]:
         """Where the held-out labels are among all nodes, ascending, shape (h,)."""
         return self.nodes if self.places is None else self.places
+
+    def within(self, kept: NDArray[np.int64], y: NDArray[np.int64]) -> HeldOut:
+        """Return the same in a sample of the nodes.
+
+        Parameters
+        ----------
+        kept : ndarray of int
+            Where its nodes are among all nodes, ascending.
+        y : ndarray of int
+            Their labels.
+        """
+        nodes = np.searchsorted(kept, self.nodes)
+        seen = _hide(y, nodes, self.folds) if self.own else [y]
+        return replace(self, nodes=nodes, y=seen, places=self.nodes)
 
     def parts(self) -> list[NDArray[np.int64]]:
         """Return positions of the labels, cut into parts, to judge what the others have chosen.
@@ -88,7 +107,7 @@ class HeldOut:
         These are the folds, or parts of the labels of `validation`, which no fit sees.
         """
         folds = self.folds
-        if len(self.y) == 1:
+        if not self.own:
             folds = assign_folds(self.codes, min(_FOLDS, len(self.codes)))
         return [np.flatnonzero(folds == part) for part in np.unique(folds)]
 
@@ -113,25 +132,36 @@ def hold_out(
     validation : pair of ndarray, optional
         Nodes and their labels, to judge by instead of folds.
     only : ndarray of int, optional
-        Labelled nodes that may be held out, ascending; by default all.
+        Labelled nodes that may be held out of fits to a sample of the nodes, ascending; by default
+        all, of fits to all nodes.
     """
     if validation is not None:
         nodes, codes = validation
         order = np.argsort(nodes)
         folds = np.zeros(len(nodes), dtype=np.int64)
         return HeldOut(nodes[order], codes[order], folds, [y], own=False)
-    counts = np.bincount(y[y >= 0])
-    nodes = np.flatnonzero(y >= 0) if only is None else only
+    labelled = np.flatnonzero(y >= 0)
+    counts = np.bincount(y[labelled])
+    nodes = labelled if only is None else only
     codes = y[nodes]
     if (counts[counts > 0] < 2).all() or (counts > 0).sum() < 2:
         return None
     folds = assign_folds(codes, min(n_folds, len(nodes)))
     # The only label of a class cannot be held out.
-    alone = counts[codes] < 2
+    kept = counts[codes] >= 2
+    nodes, codes, folds = nodes[kept], codes[kept], folds[kept]
+    if only is not None:
+        return HeldOut(nodes, codes, folds, [], places=nodes)
+    return HeldOut(nodes, codes, folds, _hide(y, nodes, folds))
+
+
+def _hide(
+    y: NDArray[np.int64], nodes: NDArray[np.int64], folds: NDArray[np.int64]
+) -> list[NDArray[np.int64]]:
+    """Return the labels without those of each fold."""
     seen = []
-    for fold in range(int(folds.max()) + 1):
+    for fold in range(int(folds.max(initial=0)) + 1):
         hidden = y.copy()
-        hidden[nodes[(folds == fold) & ~alone]] = -1
+        hidden[nodes[folds == fold]] = -1
         seen.append(hidden)
-    kept = ~alone
-    return HeldOut(nodes[kept], codes[kept], folds[kept], seen)
+    return seen

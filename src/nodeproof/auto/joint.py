@@ -8,7 +8,7 @@ those of its neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from nodeproof.affinity import Affinity
 from nodeproof.auto.pooling import Pool
+from nodeproof.runtime import threads
 
 __all__ = ["NOTHING_JOINT", "Joint", "Said"]
 
@@ -50,22 +51,30 @@ class Said:
     held: NDArray[np.int64]
     unseen: Sequence[NDArray[Any] | None]
 
-    def costs(self, pool: Pool, at_labels: Pool) -> Array:
-        """Return −log p(class) by a pool, shape (n, K).
+    def costs(self, pool: Pool, at_labels: Pool, lo: int, hi: int) -> Array:
+        """Return −log p(class) of nodes lo…hi by a pool, shape (hi − lo, K).
 
         Parameters
         ----------
         at_labels : Pool
             For labelled nodes: the same at the class proportions of the labels.
         """
-        costs = np.empty((len(self.y), len(pool.bias)))
-        costs[:] = -pool.log_proba(self.logs)  # the same for all nodes, without any expert
-        known = np.flatnonzero(self.y >= 0)
-        costs[known] = -at_labels.log_proba(
-            [None if own is None else own[known] for own in self.logs]
-        )
-        costs[self.held] = -at_labels.log_proba(self.unseen)
+        costs = np.empty((hi - lo, len(pool.bias)))
+        # The same for all nodes, without any expert.
+        costs[:] = -pool.log_proba(_only(self.logs, slice(lo, hi)))
+        known = lo + np.flatnonzero(self.y[lo:hi] >= 0)
+        costs[known - lo] = -at_labels.log_proba(_only(self.logs, known))
+        here = self.held_within(lo, hi)
+        costs[self.held[here] - lo] = -at_labels.log_proba(_only(self.unseen, here))
         return costs
+
+    def held_within(self, lo: int, hi: int) -> NDArray[np.int64]:
+        """Return the positions in `held` of those among nodes lo…hi."""
+        return np.flatnonzero((self.held >= lo) & (self.held < hi))
+
+
+def _only(logs: Sequence[NDArray[Any] | None], rows: Any) -> list[NDArray[Any] | None]:
+    return [None if own is None else own[rows] for own in logs]
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,7 @@ class Joint:
         pool: Pool,
         at_labels: Pool,
         block: int,
-        node_costs: Array,
+        node_costs: Callable[[int, int], Array],
         affinity: Affinity,
     ) -> Joint:
         """Return a pool with the problem of its block model in place of what that says.
@@ -110,8 +119,8 @@ class Joint:
             For all nodes, and for the labelled ones.
         block : int
             The position of the block model among the experts.
-        node_costs : ndarray of shape (n, K)
-            What nodes cost by the block model beside their links and labels.
+        node_costs : callable
+            What nodes lo…hi cost by the block model beside their links and labels, (hi − lo, K).
         affinity : Affinity
             Of its links.
         """
@@ -119,9 +128,14 @@ class Joint:
         weights[block] = 0.0
         own, own_at_labels = replace(pool, weights=weights), replace(at_labels, weights=weights)
         counts = float(pool.scale * pool.weights[block] * pool.scales[block])
-        costs = said.costs(own, own_at_labels) + counts * node_costs
-        costs -= costs.min(axis=1, keepdims=True)
-        return cls(costs.astype(np.float32), affinity.times(counts))
+
+        def part(lo: int, hi: int) -> NDArray[np.float32]:
+            costs = said.costs(own, own_at_labels, lo, hi) + counts * node_costs(lo, hi)
+            costs -= costs.min(axis=1, keepdims=True)
+            return costs.astype(np.float32)
+
+        costs = np.concatenate(threads.map_rows(part, len(said.y)))
+        return cls(costs, affinity.times(counts))
 
     def reordered(self, position: NDArray[np.int64]) -> Joint:
         """Return the same for reordered nodes; `position` is where each was before."""

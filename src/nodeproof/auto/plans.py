@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.auto.evaluation import Evaluation, evaluate
+from nodeproof.auto.evaluation import NOTHING_TO_ADD, Evaluation, evaluate
 from nodeproof.auto.experts import BlockModel, as_experts
 from nodeproof.auto.experts.of_kind import experts_of_kinds
 from nodeproof.auto.likelihoods import choose_likelihood, every_class_has_labels
@@ -146,25 +146,38 @@ def _check_unused(experts: Any, reason: str) -> None:
 def _evaluate(
     likelihoods: list[Term], sample: Sample, all_nodes: NodeData, solver: BlockCADO, experts: Any
 ) -> Evaluation | None:
-    nodes, held = sample.nodes, sample.held
-    linked = nodes.graph is not None and nodes.graph.n_entries > 0
+    graph, whole = all_nodes.graph, all_nodes if sample.judged.sampled else None
+    linked = graph is not None and graph.n_entries > 0
+    if whole is not None and graph is not None:
+        graph = graph.view("together")  # samples have one kind of links
     terms: tuple[Term | None, ...] = tuple(term for term in likelihoods if not term.takes_sparse)
     if linked:
         terms = (*terms, None)
-    whole = all_nodes if held.sampled else None
     asked = [
         expert.completed(terms, solver, whole) if isinstance(expert, BlockModel) else expert
-        for expert in experts_of_kinds(as_experts(experts), nodes.graph)
+        for expert in experts_of_kinds(as_experts(experts), graph)
     ]
-    if not held.sampled:
-        return evaluate(asked, nodes, held)
+    if whole is None:
+        return evaluate(asked, sample.nodes, sample.held)
     # The block model first: the final fit goes on from its fit, and it may leave nothing to add.
     asked.sort(key=lambda expert: not isinstance(expert, BlockModel))
     able = {expert.name: expert.for_large_graphs() for expert in asked}
-    evaluation = evaluate([expert for expert in able.values() if expert], nodes, held)
+    left_out = {name: "there are too many links" for name, expert in able.items() if expert is None}
+    evaluation = None
+    if asked and isinstance(asked[0], BlockModel) and not asked[0].why_not(whole):
+        evaluation = evaluate(asked[:1], whole, sample.judged)
     if evaluation is not None:
-        unable = (name for name, expert in able.items() if expert is None)
-        evaluation.left_out.update(dict.fromkeys(unable, "there are too many links"))
+        block = evaluation.members[0]
+        assert isinstance(block.expert, BlockModel)
+        if block.expert.is_certain(block.best.logs, sample.judged):
+            left_out = dict.fromkeys(able, NOTHING_TO_ADD) | left_out
+            left_out.pop(block.expert.name)
+            evaluation.left_out.update(left_out)
+            return evaluation
+        able[block.expert.name] = block.expert  # it keeps what it has found
+    evaluation = evaluate([expert for expert in able.values() if expert], sample.nodes, sample.held)
+    if evaluation is not None:
+        evaluation.left_out.update(left_out)
     return evaluation
 
 

@@ -321,15 +321,21 @@ def _penalised_loss(x: Array, parts: Array, best: Array, judge: Judge) -> tuple[
     rows, mass = np.arange(h), judge.weights / judge.weights.sum()
     ridge = _RIDGE * max(_FEW_LABELS / h, min(1.0, _MANY_LABELS / h))
     w, b = x[:E], x[E:]
-    logs = log_softmax(np.tensordot(w, parts, 1) + b, axis=1)
-    residual = mass[:, None] * np.exp(logs)
+    flat = parts.reshape(E, -1)
+    scores = (w @ flat).reshape(h, -1) + b
+    scores -= scores.max(axis=1, keepdims=True)
+    # One exponential for the logarithms and for the gradient: this is asked for hundreds of times.
+    residual = np.exp(scores)
+    totals = residual.sum(axis=1)
+    told = scores[rows, judge.codes] - np.log(totals)
+    residual *= (mass / totals)[:, None]
     residual[rows, judge.codes] -= mass
-    value = -float(mass @ logs[rows, judge.codes])
+    value = -float(mass @ told)
     value += ridge * float(((w - best) ** 2).sum())
     value += 0.5 * float((b**2).sum()) / (_BIAS_SPREAD**2 * h)
     slope = np.concatenate(
         [
-            np.tensordot(parts, residual, 2) + 2.0 * ridge * (w - best),
+            flat @ residual.ravel() + 2.0 * ridge * (w - best),
             residual.sum(axis=0) + b / (_BIAS_SPREAD**2 * h),
         ]
     )

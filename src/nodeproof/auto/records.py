@@ -17,7 +17,7 @@ from nodeproof.auto.held_out import HeldOut
 from nodeproof.auto.pooling import Judge
 from nodeproof.auto.settings import Choices
 from nodeproof.errors import count_of
-from nodeproof.metrics import class_scores, is_skewed
+from nodeproof.metrics import class_scores, is_skewed, most_probable
 from nodeproof.problem import Problem
 from nodeproof.solvers.starts import choose_starts
 from nodeproof.terms.summable import is_summable
@@ -82,7 +82,7 @@ def record_held_out(
     else:
         counts = np.bincount(held.codes, minlength=len(classes))
         value["labels"] = len(held.nodes)
-        value["folds"] = len(held.y) if held.own else 0
+        value["folds"] = held.n_folds if held.own else 0
         value["wrong"] = round(evaluation.noise, 4)
         value["few"] = {
             str(name): int(count)
@@ -90,7 +90,7 @@ def record_held_out(
             if count < _FEWEST_OF_A_CLASS
         }
         why = (
-            f"in {len(held.y)} folds, each predicted by fits to the labels of the others"
+            f"in {held.n_folds} folds, each predicted by fits to the labels of the others"
             if held.own
             else "the labels of `validation`, which no fit has seen"
         )
@@ -205,7 +205,7 @@ def record_outcome(
         },
         "why": "shares of the classes among the labels, and estimated among unlabelled nodes",
     }
-    predicted = np.bincount(proba.argmax(axis=1), minlength=len(mix))
+    predicted = np.bincount(most_probable(proba), minlength=len(mix))
     if is_skewed(given) or is_skewed(predicted):
         _record_scores(evaluation, mix, choices)
     return accuracy

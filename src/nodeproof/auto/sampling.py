@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from nodeproof.auto.held_out import HeldOut, hold_out
 from nodeproof.graph import Graph
+from nodeproof.runtime.caching import cached_property
 from nodeproof.terms import NodeData
 from nodeproof.terms.logistic import assign_folds
 
@@ -42,14 +43,33 @@ class Sample:
 
     Attributes
     ----------
-    nodes : NodeData
-        All nodes; or those that were sampled, with sampled links.
-    held : HeldOut
-        Held-out labels among them.
+    all_nodes : NodeData
+        All nodes.
+    judged : HeldOut
+        Held-out labels among all nodes.
     """
 
-    nodes: NodeData
-    held: HeldOut
+    all_nodes: NodeData
+    judged: HeldOut
+
+    @property
+    def nodes(self) -> NodeData:
+        """All nodes; of a large graph those that were sampled, with sampled links."""
+        return self._part[0]
+
+    @property
+    def held(self) -> HeldOut:
+        """The held-out labels among `nodes`."""
+        return self._part[1]
+
+    @cached_property
+    def _part(self) -> tuple[NodeData, HeldOut]:
+        if not self.judged.sampled:
+            return self.all_nodes, self.judged
+        part, kept = _neighbourhoods(self.all_nodes, self.judged)
+        assert part.y is not None
+        # Every label that was reached is seen; only the judged ones are held out.
+        return part, self.judged.within(kept, part.y)
 
 
 def sample_to_judge(
@@ -66,31 +86,40 @@ def sample_to_judge(
     """
     assert nodes.y is not None
     if nodes.graph is not None and nodes.graph.n_entries > MANY_ENTRIES:
-        return _neighbourhoods(nodes, validation)
+        held = _judge_some(nodes.y, validation)
+        return None if held is None else Sample(nodes, held)
     large = nodes.graph is not None and nodes.graph.n_entries > _SEVERAL_ENTRIES
     enough = (nodes.y >= 0).sum() > _ENOUGH_LABELS
     held = hold_out(nodes.y, validation, _FEW_FOLDS if large and enough else _FOLDS)
     return None if held is None else Sample(nodes, held)
 
 
-def _neighbourhoods(
-    nodes: NodeData, validation: tuple[NDArray[np.int64], NDArray[np.int64]] | None
-) -> Sample | None:
-    """Return neighbourhoods of labelled nodes; None if there are too few labels.
+def _judge_some(
+    y: NDArray[np.int64], validation: tuple[NDArray[np.int64], NDArray[np.int64]] | None
+) -> HeldOut | None:
+    """Return some labels to judge by; None if there are too few."""
+    if validation is not None:
+        candidates, codes = validation
+        judged = np.sort(_stratified(codes, _JUDGED))
+        held = hold_out(y, (candidates[judged], codes[judged]))
+        return held and replace(held, y=[], places=held.nodes)
+    # At most half of the labels: the others must name the classes where these are hidden.
+    labelled = np.flatnonzero(y >= 0)
+    most = min(_JUDGED, -(-len(labelled) // 2))
+    return hold_out(y, only=labelled[_stratified(y[labelled], most)])
+
+
+def _neighbourhoods(nodes: NodeData, held: HeldOut) -> tuple[NodeData, NDArray[np.int64]]:
+    """Return neighbourhoods of labelled nodes, and where their nodes are among all nodes.
 
     Links of a judged node lead to its neighbours and theirs, of both a random sample if there are
     many. Other labelled nodes come with some of their neighbours, to learn from.
     """
-    graph, y = nodes.graph, nodes.y
+    graph, y, judged = nodes.graph, nodes.y, held.nodes
     assert graph is not None
     assert y is not None
     rng = np.random.default_rng(0)
-    labelled = np.flatnonzero(y >= 0)
-    candidates, codes = (labelled, y[labelled]) if validation is None else validation
-    # At most half of the labels: the others must name the classes where these are hidden.
-    most = min(_JUDGED, -(-len(codes) // 2)) if validation is None else _JUDGED
-    judged = np.sort(candidates[_stratified(codes, most)])
-    others = np.setdiff1d(labelled, judged)
+    others = np.setdiff1d(np.flatnonzero(y >= 0), judged)
     others = others[_stratified(y[others], _LEARNT)]
     first = _follow(graph, judged, _FIRST, rng)
     reached = np.setdiff1d(first[1], judged)
@@ -103,16 +132,7 @@ def _neighbourhoods(
     ]
     sources, targets, weights = (np.concatenate(part) for part in zip(*links, strict=True))
     kept = np.unique(np.concatenate([judged, others, sources, targets]))
-    part = _part(nodes, kept, sources, targets, weights)
-    # Every label that was reached is seen; only the judged ones are held out.
-    assert part.y is not None
-    if validation is not None:
-        order = np.argsort(candidates)
-        truth = codes[order][np.searchsorted(candidates[order], judged)]
-        held = hold_out(part.y, (np.searchsorted(kept, judged), truth))
-    else:
-        held = hold_out(part.y, only=np.searchsorted(kept, judged))
-    return None if held is None else Sample(part, replace(held, places=kept[held.nodes]))
+    return _part(nodes, kept, sources, targets, weights), kept
 
 
 def _stratified(codes: NDArray[np.int64], most: int) -> NDArray[np.int64]:

@@ -215,7 +215,7 @@ def _sweep_run(
             0, 1, nobody, begin, end, size, cell, block.indptr, part.indices, block.weights,
             block.eta, state.W, totals, costs, charged, log_prior, ell, ell_t, temperature,
             new[begin - at :], moved[off:], mass[off:], change[off:], ell, totals, False,
-            *kernels.workspace(K),
+            *kernels.workspace(K), *kernels.lanes(K, part.layout.batch),
         )  # fmt: skip
 
     for step in part.steps_of(lo, hi):

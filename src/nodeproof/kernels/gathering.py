@@ -16,7 +16,13 @@ from numba import types
 from numba.core import cgutils
 from numpy.typing import NDArray
 
-from nodeproof.kernels.primitives import AHEAD, compiled, inlined, intrinsic_like, prefetch
+from nodeproof.kernels.primitives import (
+    AHEAD,
+    always_inlined,
+    compiled,
+    intrinsic_like,
+    prefetch,
+)
 
 __all__ = ["average_rows", "couple_rows", "gather", "product_rows", "workspace"]
 
@@ -144,7 +150,7 @@ def workspace(K: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     return np.empty(K), np.empty(K), np.zeros(-(-K // 8) * 8, dtype=np.float32)
 
 
-@inlined
+@always_inlined
 def gather(begin, end, indices, weights, W, links):
     """Write Σ_e A_e W_u(e), shape (K,), over the links begin…end to `links`.
 

@@ -4,7 +4,13 @@ import numpy as np
 
 from nodeproof.kernels.primitives import AHEAD, compiled, prefetch
 
-__all__ = ["first_bad_weight", "inspect_links", "is_symmetric"]
+__all__ = [
+    "first_bad_weight",
+    "inspect_links",
+    "is_symmetric",
+    "reorder_links",
+    "sum_neighbours",
+]
 
 
 @compiled
@@ -84,3 +90,38 @@ def is_symmetric(indptr, indices, weights):
                     return False
                 pointer[u] = twin + 1
     return True
+
+
+# Rows are read in random order; their links are asked for this many rows ahead.
+_ROWS_AHEAD = 4
+
+
+@compiled
+def reorder_links(order, position, indptr, indices, weights, places, new_indices, new_weights):
+    """Write the links of a symmetric matrix with node ``order[k]`` at position k, rows sorted.
+
+    Each entry is written as its far end sees it, so that rows are filled in the order of their
+    columns. `position` is the inverse of `order`; `places` are the beginnings of the new rows, and
+    are overwritten. No `weights` means all are one.
+    """
+    n = len(order)
+    for v in range(n):
+        prefetch(indices, indptr[order[min(v + _ROWS_AHEAD, n - 1)]])
+        row = order[v]
+        for e in range(indptr[row], indptr[row + 1]):
+            u = position[indices[e]]
+            at = places[u]
+            new_indices[at] = v
+            if len(weights) > 0:
+                new_weights[at] = weights[e]
+            places[u] = at + 1
+
+
+@compiled
+def sum_neighbours(lo, hi, indptr, indices, values, out):
+    """Write the sums of the values of neighbours, modulo 2⁶⁴, for nodes lo…hi."""
+    for v in range(lo, hi):
+        total = np.uint64(0)
+        for e in range(indptr[v], indptr[v + 1]):
+            total += values[indices[e]]
+        out[v] = total

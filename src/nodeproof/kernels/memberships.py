@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from nodeproof.kernels.gathering import gather
+from nodeproof.kernels.lanes import LANES, sweep_lanes
 from nodeproof.kernels.primitives import barrier, compiled, exp_rows, inlined
 
 __all__ = [
@@ -98,7 +99,8 @@ def take_cells(count, moved, mass, change, totals, links):
 def sweep_batches(
     thread, n_threads, counter, begin, end, batch, cell, indptr, indices, weights, eta, W, totals,
     costs, charged, log_prior, ell, ell_t, temperature, new, moved, mass, change, links, changed,
-    in_place, near, score, shares,
+    in_place, near, score, shares, score_lanes, link_lanes, share_lanes, old_lanes, flat_lanes,
+    eta_lanes, top_lanes, inside_lanes, largest_lanes,
 ):  # fmt: skip
     """Update nodes begin…end in batches, each batch given all others.
 
@@ -110,10 +112,12 @@ def sweep_batches(
     from the first of the batch: to ``moved[c]`` the change of Σ η_v W_vi, to ``mass[c]`` what links
     W_v with its neighbours, ⟨AW_v, W_v⟩ (1×1) or the outer product (K×K), and to ``change[c]``
     max_i |ΔW_vi|. Where rows are updated `in_place`, they go on to W, and the sums of the cells, in
-    their order, to `totals`, `links` and ``changed[0]``. The last three are of :func:`workspace`.
+    their order, to `totals`, `links` and ``changed[0]``. What follows are arrays of
+    :func:`workspace` and of :func:`lanes`, of the thread.
     """
     K = W.shape[1]
     scalar = ell.shape[0] == 1
+    side_by_side = scalar and temperature > 0.0 and len(top_lanes) > 0
     arrivals = 0
     for first in range(begin, end, batch):
         last = min(first + batch, end)
@@ -121,41 +125,50 @@ def sweep_batches(
         cells = (last - 1) // cell - low + 1
         lo = max(first, (low + cells * thread // n_threads) * cell)
         hi = min(last, (low + cells * (thread + 1) // n_threads) * cell)
-        c = lo // cell - low
-        next_cell = (lo // cell + 1) * cell
-        for v in range(lo, hi):
-            if v == next_cell:
-                c += 1
-                next_cell += cell
-            gather(indptr[v], indptr[v + 1], indices, weights, W, near)
-            at, cost, h = v - first, v - charged, eta[v]
-            if scalar:
-                price = ell_t[0, 0] * h
-                for i in range(K):
-                    score[i] = (
-                        ell[0, 0] * near[i]
-                        - price * (totals[i] - h * W[v, i])
-                        + (log_prior[i] - costs[cost, i])
-                    )
-            else:
-                for i in range(K):
-                    score[i] = log_prior[i] - costs[cost, i]
-                for j in range(K):
-                    linked, rest = near[j], h * (totals[j] - h * W[v, j])
+        start = lo
+        while start < hi:
+            c = start // cell - low
+            until = min((start // cell + 1) * cell, hi)
+            while side_by_side and start < until:
+                count = min(LANES, until - start)
+                sweep_lanes(
+                    start, count, charged, indptr, indices, weights, eta, W, totals, costs,
+                    log_prior, ell[0, 0], ell_t[0, 0], 1.0 / temperature, new, start - first, moved,
+                    mass, change, c, near, score_lanes, link_lanes, share_lanes, old_lanes,
+                    flat_lanes, eta_lanes, top_lanes, inside_lanes, largest_lanes,
+                )  # fmt: skip
+                start += count
+            for v in range(start, until):
+                gather(indptr[v], indptr[v + 1], indices, weights, W, near)
+                at, cost, h = v - first, v - charged, eta[v]
+                if scalar:
+                    price = ell_t[0, 0] * h
                     for i in range(K):
-                        score[i] += ell[j, i] * linked - ell_t[j, i] * rest
-            softmax(score, temperature, shares, new, at)
-            change[c] += _row_moved(v, W, new, at, eta, moved, c)
-            if scalar:
-                inside = 0.0
-                for i in range(K):
-                    inside += near[i] * new[at, i]
-                mass[c, 0, 0] += inside
-            else:
-                for i in range(K):
-                    own = np.float64(new[at, i])
+                        score[i] = (
+                            ell[0, 0] * near[i]
+                            - price * (totals[i] - h * W[v, i])
+                            + (log_prior[i] - costs[cost, i])
+                        )
+                else:
+                    for i in range(K):
+                        score[i] = log_prior[i] - costs[cost, i]
                     for j in range(K):
-                        mass[c, i, j] += own * near[j]
+                        linked, rest = near[j], h * (totals[j] - h * W[v, j])
+                        for i in range(K):
+                            score[i] += ell[j, i] * linked - ell_t[j, i] * rest
+                softmax(score, temperature, shares, new, at)
+                change[c] += _row_moved(v, W, new, at, eta, moved, c)
+                if scalar:
+                    inside = 0.0
+                    for i in range(K):
+                        inside += near[i] * new[at, i]
+                    mass[c, 0, 0] += inside
+                else:
+                    for i in range(K):
+                        own = np.float64(new[at, i])
+                        for j in range(K):
+                            mass[c, i, j] += own * near[j]
+            start = until
         if not in_place:
             continue
         if n_threads > 1:

@@ -7,9 +7,14 @@ from nodeproof.kernels.primitives import AHEAD, compiled, prefetch
 __all__ = [
     "count_labels",
     "label_links",
+    "largest_columns",
+    "pair_products",
     "settle",
     "settle_several",
     "solve_each",
+    "squared_lengths",
+    "sum_counted",
+    "sum_memberships",
     "sweep_labels",
 ]
 
@@ -56,6 +61,92 @@ def solve_each(matrices, x, out):
         for at in range(count):
             for i in range(m):
                 out[v + at, i] = solved[i, at]
+
+
+@compiled
+def pair_products(x, out):
+    """Write ``x_i x_j`` for i ≤ j to `out`, shapes (m, rows) and (m(m + 1)/2, rows)."""
+    at = 0
+    for i in range(x.shape[0]):
+        for j in range(i, x.shape[0]):
+            for v in range(x.shape[1]):
+                out[at, v] = x[i, v] * x[j, v]
+            at += 1
+
+
+@compiled
+def squared_lengths(x, factors, shifts, part, total, out):
+    """Write ``‖F_k x_v − s_k‖²`` to ``out[v, k]`` for lower triangular F_k.
+
+    Shapes: (m, rows), (K, m, m), (K, m) and (rows, K). `part` and `total` are for the work: so many
+    numbers as there are rows. Nodes are side by side: the innermost loops are vector operations.
+    """
+    m, rows = x.shape
+    for k in range(factors.shape[0]):
+        for v in range(rows):
+            total[v] = 0.0
+        for i in range(m):
+            for v in range(rows):
+                part[v] = -shifts[k, i]
+            # Four at a time: fewer loads and stores of the sums.
+            fours = (i + 1) // 4 * 4
+            for j in range(0, fours, 4):
+                a, b = factors[k, i, j], factors[k, i, j + 1]
+                c, d = factors[k, i, j + 2], factors[k, i, j + 3]
+                for v in range(rows):
+                    part[v] += (a * x[j, v] + b * x[j + 1, v]) + (c * x[j + 2, v] + d * x[j + 3, v])
+            for j in range(fours, i + 1):
+                for v in range(rows):
+                    part[v] += factors[k, i, j] * x[j, v]
+            for v in range(rows):
+                total[v] += part[v] * part[v]
+        for v in range(rows):
+            out[v, k] = total[v]
+
+
+@compiled
+def largest_columns(lo, hi, W, out):
+    """Write the first column that is largest to `out`, for rows lo…hi."""
+    for v in range(lo, hi):
+        best = 0
+        for i in range(1, W.shape[1]):
+            if W[v, i] > W[v, best]:
+                best = i
+        out[v] = best
+
+
+@compiled
+def sum_counted(lo, hi, W, counted, sums):
+    """Add rows lo…hi that are counted, their largest entries, and their number to `sums` (K + 2).
+
+    If `counted` is empty, all are.
+    """
+    K = W.shape[1]
+    for v in range(lo, hi):
+        if len(counted) > 0 and not counted[v]:
+            continue
+        largest = np.float64(W[v, 0])
+        for i in range(K):
+            share = np.float64(W[v, i])
+            sums[i] += share
+            largest = max(largest, share)
+        sums[K] += largest
+        sums[K + 1] += 1.0
+
+
+@compiled
+def sum_memberships(lo, hi, W, eta, sums):
+    """Add ``η_v W_vi``, then ``W_vi``, then ``Σ_i (η_v W_vi)²`` over rows lo…hi to `sums`."""
+    K = W.shape[1]
+    for v in range(lo, hi):
+        square = 0.0
+        for i in range(K):
+            share = np.float64(W[v, i])
+            weighted = eta[v] * share
+            sums[i] += weighted
+            sums[K + i] += share
+            square += weighted * weighted
+        sums[2 * K] += square
 
 
 @compiled

@@ -14,6 +14,7 @@ from numba.extending import intrinsic
 
 __all__ = [
     "AHEAD",
+    "always_inlined",
     "barrier",
     "compiled",
     "exp_rows",
@@ -34,6 +35,8 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, "error_mode
 _jit: Any = njit
 compiled = _jit(cache=True, **_OPTIONS)
 inlined = _jit(no_cpython_wrapper=True, **_OPTIONS)
+# For what is called for every node: LLVM would not inline it where there are several calls.
+always_inlined = _jit(no_cpython_wrapper=True, forceinline=True, **_OPTIONS)
 
 
 def intrinsic_like(plain: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:

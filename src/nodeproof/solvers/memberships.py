@@ -265,8 +265,12 @@ class LocalMemberships:
 
     def link_mass(self, matrix: bool = False) -> Array:
         """Return the link mass inside classes, or between each pair of them; kind by kind."""
-        assert self.problem.graph is not None
-        return kinds.link_mass(self.problem.graph, self.W, matrix)
+        graph, K = self.problem.graph, self.problem.n_classes
+        assert graph is not None
+        if not self.problem.trust:  # they count for nothing
+            shape = (K, K) if matrix else (1, 1)
+            return np.zeros((len(graph.kinds), *shape) if graph.kinds else shape)
+        return kinds.link_mass(graph, self.W, matrix)
 
     def sweep(
         self, models: Models, temperature: float, totals: Array | None = None

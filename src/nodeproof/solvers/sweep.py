@@ -171,7 +171,7 @@ class Sweeper:
         graph = problem.graph
         #: kinds of links that are modelled apart: what they add goes into the costs
         self.kinds = () if graph is None else graph.kinds
-        if graph is None or self.kinds:
+        if graph is None or self.kinds or not problem.trust:
             self.indptr = np.zeros(n + 1, dtype=np.int32)
             self.indices = np.zeros(0, dtype=np.int32)
             self.weights: NDArray[Any] = np.zeros(0, dtype=np.float32)
@@ -257,7 +257,7 @@ class Sweeper:
         n = len(W)
         if affinity is None:
             affinity = _NO_LINKS
-        matrix = affinity.ell.shape[-1] > 1
+        shape, matrix = affinity.ell.shape, affinity.ell.shape[-1] > 1
         coupling = Coupling(self.kinds, affinity, W, self.batch) if self.kinds else None
         if coupling is not None:
             affinity, totals = _NO_LINKS, np.zeros(W.shape[1])
@@ -276,7 +276,9 @@ class Sweeper:
         if coupling is not None:
             # Memberships of the same moment: a kind that says nothing must not seem to.
             assert self.problem.graph is not None
-            links = kinds.link_mass(self.problem.graph, W, matrix)
+            links = np.zeros(shape)
+            if self.problem.trust:
+                links = kinds.link_mass(self.problem.graph, W, matrix)
         return float(pass_.changed[0]) / n, links
 
 
@@ -358,7 +360,7 @@ class _Pass:
                 self.coupling.update(first, last)
 
     def _solve(self, begin: int, end: int, charges: Charges, log_prior: Array) -> None:
-        sweeper, affinity = self.sweeper, self.affinity
+        sweeper, affinity, K = self.sweeper, self.affinity, len(self.totals)
         counter = np.zeros(1, dtype=np.int64)
 
         def work(thread: int, n_threads: int) -> None:
@@ -367,7 +369,7 @@ class _Pass:
                 sweeper.indptr, sweeper.indices, sweeper.weights, sweeper.eta, self.W, self.totals,
                 charges.costs, charges.first, log_prior, affinity.ell, affinity.ell_t,
                 self.temperature, sweeper.new, self.moved, self.mass, self.changes, self.links,
-                self.changed, True, *kernels.workspace(len(self.totals)),
+                self.changed, True, *kernels.workspace(K), *kernels.lanes(K, sweeper.batch),
             )  # fmt: skip
 
         if sweeper.shared:

@@ -11,12 +11,20 @@ from scipy.special import logsumexp, softmax
 
 from nodeproof.first_order import inner, projected_gradient
 from nodeproof.runtime import threads
-from nodeproof.sets import Box, ConvexSet
+from nodeproof.sets import Box, ConvexSet, SpectralBox
 
 if TYPE_CHECKING:
     from nodeproof.terms.base import Term
 
-__all__ = ["ClassLoss", "DistanceLoss", "LinearLoss", "NodewiseLoss", "ScoreLoss", "fit_scores"]
+__all__ = [
+    "ClassLoss",
+    "DistanceLoss",
+    "LinearLoss",
+    "MomentLoss",
+    "NodewiseLoss",
+    "ScoreLoss",
+    "fit_scores",
+]
 
 Array = NDArray[np.float64]
 
@@ -250,3 +258,39 @@ class DistanceLoss(ClassLoss):
         """Return ``Σ_v W_vi (x_vj − μ_ij)²``, shape (K, m)."""
         off = models[:, 0] - self.center
         return np.asarray(self.squares - off * (2.0 * self.shifts - self.sizes[:, None] * off))
+
+
+class MomentLoss(ClassLoss):
+    """Losses ``(tr C_i R_i⁻¹ + N_i tr R_i)/m``.
+
+    Parameters
+    ----------
+    models_set : SpectralBox
+        Where the models R_i live.
+    moments : ndarray of shape (K, m, m)
+        C_i.
+    sizes : ndarray of shape (K,)
+        N_i.
+    """
+
+    def __init__(self, models_set: SpectralBox, moments: Array, sizes: Array) -> None:
+        super().__init__(models_set)
+        self.moments, self.sizes = moments, sizes
+
+    def value(self, models: Array) -> Array:
+        """Return ``(tr C_i R_i⁻¹ + N_i tr R_i)/m``."""
+        return self.value_gradient(models)[0]
+
+    def gradient(self, models: Array) -> Array:
+        """Return ``(N_i I − R_i⁻¹ C_i R_i⁻¹)/m``."""
+        return self.value_gradient(models)[1]
+
+    def value_gradient(self, models: Array) -> tuple[Array, Array]:
+        """Return both from one inverse."""
+        m = models.shape[-1]
+        inverses = np.linalg.inv(models)
+        half = inverses @ self.moments
+        traces = np.trace(half, axis1=1, axis2=2)
+        traces += self.sizes * np.trace(models, axis1=1, axis2=2)
+        eye = self.sizes[:, None, None] * np.eye(m)
+        return np.asarray(traces / m), np.asarray((eye - half @ inverses) / m)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
-from scipy.linalg.lapack import dpotrs
+from scipy.linalg.lapack import dtrtri
 
 from nodeproof import kernels
 from nodeproof.errors import InputError
@@ -17,7 +17,7 @@ from nodeproof.runtime.caching import cached_property
 from nodeproof.sets import SpectralBox
 from nodeproof.storage.schema import Check, flag, number, or_none
 from nodeproof.terms.base import Array, NodeData
-from nodeproof.terms.class_loss import ClassLoss
+from nodeproof.terms.class_loss import MomentLoss
 from nodeproof.terms.registry import register
 from nodeproof.terms.summable import SummableTerm
 
@@ -27,6 +27,9 @@ __all__ = ["Covariance", "check_positive_definite", "repeated_share"]
 MOST_FEATURES = 512
 
 _MOST_PRODUCTS = 2**16
+
+# Of fewer nodes, numpy is as fast as compiled loops.
+_FEW_NODES = 256
 
 # This many rows, evenly spaced, show how often a value repeats; up to this share it may.
 _SAMPLE, _BY_CHANCE = 2_000, 0.2
@@ -225,29 +228,44 @@ class Covariance(SummableTerm):
 
     def cost(self, models: Array, lo: int, hi: int) -> Array:
         """Return the Gaussian −log-likelihood of the nodes in each class."""
-        folded, offset = self._folded_precisions(models)
-        forms = [(folded @ self._products(a, b)).T for a, b in self._stretches(lo, hi)]
-        # The constant feature is not a random one: it adds exactly 1 to the form.
-        return np.asarray(0.5 * (np.concatenate(forms) - float(self.intercept)) + offset)
+        costs = np.empty((hi - lo, len(models)))
+        self.cost_into(costs, models, lo, hi)
+        return costs
 
-    def _folded_precisions(self, models: Array) -> tuple[Array, Array]:
-        """Return the inverses, as rows that products are multiplied by, and what is added.
+    def cost_into(self, out: Array, models: Array, lo: int, hi: int) -> None:
+        """Write the same to `out`."""
+        factors, shifts, offset = self._whitening(models)
+        for a, b in self._stretches(lo, hi):
+            x = np.ascontiguousarray(self.X[a:b].T, dtype=np.float64)
+            if b - a < _FEW_NODES:
+                out[a - lo : b - lo] = ((factors @ x - shifts[:, :, None]) ** 2).sum(axis=1).T
+            else:
+                part, total = np.empty(b - a), np.empty(b - a)
+                kernels.squared_lengths(x, factors, shifts, part, total, out[a - lo : b - lo])
+        out *= 0.5
+        out += offset
+
+    def _whitening(self, models: Array) -> tuple[Array, Array, Array]:
+        """Return F, s and c for which a node costs ``½‖F_i x − s_i‖² + c_i`` in class i.
 
         They are kept for the ranges of nodes that follow.
         """
-        kept = vars(self).get("_precisions")
+        kept = vars(self).get("_whitened")
         if kept is not None and kept[0] is models:
-            return kept[1], kept[2]
-        factors = np.linalg.cholesky(models)
-        half_log_det = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
-        # Of so small matrices, what cho_solve checks takes far longer than what it solves.
-        precisions = np.stack([dpotrs(f, np.eye(self.dim), lower=1)[0] for f in factors])
-        # xᵀPx = Σ_{i≤j} (2 − [i = j]) P_ij x_i x_j: one product for all classes.
-        folded = precisions[:, self.upper[0], self.upper[1]]
-        folded[:, self.upper[0] != self.upper[1]] *= 2.0
-        offset = half_log_det + 0.5 * (self.dim - self.intercept) * np.log(2.0 * np.pi)
-        self._precisions = models, folded, offset
-        return folded, offset
+            return kept[1], kept[2], kept[3]
+        # With the constant feature first, the inverse of the Cholesky factor is
+        # [[1, 0], [−L⁻¹μ, L⁻¹]], L that of the covariance about the mean μ.
+        first = int(self.intercept)
+        order = np.roll(np.arange(self.dim), first)
+        lower = np.linalg.cholesky(models[:, order][:, :, order])
+        # Of so small matrices, what solve_triangular checks takes longer than what it solves.
+        inverses = np.stack([dtrtri(factor, lower=1)[0] for factor in lower])
+        factors = np.ascontiguousarray(inverses[:, first:, first:])
+        shifts = -inverses[:, 1:, 0] if self.intercept else np.zeros(factors.shape[:2])
+        offset = np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1)
+        offset += 0.5 * (self.dim - first) * np.log(2.0 * np.pi)
+        self._whitened = models, factors, shifts, offset
+        return factors, shifts, offset
 
     def penalty(self, models: Array) -> float:
         """Return ``κ/2 Σ_i (log det R_i + tr R_i⁻¹ R_pool)``, whose optimum is the shrinkage."""
@@ -309,11 +327,10 @@ class Covariance(SummableTerm):
     def _products(self, lo: int, hi: int) -> Array:
         """Return ``x_i x_j`` for i ≤ j, shape (m(m + 1)/2, hi − lo)."""
         x = np.ascontiguousarray(self._rows(lo, hi).T)
+        if hi - lo < _FEW_NODES:
+            return np.asarray(x[self.upper[0]] * x[self.upper[1]])
         out = np.empty((len(self.upper[0]), hi - lo))
-        at = 0
-        for i in range(len(x)):
-            np.multiply(x[i], x[i:], out=out[at : at + len(x) - i])
-            at += len(x) - i
+        kernels.pair_products(x, out)
         return out
 
     def _moments(self, W: NDArray[Any]) -> Array:
@@ -362,39 +379,3 @@ def repeated_share(X: NDArray[Any]) -> Array:
     counted = np.cumsum(repeats, axis=0)
     before = np.maximum.accumulate(np.where(repeats, 0, counted), axis=0)
     return np.asarray((counted - before).max(axis=0) / (n - 1))
-
-
-class MomentLoss(ClassLoss):
-    """Losses ``(tr C_i R_i⁻¹ + N_i tr R_i)/m``.
-
-    Parameters
-    ----------
-    models_set : SpectralBox
-        Where the models R_i live.
-    moments : ndarray of shape (K, m, m)
-        C_i.
-    sizes : ndarray of shape (K,)
-        N_i.
-    """
-
-    def __init__(self, models_set: SpectralBox, moments: Array, sizes: Array) -> None:
-        super().__init__(models_set)
-        self.moments, self.sizes = moments, sizes
-
-    def value(self, models: Array) -> Array:
-        """Return ``(tr C_i R_i⁻¹ + N_i tr R_i)/m``."""
-        return self.value_gradient(models)[0]
-
-    def gradient(self, models: Array) -> Array:
-        """Return ``(N_i I − R_i⁻¹ C_i R_i⁻¹)/m``."""
-        return self.value_gradient(models)[1]
-
-    def value_gradient(self, models: Array) -> tuple[Array, Array]:
-        """Return both from one inverse."""
-        m = models.shape[-1]
-        inverses = np.linalg.inv(models)
-        half = inverses @ self.moments
-        traces = np.trace(half, axis1=1, axis2=2)
-        traces += self.sizes * np.trace(models, axis1=1, axis2=2)
-        eye = self.sizes[:, None, None] * np.eye(m)
-        return np.asarray(traces / m), np.asarray((eye - half @ inverses) / m)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
@@ -80,6 +80,9 @@ class BlockModel(Expert):
     #: memberships of all nodes to start from, shape (n, K), for settings (in words) that were
     #: judged on all nodes
     starts: Mapping[str, NDArray[Any]] = MappingProxyType({})
+
+    #: what was tried, if it was judged on all nodes
+    _judged: list[Candidate] | None = None
 
     #: of all its fits
     solver: BlockCADO = BlockCADO(n_init=1, random_state=0)
@@ -174,8 +177,8 @@ class BlockModel(Expert):
         shares = _shares(problem, W, result) if isinstance(graph, FittedKinds) else {}
         return LearntBlocks(_logs(W), result.models, graph, costs, shares)
 
-    def node_costs(self, learnt: LearntBlocks, setting: Setting) -> Array:
-        """Return what nodes cost in each class beside their links and labels, shape (n, K).
+    def node_costs(self, learnt: LearntBlocks, setting: Setting) -> Callable[[int, int], Array]:
+        """Return what nodes lo…hi cost in each class beside links and labels, a function of both.
 
         These are the −log-likelihood of their features, if there is a term for them, and the −log
         proportions of the classes.
@@ -187,12 +190,13 @@ class BlockModel(Expert):
         def part(lo: int, hi: int) -> Array:
             return problem.costs(models, lo, hi, skip={labels}) - models.log_prior
 
-        return np.concatenate(threads.map_rows(part, problem.n_nodes))
+        return part
 
     def candidates(self, held: HeldOut, than: Array | None = None) -> list[Candidate]:
         """Return what was tried, up to a setting that predicts all labels but a few."""
         if self.whole is not None:
-            return self._judged_on_all(held)
+            self._judged = self._judged or self._judged_on_all(held)
+            return self._judged
         found: list[Candidate] = []
         for setting in self.settings():
             if found and not self._is_promising(setting, found[0], held):
@@ -349,4 +353,10 @@ def _shares(problem: Problem, W: NDArray[Any], result: Result) -> dict[str, floa
 
 def _logs(W: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return log-probabilities, none of them infinite."""
-    return np.log(np.maximum(W, np.float32(_LEAST)))
+    logs = np.empty_like(W)
+
+    def part(lo: int, hi: int) -> None:
+        np.log(np.maximum(W[lo:hi], np.float32(_LEAST)), out=logs[lo:hi])
+
+    threads.map_rows(part, len(W))
+    return logs
