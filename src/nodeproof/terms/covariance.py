@@ -216,9 +216,11 @@ class Covariance(SummableTerm):
 
     def charged(self, sums: Array, models: Array) -> float:
         """Return ``½ Σ_i (⟨R_i⁻¹, C_i⟩ + N_i log det 2πR_i)``, C_i the moment of a class."""
-        folded, offset = self._folded_precisions(models)
-        forms = (folded * sums[:, 1:]).sum(axis=1) - sums[:, 0] * float(self.intercept)
-        return float(0.5 * forms.sum() + sums[:, 0] @ offset)
+        factors, shifts, offset = self._whitening(models)
+        if self.intercept:  # the constant feature is the last
+            factors = np.concatenate([factors, -shifts[:, :, None]], axis=2)
+        forms = np.vdot(factors @ self._unfolded(sums[:, 1:]), factors)
+        return float(0.5 * forms + sums[:, 0] @ offset)
 
     def following(self, nodes: NodeData, sums: Array) -> Self:
         """Return this term for other nodes, the moment of all of them by the sums over classes."""
