@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import warnings
+from types import SimpleNamespace
 
 import networkx as nx
 import numpy as np
@@ -11,10 +12,12 @@ import scipy.sparse as sp
 
 import nodeproof
 from nodeproof import NodeClassifier, Problem, kinds, terms
+from nodeproof.auto import sampling
 from nodeproof.certificate import audit
 from nodeproof.certificate.labelling.certify import certify_instance
 from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.directed import DirectedGraph
+from nodeproof.distributed import DaskEngine
 from nodeproof.errors import InputError
 from nodeproof.fit_graph import read_graph
 from nodeproof.graph import Graph
@@ -22,6 +25,7 @@ from nodeproof.inputs.unpacking import unpack
 from nodeproof.solvers import CADO, BlockCADO, starts
 from nodeproof.solvers.beliefs import marginals
 from nodeproof.solvers.kind_starts import informative, with_better_names
+from nodeproof.tables.convert import convert
 
 pytestmark = pytest.mark.numeric
 
@@ -560,3 +564,40 @@ def test_few_labels_and_kinds_that_say_nothing_do_not_lead_astray():
     clf = fit(y, told | noise)
     assert accuracy(clf, z, y) > 0.9
     assert clf.sources_["told"] > 0.5
+
+
+# Large graphs, folders and clusters. ------------------------------------------------------
+
+
+def test_kinds_stay_apart_in_the_sample_of_a_large_graph(truth, y, monkeypatch):
+    monkeypatch.setattr(sampling, "MANY_ENTRIES", 100)
+    graph = {
+        "told": draw(truth, inside(0.3, 0.1), 0),
+        "noise": draw(truth, inside(0.15, 0.15), 9),
+        "led": draw(truth, CYCLE, 3, directed=True),
+    }
+    nodes = terms.NodeData(K, None, y, read_graph(unpack(None, y, graph).graph, "auto", N))
+    found = sampling.sample_to_judge(nodes, None).nodes.graph
+    assert [kind.name for kind in found.kinds] == ["told", "noise", "led"]
+    assert [kind.directed for kind in found.kinds] == [False, False, True]
+    assert all(kind.n_entries for kind in found.kinds)
+    clf = fit(y, {"told": graph["told"], "noise": graph["noise"]})
+    assert "propagation (told)" in {row["expert"] for row in clf.choices_["experts"]["value"]}
+    assert accuracy(clf, truth, y) > 0.8
+
+
+def test_a_cluster_takes_one_kind_of_links(truth, y):
+    graph = {"told": draw(truth, inside(0.3, 0.1), 0), "noise": draw(truth, inside(0.15, 0.15), 9)}
+    engine = DaskEngine(SimpleNamespace())
+    with pytest.raises(InputError, match="a cluster takes one kind of links"):
+        fit(y, graph, engine=engine)
+
+
+def test_graph_folders_are_kinds_of_links(truth, y, tmp_path):
+    graph = {"told": draw(truth, inside(0.4, 0.1), 0), "noise": draw(truth, inside(0.15, 0.15), 9)}
+    for kind, A in graph.items():
+        links = "\n".join(f"{u},{v}" for u, v in np.argwhere(np.triu(A.toarray())))
+        (tmp_path / f"{kind}.csv").write_text(f"source,target\n{links}")
+        convert(tmp_path / f"{kind}.csv", tmp_path / kind)
+    clf = fit(y, {kind: str(tmp_path / kind) for kind in graph})
+    np.testing.assert_allclose(clf.proba_, fit(y, graph).proba_, atol=0.02)
