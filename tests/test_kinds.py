@@ -601,3 +601,13 @@ def test_graph_folders_are_kinds_of_links(truth, y, tmp_path):
         convert(tmp_path / f"{kind}.csv", tmp_path / kind)
     clf = fit(y, {kind: str(tmp_path / kind) for kind in graph})
     np.testing.assert_allclose(clf.proba_, fit(y, graph).proba_, atol=0.02)
+
+
+def test_the_report_tells_kinds_apart(truth, y, tmp_path):
+    graph = {"told": draw(truth, inside(0.3, 0.1), 0), "by post": draw(truth, inside(0.25, 0.1), 9)}
+    page = fit(y, graph).report(tmp_path / "report.html").read_text()
+    assert "told: " in page
+    assert "null model uniform" in page
+    assert "{&#39;links&#39;" not in page
+    assert 'class="source-kind" style="--at:0;width' in page
+    assert 'class="source-kind" style="--at:1;width' in page
