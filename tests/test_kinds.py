@@ -555,9 +555,9 @@ def test_classes_that_stand_out_in_no_kind_may_do_so_in_all_links(truth, y, monk
 
 
 def test_few_labels_and_kinds_that_say_nothing_do_not_lead_astray():
-    z = np.random.default_rng(3).permutation(np.repeat(np.arange(2), 150))
-    told = {"told": draw(z, np.where(np.eye(2) > 0, 0.02, 0.09), 1)}
-    noise = {f"noise {k}": draw(z, np.full((2, 2), 0.13), 10 + k) for k in range(3)}
+    z = np.random.default_rng(3).permutation(np.repeat(np.arange(2), 200))
+    told = {"told": draw(z, np.where(np.eye(2) > 0, 0.03, 0.09), 1)}
+    noise = {f"noise {k}": draw(z, np.full((2, 2), 0.1), 10 + k) for k in range(4)}
     y = np.full(len(z), -1)
     for k in range(2):
         y[np.flatnonzero(z == k)[:5]] = k
