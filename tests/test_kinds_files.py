@@ -179,6 +179,4 @@ def test_a_model_of_one_kind_takes_one_table_of_new_links(folder):
     out = ["--out", folder / "plain.csv"]
     run("predict", folder / "plain", *edges, *out)
     assert "one kind" in refusal("predict", folder / "plain", *edges, *edges, *out)
-    assert "one kind" in refusal(
-        "predict", folder / "plain", *edges, "--edge-type", "k", *out
-    )
+    assert "one kind" in refusal("predict", folder / "plain", *edges, "--edge-type", "k", *out)
