@@ -1,28 +1,31 @@
 """Kinds of links, each with its own affinity, links with a direction, and links with a sign."""
 
+import dataclasses
 import itertools
-import json
 import warnings
+from types import SimpleNamespace
 
 import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from click.testing import CliRunner
 
 import nodeproof
 from nodeproof import NodeClassifier, Problem, kinds, terms
+from nodeproof.auto import sampling
 from nodeproof.certificate import audit
 from nodeproof.certificate.labelling.certify import certify_instance
 from nodeproof.certificate.labelling.instance import Instance
-from nodeproof.cli import cli
 from nodeproof.directed import DirectedGraph
+from nodeproof.distributed import DaskEngine
 from nodeproof.errors import InputError
 from nodeproof.fit_graph import read_graph
 from nodeproof.graph import Graph
 from nodeproof.inputs.unpacking import unpack
-from nodeproof.solvers import CADO, BlockCADO
+from nodeproof.solvers import CADO, BlockCADO, starts
 from nodeproof.solvers.beliefs import marginals
+from nodeproof.solvers.kind_starts import informative, with_better_names
+from nodeproof.tables.convert import convert
 
 pytestmark = pytest.mark.numeric
 
@@ -495,25 +498,116 @@ def test_links_with_a_direction_have_no_certificate(cycle_fitted):
     assert "direction" in proof.reason
 
 
-# Files. ---------------------------------------------------------------------------------
+# Starts. --------------------------------------------------------------------------------
 
 
-def test_a_column_of_the_table_of_links_tells_kinds_apart(two, truth, y, tmp_path):
-    lines = ["source,target,kind"]
-    for name, A in two.items():
-        lines += [f"n{u},n{v},{name}" for u, v in np.argwhere(np.triu(A.toarray()))]
-    (tmp_path / "edges.csv").write_text("\n".join(lines))
-    labels = [f"n{v},class {label}" for v, label in enumerate(y) if label >= 0]
-    (tmp_path / "labels.csv").write_text("\n".join(["node,label", *labels]))
-    edges, out = str(tmp_path / "edges.csv"), str(tmp_path / "out")
-    given = ["fit", edges, "--labels", str(tmp_path / "labels.csv"), "--out", out, "--json"]
-    run = CliRunner()
-    assert run.invoke(cli, [*given, "--edge-type", "kind"]).exit_code == 0
-    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
-    assert summary["sources"]["told"] > 0.5
-    assert summary["sources"]["noise"] < 0.1
-    assert not any("not distinguished" in note for note in summary["notes"])
-    new = run.invoke(cli, ["predict", out, "--edges", edges, "--out", str(tmp_path / "new.csv")])
-    assert "several kinds of links, which this command does not read" in str(new.exception)
-    refused = run.invoke(cli, [*given, "--edge-type", "sort"])
-    assert "has no column 'sort'" in str(refused.exception) + refused.output
+def problem_of_two(truth, y, p=0.22):
+    """Return a problem with two kinds of links: one tells classes apart, one is random."""
+    graph = {
+        "told": draw(truth, inside(p, 0.1), 0),
+        "noise": draw(truth, inside(0.15, 0.15), 9),
+    }
+    nodes = terms.NodeData(K, None, y)
+    return Problem(
+        read_graph(unpack(None, y, graph).graph, "auto", N),
+        [terms.Labels(1.0 - 1e-9, 1e4).bind(nodes)],
+        K,
+    )
+
+
+def test_classes_that_few_labels_named_wrongly_get_their_names(truth):
+    y = np.full(N, -1)
+    known = np.concatenate([np.flatnonzero(truth == k)[:2] for k in range(K)])
+    y[known] = truth[known]
+    problem = problem_of_two(truth, y)
+    wrong = np.eye(K, dtype=np.float32)[(truth + 1) % K]
+    wrong[known] = np.eye(K)[truth[known]]  # as if the labels agreed with the names
+    solver = BlockCADO(hold=0, random_state=0)
+    stuck = solver.solve(problem, wrong)
+    assert (stuck.W.argmax(axis=1) == truth).mean() < 0.2
+    better = with_better_names(solver, problem, stuck)
+    assert (better.W.argmax(axis=1) == truth).mean() > 0.8
+    assert better.value < stuck.value
+    again = with_better_names(solver, problem, better)
+    assert again is better
+
+
+def test_a_start_that_tells_nodes_apart_comes_before_one_that_does_not(truth, y):
+    problem = problem_of_two(truth, y)
+    telling = BlockCADO(random_state=0).solve(problem, "labels")
+    even = np.exp(telling.models.log_prior)[None].repeat(N, 0).astype(np.float32)
+    empty = dataclasses.replace(telling, W=even, value=telling.value - 100.0)
+    assert informative(problem, [empty, telling]) == [telling]
+    assert informative(problem, [empty]) == [empty]
+    alone = Problem(problem.graph.view("together"), problem.terms, K)
+    assert informative(alone, [empty, telling]) == [empty, telling]
+
+
+def test_classes_that_stand_out_in_no_kind_may_do_so_in_all_links(truth, y, monkeypatch):
+    problem = problem_of_two(truth, y, p=0.4)
+    monkeypatch.setattr(starts, "_vectors_of_kinds", lambda *_: np.zeros((0, 0)))
+    W = starts.spectral(problem, np.random.default_rng(0))
+    found = W.argmax(axis=1)
+    best = max(
+        (np.array(names)[found] == truth).mean() for names in itertools.permutations(range(K))
+    )
+    assert best > 0.6
+
+
+def test_few_labels_and_kinds_that_say_nothing_do_not_lead_astray():
+    z = np.random.default_rng(3).permutation(np.repeat(np.arange(2), 200))
+    told = {"told": draw(z, np.where(np.eye(2) > 0, 0.03, 0.09), 1)}
+    noise = {f"noise {k}": draw(z, np.full((2, 2), 0.1), 10 + k) for k in range(4)}
+    y = np.full(len(z), -1)
+    for k in range(2):
+        y[np.flatnonzero(z == k)[:5]] = k
+    clf = fit(y, told | noise)
+    assert accuracy(clf, z, y) > 0.9
+    assert clf.sources_["told"] > 0.5
+
+
+# Large graphs, folders and clusters. ------------------------------------------------------
+
+
+def test_kinds_stay_apart_in_the_sample_of_a_large_graph(truth, y, monkeypatch):
+    monkeypatch.setattr(sampling, "MANY_ENTRIES", 100)
+    graph = {
+        "told": draw(truth, inside(0.3, 0.1), 0),
+        "noise": draw(truth, inside(0.15, 0.15), 9),
+        "led": draw(truth, CYCLE, 3, directed=True),
+    }
+    nodes = terms.NodeData(K, None, y, read_graph(unpack(None, y, graph).graph, "auto", N))
+    found = sampling.sample_to_judge(nodes, None).nodes.graph
+    assert [kind.name for kind in found.kinds] == ["told", "noise", "led"]
+    assert [kind.directed for kind in found.kinds] == [False, False, True]
+    assert all(kind.n_entries for kind in found.kinds)
+    clf = fit(y, {"told": graph["told"], "noise": graph["noise"]})
+    assert "propagation (told)" in {row["expert"] for row in clf.choices_["experts"]["value"]}
+    assert accuracy(clf, truth, y) > 0.8
+
+
+def test_a_cluster_takes_one_kind_of_links(truth, y):
+    graph = {"told": draw(truth, inside(0.3, 0.1), 0), "noise": draw(truth, inside(0.15, 0.15), 9)}
+    engine = DaskEngine(SimpleNamespace())
+    with pytest.raises(InputError, match="a cluster takes one kind of links"):
+        fit(y, graph, engine=engine)
+
+
+def test_graph_folders_are_kinds_of_links(truth, y, tmp_path):
+    graph = {"told": draw(truth, inside(0.4, 0.1), 0), "noise": draw(truth, inside(0.15, 0.15), 9)}
+    for kind, A in graph.items():
+        links = "\n".join(f"{u},{v}" for u, v in np.argwhere(np.triu(A.toarray())))
+        (tmp_path / f"{kind}.csv").write_text(f"source,target\n{links}")
+        convert(tmp_path / f"{kind}.csv", tmp_path / kind)
+    clf = fit(y, {kind: str(tmp_path / kind) for kind in graph})
+    np.testing.assert_allclose(clf.proba_, fit(y, graph).proba_, atol=0.02)
+
+
+def test_the_report_tells_kinds_apart(truth, y, tmp_path):
+    graph = {"told": draw(truth, inside(0.3, 0.1), 0), "by post": draw(truth, inside(0.25, 0.1), 9)}
+    page = fit(y, graph).report(tmp_path / "report.html").read_text()
+    assert "told: " in page
+    assert "null model uniform" in page
+    assert "{&#39;links&#39;" not in page
+    assert 'class="source-kind" style="--at:0;width' in page
+    assert 'class="source-kind" style="--at:1;width' in page

@@ -53,6 +53,7 @@ from nodeproof.solvers import BlockCADO, Result, Status
 from nodeproof.solvers.base import Callback, align_with_labels, check_one_kind, solve_with
 from nodeproof.solvers.checkpoint import Checkpoint
 from nodeproof.solvers.needs import check_rows, needs_of
+from nodeproof.solvers.starts import few_starts
 from nodeproof.solvers.sums import kept_for_updates
 from nodeproof.terms import NodeData
 
@@ -234,7 +235,7 @@ class _Fit:
         judged, converged = plan.evaluation, result.status is Status.CONVERGED
         alone = converged and judged is not None and judged.block_alone
         if alone and judged.is_contradicted(result.W, nodes.y):  # type: ignore[union-attr, arg-type]
-            self.solver = replace(self.solver, n_init=1)  # as it was judged
+            self.solver = replace(self.solver, n_init=few_starts(problem))  # as it was judged
             result = solve_with(self.solver, problem, None, callback)
         if problem.labels is None or not block:  # else it has been done
             result = align_with_labels(result, nodes.y)

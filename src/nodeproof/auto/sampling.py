@@ -13,7 +13,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof.auto.held_out import HeldOut, hold_out
+from nodeproof.directed import DirectedGraph
 from nodeproof.graph import Graph
+from nodeproof.kinds import together
 from nodeproof.runtime.caching import cached_property
 from nodeproof.terms import NodeData
 from nodeproof.terms.logistic import assign_folds
@@ -177,6 +179,31 @@ def _part(
         nodes.n_classes,
         None if nodes.X is None else nodes.X[kept],
         nodes.y[kept],
-        Graph(sp.csr_array(adjacency), nodes.graph.null_model, len(kept)),
+        _part_of_graph(nodes.graph, kept, sp.csr_array(adjacency)),
         feature_names=nodes.feature_names,
     )
+
+
+def _part_of_graph(graph: Graph, kept: NDArray[np.int64], adjacency: sp.csr_array) -> Graph:
+    """Return the graph of sampled links, with its kinds if links of several were found."""
+    pattern = adjacency.sign()
+
+    def part(links: sp.csr_array) -> sp.csr_array:
+        found = sp.csr_array(links[kept][:, kept].multiply(pattern))
+        found.sort_indices()
+        return found
+
+    found: list[Graph | DirectedGraph] = []
+    for kind in graph.kinds if len(graph.kinds) > 1 else ():
+        own: Graph | DirectedGraph
+        own = Graph(part(kind.undirected.adjacency), kind.null_model, len(kept))
+        if own.n_entries:
+            own.name = kind.name
+            if isinstance(kind, DirectedGraph):
+                found.append(DirectedGraph(part(kind.links), own))
+            else:
+                found.append(own)
+            found[-1].name = kind.name
+    if len(found) > 1:
+        return together(found, graph.null_model)
+    return Graph(adjacency, graph.null_model, len(kept))

@@ -20,6 +20,7 @@ from nodeproof.cli.fit_options import check_together, fit_options
 from nodeproof.cli.label_command import label
 from nodeproof.cli.options import (
     COVERAGE,
+    EDGE_TYPE,
     EXPERT,
     FILE,
     HEADER,
@@ -85,16 +86,17 @@ def warmup(as_json: bool) -> None:
 
 
 @cli.command()
-@click.argument("edges", type=FILE, required=False)
+@click.argument("edges", type=FILE, nargs=-1, metavar="[EDGES]...")
 @fit_options
-def fit(edges: Path | None, **options: Any) -> None:
+def fit(edges: tuple[Path, ...], **options: Any) -> None:
     """Label every node of the graph in EDGES.
 
     One table of nodes is enough for all the rest: `nodeproof fit edges.csv --nodes nodes.csv
     --label segment`; `--target income` instead predicts numbers. Files are CSV, TSV, Parquet or
     .npz; EDGES may also be MatrixMarket, GraphML, GML, .h5ad, a folder of Planetoid or OGB files
-    or, for a graph larger than memory, a folder written by `nodeproof convert`. The nodes are the
-    union of all files. Writes predictions.csv, summary.json and model.npz.
+    or, for a graph larger than memory, a folder written by `nodeproof convert`. Several tables of
+    links are one kind of links each, named after its file. The nodes are the union of all files.
+    Writes predictions.csv, summary.json and model.npz.
     """
     from nodeproof.cli.fit import run_fit
 
@@ -120,11 +122,12 @@ def fit(edges: Path | None, **options: Any) -> None:
                      help="Table of the new nodes, for a model fitted with --nodes."),
         click.option("--features", type=FILE,
                      help="Table of the new nodes: node, then the features of the fit."),
-        click.option("--edges", type=FILE,
-                     help="Table of their links: new node, other node, optionally a weight."),
+        click.option("--edges", type=FILE, multiple=True,
+                     help="Table of their links: new node, other node, optionally a weight; of "
+                     "several kinds of links, once for each, with the names of the fit."),
         REPEATED,
     ),
-    "Columns": (HEADER, SOURCE, TARGET, WEIGHT_COLUMN, ID),
+    "Columns": (HEADER, SOURCE, TARGET, WEIGHT_COLUMN, EDGE_TYPE, ID),
     "Model": (TERM, EXPERT),
     "Results": (out_option("File for the predictions.", Path("predictions.csv")), COVERAGE,
                 SAFE_CSV, json_option()),

@@ -63,7 +63,7 @@ _PROOF_SECONDS, _PROVEN_NODES = 3.0, 1_000
 _PATIENCE = 10
 
 
-def run_fit(edges: Path | None, *, checkpoint: Path | None, **options: Any) -> None:
+def run_fit(edges: tuple[Path, ...], *, checkpoint: Path | None, **options: Any) -> None:
     """Read the files, fit, and write the results; the checkpoint is kept until they are written."""
     if checkpoint is None:
         _fit_and_write(edges, saved=None, **options)
@@ -73,7 +73,7 @@ def run_fit(edges: Path | None, *, checkpoint: Path | None, **options: Any) -> N
 
 
 def _fit_and_write(
-    edges: Path | None,
+    edges: tuple[Path, ...],
     *,
     knn: str | None,
     positive_only: bool,
@@ -128,7 +128,7 @@ def _fit_and_write(
     written += ["query.csv"] if query else []
     written += ["report.html"] if report else []
     perhaps = ["certificate.npz"] if report and proof_budget != 0 else []
-    check_folder(out, written + perhaps, (edges, nodes, features, labels))
+    check_folder(out, written + perhaps, (*edges, nodes, features, labels))
     if report:
         check_jinja()
     own_terms = [make_term(place) for place in terms]
@@ -191,7 +191,7 @@ def _fit_and_write(
     notes += caveats(fitted)
     with notes_from_warnings(notes):
         limits = sets_if_any(fitted, coverage, notes)
-    outdated = outdated_files(out, written, (edges, nodes, features, labels))
+    outdated = outdated_files(out, written, (*edges, nodes, features, labels))
     if outdated:
         notes.append(f"removed from {out}, left by an earlier fit: {', '.join(outdated)}")
     summary = summarise(fitted, files, notes, seed, time.perf_counter() - began)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,9 @@ from nodeproof.inputs.preparation import Preparation
 from nodeproof.runtime import threads
 from nodeproof.settings import Settings
 from nodeproof.storage.graph_folder import GraphFolder, is_graph_folder
-from nodeproof.tables.columns import NOT_APART
 from nodeproof.tables.convert import convert
 from nodeproof.tables.folder_tables import read_folder_features, read_folder_labels
-from nodeproof.tables.kinds import read_kinds
+from nodeproof.tables.kinds import LinksOfKinds, kinds_by_column, kinds_by_file
 from nodeproof.tables.nodes import NodeColumns
 from nodeproof.tables.reading import read_tables, refuse_idle
 from nodeproof.terms.registry import allow_missing
@@ -70,7 +70,7 @@ class FitFiles:
 
 
 def read_files(
-    edges: Path | None,
+    given: Sequence[Path],
     features: Path | None,
     labels: Path | None,
     classes: int | None,
@@ -91,23 +91,32 @@ def read_files(
     edge_type: str | None = None,
     **options: Any,
 ) -> FitFiles:
-    """Read a graph with its features and labels; links in a folder of files are converted first."""
+    """Read a graph with its features and labels; links in a folder of files are converted first.
+
+    Parameters
+    ----------
+    given : sequence of path
+        Where the links are: several tables are one kind of links each.
+    """
+    edges = given[0] if given else None
     unknown_option: dict[str, Any] = {"unknown": unknown} if unknown else {}
     notes: list[str] = []
     made = None
     if knn is not None:
         made = _parse_knn(knn, edges, features or nodes, source, target, weight)
+    columns_of_links = options["header"], source, target, weight
+    kinds = _read_kinds(given, edge_type, *columns_of_links)
     if edges is not None and (_is_partitioned(edges) or is_graph_folder(edges)):
         _refuse_in_folders(edges, nodes, repeated)
     if edges is not None and _is_partitioned(edges):
         edges = _converted(edges, out, source, target, weight, jobs, show, notes)
         source = target = weight = None
     if edges is None or not is_graph_folder(edges):
-        read: Any = read_tables if edges is None else read_with_tables
+        read: Any = read_tables if edges is None or kinds is not None else read_with_tables
         tables = read(
-            edges, features, labels, source=source, target=target, weight=weight, strict=strict,
-            missing=missing, nodes=nodes, columns=columns, repeated=repeated, **options,
-            **unknown_option,
+            edges if kinds is None else kinds.together, features, labels, source=source,
+            target=target, weight=weight, strict=strict, missing=missing, nodes=nodes,
+            columns=columns, repeated=repeated, **options, **unknown_option,
         )  # fmt: skip
         encoded = None
         if tables.y is not None:
@@ -117,17 +126,13 @@ def read_files(
             encoded = encode_names(names, codes.astype(np.int64), classes)
         graph = made or tables.graph
         told = list(tables.notes)
-        if edge_type is not None:
-            graph = _by_kind(
-                edges, edge_type, tables.ids, options["header"], source, target, weight, repeated
-            )
-            told = [note for note in told if NOT_APART not in note]
+        if kinds is not None:
+            parts, more = kinds.build(tables.ids, repeated)
+            graph, told = LinkKinds(parts), told + more
         return FitFiles(
             graph, len(tables.ids), tables.graph.nnz // 2, tables.X, tables.feature_names,
             encoded, told, tables.ids, tables.preparation, tables.targets,
         )  # fmt: skip
-    if edge_type is not None:
-        raise InputError(f"{edges} is a folder with links of one kind: omit --edge-type")
     if not source is target is weight is None:
         raise InputError(f"{edges} has no columns: omit --source, --target and --weight-column")
     refuse_idle(features, labels, options["node"], options["label"])
@@ -159,11 +164,32 @@ def read_files(
     )
 
 
-def _by_kind(edges: Path | None, column: str, *options: Any) -> LinkKinds:
-    """Return the links of each kind, by a column of the table of links."""
-    if edges is None or recognise(edges) != "table":
+def _read_kinds(
+    given: Sequence[Path], column: str | None, *columns_of_links: Any
+) -> LinksOfKinds | None:
+    """Return links of several kinds: those of several tables, or of one with a column of kinds."""
+    if len(given) < 2 and column is None:
+        return None
+    if len(given) > 1 and column is not None:
+        raise InputError(
+            "several EDGES are one kind of links each, and --edge-type names a column with the "
+            "kinds of a single table: omit it, or give one table"
+        )
+    for path in given:
+        if _is_partitioned(path) or is_graph_folder(path):
+            raise InputError(
+                f"{path} is a folder with links of one kind: give it alone, without --edge-type"
+            )
+        if recognise(path) != "table":
+            raise InputError(
+                f"{path} is not a table of links: kinds of links are told apart by the column "
+                "--edge-type of a table, or as several tables"
+            )
+    if column is None:
+        return kinds_by_file(given, *columns_of_links)
+    if not given:
         raise InputError("--edge-type names a column of EDGES, which must be a table of links")
-    return LinkKinds(read_kinds(edges, column, *options))
+    return kinds_by_column(given[0], column, *columns_of_links)
 
 
 def _refuse_in_folders(edges: Path, nodes: Path | None, repeated: str) -> None:

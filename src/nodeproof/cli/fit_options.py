@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import click
 
 from nodeproof.cli.options import (
     COVERAGE,
+    EDGE_TYPE,
     EXPERT,
     FILE,
     HEADER,
@@ -48,8 +50,7 @@ _COLUMNS = (
     TARGET,
     WEIGHT_COLUMN,
     ID,
-    click.option("--edge-type", metavar="COLUMN",
-                 help="Column of EDGES that says of which kind a link is."),
+    EDGE_TYPE,
     click.option("--label-column", "--label", "label", metavar="COLUMN",
                  help="Column of --nodes or --labels with the labels, or node attribute of EDGES."),
     click.option("--target-column", metavar="COLUMN",
@@ -132,9 +133,9 @@ fit_options = sections(
 )
 
 
-def check_together(edges: Path | None, options: dict[str, Any], context: click.Context) -> None:
+def check_together(edges: Sequence[Path], options: dict[str, Any], context: click.Context) -> None:
     """Refuse options that do not go together, and folders in place of files."""
-    if edges is None and options["knn"] is None:
+    if not edges and options["knn"] is None:
         raise click.UsageError(
             "give EDGES, or --knn auto to link nodes by their --features or --nodes", context
         )

@@ -19,6 +19,7 @@ from nodeproof.runtime.logs import logger
 
 __all__ = [
     "COVERAGE",
+    "EDGE_TYPE",
     "EXPERT",
     "FILE",
     "HEADER",
@@ -51,6 +52,9 @@ SOURCE = click.option("--source", metavar="COLUMN",
 TARGET = click.option("--target", metavar="COLUMN", help="Column of the links with the other end.")
 WEIGHT_COLUMN = click.option(
     "--weight-column", "weight", metavar="COLUMN", help="Column of the links with the weight."
+)
+EDGE_TYPE = click.option(
+    "--edge-type", metavar="COLUMN", help="Column of the links that says of which kind each is."
 )
 ID = click.option("--id", "node", metavar="COLUMN", help="Column of node tables with the node.")
 REPEATED = click.option(

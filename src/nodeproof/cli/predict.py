@@ -25,10 +25,14 @@ from nodeproof.saving.model import load_model
 from nodeproof.saving.targets import is_of_targets
 from nodeproof.storage.atomic import atomic_path
 from nodeproof.tables.files import unnamed
+from nodeproof.tables.kinds import LinksOfKinds, kinds_by_column, kinds_by_file, name_kinds
 from nodeproof.tables.new_nodes import read_new_nodes
 from nodeproof.terms.registry import allow_missing
 
 __all__ = ["check_tables", "feature_names_of", "run_predict"]
+
+# What to do with a model of one kind of links.
+_ONE_TABLE = "give --edges once, without --edge-type"
 
 
 def run_predict(
@@ -36,7 +40,8 @@ def run_predict(
     *,
     nodes: Path | None,
     features: Path | None,
-    edges: Path | None,
+    edges: tuple[Path, ...],
+    edge_type: str | None,
     out: Path,
     header: bool | None,
     source: str | None,
@@ -52,34 +57,29 @@ def run_predict(
 ) -> None:
     """Load the model, read the files, and write the predictions to the file ``out``."""
     began = time.perf_counter()
-    check_file(out, file, (nodes, features, edges))
+    check_file(out, file, (nodes, features, *edges))
     if is_of_targets(file):
+        if len(edges) > 1 or edge_type is not None:
+            raise InputError(f"the model in {file} was fitted to links of one kind: {_ONE_TABLE}")
         predict_targets(
-            file, nodes=nodes, features=features, edges=edges, out=out, header=header,
-            source=source, target=target, weight=weight, node=node, repeated=repeated,
-            coverage=coverage, safe_csv=safe_csv, as_json=as_json,
+            file, nodes=nodes, features=features, edges=edges[0] if edges else None, out=out,
+            header=header, source=source, target=target, weight=weight, node=node,
+            repeated=repeated, coverage=coverage, safe_csv=safe_csv, as_json=as_json,
         )  # fmt: skip
         return
     import_parts(terms, own_experts)
     fitted = load_model(file)
-    kinds = fitted.new_nodes.kinds
-    if kinds is not None and len(kinds.kinds) > 1:
-        raise InputError(
-            f"the model in {file} was fitted to several kinds of links, which this command does "
-            "not read: use NodeClassifier.load and predict(graph={...}) in Python"
-        )
     check_tables(fitted, file, nodes, features)
     if features is not None and fitted.n_features is None:
         raise InputError(f"the model in {file} was fitted without features: omit --features")
     if features is nodes is None and needs_features(fitted):
         option = "--features" if fitted.preparation is None else "--nodes"
         raise InputError(f"the model in {file} was fitted with features: give {option} FILE")
-    known = fitted.new_nodes.graph
+    links = _read_links(fitted, file, edges, edge_type, header, source, target, weight)
     feature_names = feature_names_of(fitted)
     new = read_new_nodes(
-        fitted.names, features, edges, names=feature_names,
-        unit=1.0 if known is None else known.unit, header=header, source=source,
-        target=target, weight=weight, node=node, missing=allow_missing(fitted.terms),
+        fitted.names, features, links, names=feature_names, unit=_units(fitted), header=header,
+        source=source, target=target, weight=weight, node=node, missing=allow_missing(fitted.terms),
         nodes=nodes, preparation=fitted.preparation, repeated=repeated,
     )  # fmt: skip
     notes = list(new.notes)
@@ -117,6 +117,59 @@ def run_predict(
     for line in notes:
         note(line)
     _show(summary, out)
+
+
+def _read_links(
+    fitted: Fitted, file: Path, edges: tuple[Path, ...], column: str | None, *columns: Any
+) -> Path | LinksOfKinds | None:
+    """Return the links of new nodes: those of several kinds are read, one table is left as it is.
+
+    Parameters
+    ----------
+    column : str or None
+        The column of a table with the kind of each link.
+    columns
+        Header, source, target and weight of the tables.
+    """
+    kinds = fitted.new_nodes.kinds
+    if kinds is None or len(kinds.kinds) == 1:
+        if len(edges) > 1 or column is not None:
+            raise InputError(f"the model in {file} was fitted to links of one kind: {_ONE_TABLE}")
+        return edges[0] if edges else None
+    known = [kind.name for kind in kinds.kinds]
+    about = f"the model in {file} was fitted to the kinds of links {', '.join(map(repr, known))}"
+    if any(kind.directed for kind in kinds.kinds):
+        raise InputError(
+            f"{about}, some with a direction, which tables do not have: use NodeClassifier.load "
+            "and predict(graph={...}) in Python"
+        )
+    if column is not None and len(edges) != 1:
+        raise InputError("--edge-type names a column of one table of links: give --edges once")
+    if not edges:
+        return None
+    if column is not None:
+        found = kinds_by_column(edges[0], column, *columns)
+    else:
+        unknown = [path for name, path in name_kinds(edges).items() if name not in known]
+        if unknown:
+            raise InputError(
+                f"{about}, and {unknown[0]} is not named after one of them: name the column with "
+                "the kinds, --edge-type COLUMN, or give a table for each kind, such as --edges "
+                f"{known[0]}.csv"
+            )
+        found = kinds_by_file(edges, *columns)
+    strange = next((name for name in found.kinds if name not in known), None)
+    if strange is not None:
+        raise InputError(f"{about}; {edges[0]} has links of the kind {strange!r}")
+    return found
+
+
+def _units(fitted: Fitted) -> float | dict[str, float]:
+    """Return what links without a weight count, by kind if there are several."""
+    kinds, graph = fitted.new_nodes.kinds, fitted.new_nodes.graph
+    if kinds is not None and len(kinds.kinds) > 1:
+        return {kind.name: kind.unit for kind in kinds.kinds}
+    return 1.0 if graph is None else graph.unit
 
 
 def check_tables(fitted: Fitted, file: Path, nodes: Path | None, features: Path | None) -> None:

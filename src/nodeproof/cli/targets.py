@@ -48,13 +48,13 @@ _USED = {
 _COVERAGE = 0.9
 
 
-def run_fit_targets(edges: Path | None, column: str, options: dict[str, Any]) -> None:
+def run_fit_targets(edges: tuple[Path, ...], column: str, options: dict[str, Any]) -> None:
     """Read the files, fit numbers, and write the results.
 
     Parameters
     ----------
-    edges : path or None
-        The links.
+    edges : tuple of path
+        The links, of one kind.
     column : str
         The column of the table of nodes with the numbers.
     options : dict
@@ -65,8 +65,10 @@ def run_fit_targets(edges: Path | None, column: str, options: dict[str, Any]) ->
     nodes, out, report = options["nodes"], options["out"], options["report"]
     if nodes is None:
         raise InputError("--target names a column of a table of nodes: give --nodes FILE")
+    if len(edges) > 1:
+        raise InputError("numbers are predicted by one kind of links: give one table of them")
     written = ["predictions.csv", "summary.json", "model.npz"] + ["report.html"] * report
-    check_folder(out, written, (edges, nodes))
+    check_folder(out, written, (*edges, nodes))
     if report:
         check_jinja()
     settings = RegressionSettings(
@@ -101,7 +103,7 @@ def run_fit_targets(edges: Path | None, column: str, options: dict[str, Any]) ->
         fitted = fit_targets(data, settings)
         intervals = fitted.intervals(coverage)
     notes += [fitted.choices["targets"]["why"]] if "targets" in fitted.choices else []
-    outdated = outdated_files(out, written, (edges, nodes))
+    outdated = outdated_files(out, written, (*edges, nodes))
     if outdated:
         notes.append(f"removed from {out}, left by an earlier fit: {', '.join(outdated)}")
     fitted = replace(fitted, notes=tuple(notes), command=options["command"])

@@ -248,6 +248,12 @@ def shown_choice(name: str, value: Any) -> str:
         return ", ".join(f"{row['expert']} {percent(row['weight'])}" for row in used)
     if name == "held_out":
         return count_of(value["labels"], "label")
+    if name == "kinds":
+        return ", ".join(
+            f"{kind}: {count_of(own['links'], 'link')}{' with a direction' * own['directed']}, "
+            f"null model {own['null_model']}"
+            for kind, own in value.items()
+        )
     if isinstance(value, dict):
         return ", ".join(f"{key.replace('_', ' ')}: {_text(part)}" for key, part in value.items())
     return _text(value)

@@ -79,7 +79,9 @@
 
   const scoreBar = (value, most, source) => {
     const bar = element("span", undefined, "says");
-    const fill = element("i", undefined, `source-${source}`);
+    const own = ["graph", "features", "labels"].includes(source) ? source : "kind";
+    const fill = element("i", undefined, `source-${own}`);
+    fill.style.setProperty("--at", sources.indexOf(source));
     const width = most > 0 ? 50 * Math.min(Math.abs(value) / most, 1) : 0;
     fill.style.width = `${width}%`;
     fill.style.left = value < 0 ? `${50 - width}%` : "50%";

@@ -26,6 +26,7 @@ from nodeproof.solvers.base import (
     check_count,
 )
 from nodeproof.solvers.checkpoint import Checkpoint, Saved, Session, fingerprint
+from nodeproof.solvers.kind_starts import informative, with_better_names
 from nodeproof.solvers.memberships import Engine, LocalWorkspace, Workspace
 from nodeproof.solvers.starts import STARTS, Disposable, choose_starts, promising_starts
 from nodeproof.solvers.sums import Sums
@@ -181,12 +182,11 @@ class _Solve:
         self.run_number = 0
         self.starts: list[Any] = []
         self.rng = np.random.default_rng(solver.random_state)
-        # The previous round of the current run.
-        self.before: Result | None = None
+        self.before: Result | None = None  # the previous round of the current run
 
     def run(self, start: NDArray[Any] | Disposable | str | None) -> Result:
         """Return the best result over the starts."""
-        problem = self.problem
+        solver, problem = self.solver, self.problem
         self.starts = [start] if start is not None else choose_starts(problem, self.solver.n_init)
         spare = [] if start is not None else [*promising_starts(problem), "random"]
         saved = self._resume(start)
@@ -208,7 +208,7 @@ class _Solve:
             look = not (named and given == "labels")
             result = self._alternate(W, known, look, saved)
             saved = None
-            best = self._keep(result)
+            best = self._keep(with_better_names(solver, problem, result) if named else result)
             if result.status in _CUT_OFF:
                 return replace(best, status=result.status)
             last = self.run_number == len(self.starts)
@@ -225,7 +225,7 @@ class _Solve:
 
     def _keep(self, result: Result) -> Result:
         """Keep the result of a start if it may be needed, and return the best one so far."""
-        self.done.append(result)
+        self.done = informative(self.problem, [*self.done, result])
         if self.solver.temperature == 1.0 and self.problem.calibrated:
             self.done = best_first(self.done, are_named(self.problem))
         else:

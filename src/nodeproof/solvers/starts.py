@@ -29,6 +29,7 @@ __all__ = [
     "Disposable",
     "as_memberships",
     "choose_starts",
+    "few_starts",
     "named_start",
     "points_of",
     "promising_starts",
@@ -109,7 +110,10 @@ def _by_eigenvectors(problem: Problem, rng: np.random.Generator, which: str) -> 
     assert problem.graph is not None
     n, K = problem.n_nodes, problem.n_classes
     if problem.graph.kinds and which == "LA" and n < _MANY_NODES:
-        return _from_vectors(_vectors_of_kinds(problem.graph.kinds, K, rng), problem, rng)
+        vectors = _vectors_of_kinds(problem.graph.kinds, K, rng)
+        if vectors.shape[1] or problem.graph.directed:
+            return _from_vectors(vectors, problem, rng)
+        # Classes that stand out in no kind may do so in all links together.
     degrees, total = problem.graph.degrees, problem.graph.total
     # In the precision of the links: otherwise every product would convert all of them.
     modularity = NullCorrected(problem.graph, degrees / np.sqrt(total), t=1.0, dtype=np.float32)
@@ -256,6 +260,16 @@ def choose_starts(problem: Problem, n_init: int | str) -> list[str]:
         # Links alone, or with few labels, may not show whether classes seek links or avoid them.
         promising.append("opposed")
     return (promising + ["random"] * int(n_init))[: int(n_init)]
+
+
+def few_starts(problem: Problem) -> int:
+    """Return the number of starts of each of many fits: one, or two of several kinds of links.
+
+    Kinds that say nothing lead memberships astray that start from a few labels. Where a sweep is
+    cheap, the eigenvectors of those that stand out are a start, too.
+    """
+    several = problem.graph is not None and len(problem.graph.kinds) > 1
+    return min(2, len(choose_starts(problem, "auto"))) if several else 1
 
 
 def promising_starts(problem: Problem) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from nodeproof.tables.edges import Links, read_links
 from nodeproof.tables.features import FeatureRows, WhyMissing, read_features, some
 from nodeproof.tables.files import TableFile, file_kind
 from nodeproof.tables.keys import Keys, check_lookalikes, one_node_set
+from nodeproof.tables.kinds import LinksOfKinds
 from nodeproof.tables.nodes import read_prepared
 from nodeproof.tables.reading import open_table
 
@@ -53,8 +54,9 @@ class NewNodes:
         Node ids, sorted.
     X : ndarray of shape (n_new, m), or None
         Features, in the order of the model's.
-    links : scipy.sparse.csr_array of shape (n_new, n + n_new), or None
-        Links to the fitted nodes, then those among new ones; None without a file of them.
+    links : scipy.sparse.csr_array of shape (n_new, n + n_new), dict of these, or None
+        Links to the fitted nodes, then those among new ones; of several kinds, by their names;
+        None without a file of them.
     n_links : int
         Number of links.
     notes : list of str
@@ -63,7 +65,7 @@ class NewNodes:
 
     ids: NDArray[Any]
     X: NDArray[Any] | None
-    links: sp.csr_array | None
+    links: sp.csr_array | dict[str, sp.csr_array] | None
     n_links: int = 0
     notes: list[str] = field(default_factory=list)
 
@@ -71,10 +73,10 @@ class NewNodes:
 def read_new_nodes(
     fitted: NDArray[Any],
     features: PathLike | None = None,
-    edges: PathLike | None = None,
+    edges: PathLike | LinksOfKinds | None = None,
     *,
     names: list[str] | None = None,
-    unit: float = 1.0,
+    unit: float | Mapping[str, float] = 1.0,
     header: bool | None = None,
     source: Column = None,
     target: Column = None,
@@ -96,12 +98,13 @@ def read_new_nodes(
     fitted : ndarray of shape (n,)
         Ids of the fitted nodes: integers or text.
     features, edges : path, optional
-        Delimited text or Parquet, as in `nodeproof.tables.reading.read_tables`.
+        Delimited text or Parquet, as in `nodeproof.tables.reading.read_tables`. Links of several
+        kinds have been read already.
     names : list of m str, optional
         The columns that the model was fitted to; without any, the features are not looked at.
-    unit : float
+    unit : float or dict
         Weight of links that come without one: 1, or the mean of the links fitted to where those
-        have weights.
+        have weights; of several kinds, by their names.
     header, source, target, weight, node, missing, repeated
         As in `nodeproof.tables.reading.read_tables`.
     nodes : path, optional
@@ -109,8 +112,11 @@ def read_new_nodes(
     preparation : Preparation, optional
         That of the model.
     """
-    links = None
-    if edges is not None:
+    links, kinds = None, None
+    if isinstance(edges, LinksOfKinds):
+        links, kinds = edges.together, edges
+    elif edges is not None:
+        assert isinstance(unit, float)
         links = read_new_links(open_named(edges), header, source, target, weight, unit)
     rows, blank = None, None
     known = no_node_is_known if links is None else links.keys.has
@@ -140,13 +146,24 @@ def read_new_nodes(
         )
     # Where each id stands among the new ones.
     place = np.cumsum(fresh) - 1
-    matrix, n_links = None, 0
+    matrix: sp.csr_array | dict[str, sp.csr_array] | None = None
+    n_links = 0
     if links is not None:
-        found = _find_links(links, places[0], position, place, fitted, unit, notes, repeated)
-        matrix = sp.csr_array(sp.hstack(found))
-        n_links = found.to_fitted.nnz + found.among.nnz // 2
-        alone = int((np.diff(found.to_fitted.indptr) == 0).sum())
-        if alone:
+        _check_joined(links, places[0], position, fitted)
+        units = unit if isinstance(unit, Mapping) else {"": unit}
+        parts_of = {"": links} if kinds is None else kinds.kinds
+        ends = {"": places[0]} if kinds is None else kinds.split(places[0])
+        found = {
+            name: _find_links(
+                own, ends[name], position, place, len(fitted), units[name], notes, repeated
+            )
+            for name, own in parts_of.items()
+        }
+        matrices = {name: sp.csr_array(sp.hstack(own)) for name, own in found.items()}
+        matrix = matrices[""] if kinds is None else matrices
+        n_links = sum(own.to_fitted.nnz + own.among.nnz // 2 for own in found.values())
+        degrees = sum(np.diff(own.to_fitted.indptr) for own in found.values())
+        if alone := int((np.asarray(degrees) == 0).sum()):
             notes.append(f"{count_of(alone, 'new node')} without a link to a fitted node")
     X = None
     if rows is not None and names is not None:
@@ -201,12 +218,24 @@ def positions_among(ids: NDArray[Any], fitted: NDArray[Any]) -> NDArray[np.int64
     return np.where(fitted[found] == ids, found, -1)
 
 
+def _check_joined(
+    links: Links, nodes: NDArray[Any], position: NDArray[np.int64], fitted: NDArray[Any]
+) -> None:
+    """Raise an error if no link joins a new node to a fitted one."""
+    first, second = np.split(position[nodes] >= 0, 2)
+    if not (first != second).any():
+        raise InputError(
+            f"no link of {links.keys.path} joins a new node to a fitted one; the fitted nodes have "
+            f"names like {some(fitted)}: do both name nodes the same way?"
+        )
+
+
 def _find_links(
     links: Links,
     nodes: NDArray[Any],
     position: NDArray[np.int64],
     place: NDArray[np.int64],
-    fitted: NDArray[Any],
+    n_fitted: int,
     unit: float,
     notes: list[str],
     repeated: str,
@@ -217,11 +246,6 @@ def _find_links(
     swapped = is_fitted[first] & ~is_fitted[second]
     new, old = np.where(swapped, second, first), np.where(swapped, first, second)
     name = links.keys.path.name
-    if not (~is_fitted[new] & is_fitted[old]).any():
-        raise InputError(
-            f"no link of {links.keys.path} joins a new node to a fitted one; the fitted nodes have "
-            f"names like {some(fitted)}: do both name nodes the same way?"
-        )
     used = ~is_fitted[new]
     if among_fitted := int((~used).sum()):
         notes.append(f"{count_of(among_fitted, 'link')} between fitted nodes in {name} not used")
@@ -236,10 +260,10 @@ def _find_links(
         new, old, weight = added_up(new, old, weight)
     found, _ = links_from_pairs(
         place[new],
-        np.where(is_fitted[old], position[old], len(fitted) + place[old]),
+        np.where(is_fitted[old], position[old], n_fitted + place[old]),
         weight,
         n_new=int(place[-1]) + 1,
-        n_fitted=len(fitted),
+        n_fitted=n_fitted,
         unit=unit,
     )
     return found

@@ -101,7 +101,7 @@ class Tables:
 
 
 def read_tables(
-    edges: PathLike | WholeGraph | None,
+    edges: PathLike | WholeGraph | Links | None,
     features: PathLike | None = None,
     labels: PathLike | None = None,
     *,
@@ -126,10 +126,11 @@ def read_tables(
 
     Parameters
     ----------
-    edges : path, WholeGraph or None
+    edges : path, WholeGraph, Links or None
         One link per line: two ids and perhaps a weight. A graph that was read already may have
-        features and labels too; those of the other files come before them. None: there are no
-        links, and the features file lists the nodes.
+        features and labels too; those of the other files come before them. Of links that were read
+        already, what is dropped or merged is left to the caller to tell. None: there are no links,
+        and the features file lists the nodes.
     features : path, optional
         One node per line: its id and m numbers. Every node needs a row.
     labels : path, optional
@@ -194,7 +195,7 @@ def read_tables(
     links: Links | WholeGraph
     if edges is None:
         links = _no_links(features or nodes)
-    elif isinstance(edges, WholeGraph):
+    elif isinstance(edges, WholeGraph | Links):
         links = edges
     else:
         links = read_links(open_table(Path(edges)), header, source, target, weight)
@@ -230,7 +231,8 @@ def read_tables(
             notes.append(f"{count_of(alone, 'node')} without a link: isolated")
     else:
         graph, graph_notes = build_graph(links, places[0], len(ids), repeated)
-        notes += graph_notes + _isolated(files, places, ids, strict)
+        notes += [] if links is edges else graph_notes
+        notes += _isolated(files, places, ids, strict)
     tables = Tables(ids, graph, notes=notes)
     codes = None
     if label_rows is not None:

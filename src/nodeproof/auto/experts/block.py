@@ -27,6 +27,7 @@ from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
 from nodeproof.solvers import BlockCADO, Result, Status
 from nodeproof.solvers.beliefs import reported_probabilities
+from nodeproof.solvers.starts import few_starts
 from nodeproof.storage.schema import (
     Check,
     Expected,
@@ -101,7 +102,7 @@ class BlockModel(Expert):
             All nodes, if other experts are judged on a sample of them.
         """
         found = BlockModel(terms if self.terms is None else self.terms)
-        found.solver, found.whole = replace(solver, n_init=1), whole
+        found.solver, found.whole = solver, whole
         return found
 
     @classmethod
@@ -148,7 +149,12 @@ class BlockModel(Expert):
     ) -> tuple[Problem, Result, NDArray[np.float32]]:
         """Return the problem for the labels seen, its solution, and the probabilities by it."""
         problem = self.problem(y, setting)
-        solver = replace(self.solver, affinities=setting.affinities, n_jobs=threads.available())
+        solver = replace(
+            self.solver,
+            affinities=setting.affinities,
+            n_init=few_starts(problem),
+            n_jobs=threads.available(),
+        )
         start = self.starts.get(self.describe(setting))
         if start is not None:  # it already says how classes are linked
             solver = replace(solver, hold=0)
