@@ -228,6 +228,11 @@ class Problem:
             return self.fixed_affinity()
         return self.fit_affinity(*masses) if masses else None
 
+    @property
+    def links_count(self) -> bool:
+        """Whether links say anything: fixed weights know no trust in them."""
+        return self.graph is not None and not (self.calibrated and self.trust == 0)
+
     def fixed_affinity(self) -> Affinity | None:
         """Return the affinity of fixed weights; None without a graph."""
         if self.graph is None:

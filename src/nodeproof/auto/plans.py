@@ -148,8 +148,6 @@ def _evaluate(
 ) -> Evaluation | None:
     graph, whole = all_nodes.graph, all_nodes if sample.judged.sampled else None
     linked = graph is not None and graph.n_entries > 0
-    if whole is not None and graph is not None:
-        graph = graph.view("together")  # samples have one kind of links
     terms: tuple[Term | None, ...] = tuple(term for term in likelihoods if not term.takes_sparse)
     if linked:
         terms = (*terms, None)

@@ -13,7 +13,7 @@ from nodeproof.auto.held_out import CrossFitted
 from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.csr import check_csr, unless_all_one
 from nodeproof.fitted import FittedData
-from nodeproof.graph import Graph, RowSums
+from nodeproof.graph import Graph
 from nodeproof.inputs import check_features
 from nodeproof.inputs.untouched import Untouched
 from nodeproof.problem import Problem
@@ -144,9 +144,7 @@ def _sums_parts(data: FittedData) -> dict[str, NDArray[Any]]:
     sums = data.sums
     if sums is None:
         return {}
-    arrays = {f"sums_{name}": getattr(sums.rows, name) for name in ("totals", "sizes", "squares")}
-    arrays |= {"sums_links": sums.links, "sums_entropy": np.array([sums.entropy])}
-    arrays |= {f"sums_term_{k}": own for k, own in enumerate(sums.terms)}
+    arrays: dict[str, NDArray[Any]] = {f"sums_{k}": own for k, own in sums.to_arrays().items()}
     if data.memberships is not None:
         arrays["sums_memberships"] = data.memberships
     return arrays
@@ -198,9 +196,8 @@ def _rebuild_sums(arrays: Arrays, n_terms: int) -> tuple[Sums | None, NDArray[np
         W = W.astype(np.float32, copy=False)
         if W.min() < 0 or (np.abs(W.sum(axis=1, dtype=np.float64) - 1.0) > _ROUNDING).any():
             raise ValueError("its memberships are not shares that add up to 1")
-    rows = RowSums(*(parts[f"sums_{name}"] for name in ("totals", "sizes", "squares")))
-    terms = tuple(parts[f"sums_term_{k}"] for k in range(n_terms))
-    return Sums(parts["sums_links"], rows, terms, float(parts["sums_entropy"][0])), W
+    own = {name.removeprefix("sums_"): array for name, array in parts.items()}
+    return Sums.from_arrays(own, n_terms), W
 
 
 def rebuild_data(

@@ -25,6 +25,7 @@ from nodeproof.runtime.digests import digest_nested
 from nodeproof.runtime.logs import warn_caller
 from nodeproof.solvers.base import Result, Status
 from nodeproof.solvers.starts import STARTS
+from nodeproof.solvers.sums import Sums
 from nodeproof.storage import schema
 from nodeproof.storage.atomic import atomic_path
 from nodeproof.storage.locking import lock_folder
@@ -32,7 +33,7 @@ from nodeproof.storage.npz import UNREADABLE, open_npz, write_npz
 
 __all__ = ["Checkpoint", "Saved", "Session", "fingerprint"]
 
-_FORMAT = 2
+_FORMAT = 3
 
 # The header has the whole history.
 _LARGEST_HEADER = 1 << 28
@@ -45,13 +46,14 @@ _LAYOUT = {
     r"\w+\.log_prior": schema.Expected("f", "K"),
     r"\w+\.ell(?:_t)?": schema.Expected("f", "1 1 | K K"),
     r"\w+\.\d+": schema.Expected("f", "K | K * | K * *"),
+    r"\w+\.sums_\w+": schema.Expected("f", "1 | 1 1 | K | K *"),
 }
 
 _MODELS = schema.entries({"terms": schema.count, "affinity": schema.or_none(schema.any_number)})
 _HISTORY = schema.dict_of(schema.list_of(schema.any_number))
 _RESULT = schema.entries(
     {"models": _MODELS, "value": schema.any_number, "status": schema.one_of(*Status.__members__),
-     "n_iter": schema.count, "history": _HISTORY}
+     "n_iter": schema.count, "history": _HISTORY, "sums": schema.boolean}
 )  # fmt: skip
 
 _HEADER: dict[str, schema.Check] = {
@@ -232,7 +234,8 @@ class Checkpoint:
             if name.endswith(".log_prior") and not (array < np.inf).all():
                 raise ValueError(f"{name} holds no proportions of classes")
             # At the end of a solve nothing is worked out from these again.
-            if re.fullmatch(r"done\d+\.(?:\d+|ell|ell_t)", name) and not np.isfinite(array).all():
+            last = re.fullmatch(r"done\d+\.(?:\d+|ell\w*|sums_\w+)", name)
+            if last and not np.isfinite(array).all():
                 raise ValueError(f"{name} holds numbers that are not finite")
         return header, arrays
 
@@ -375,21 +378,17 @@ def _unpack_models(name: str, packed: dict[str, Any], arrays: dict[str, NDArray[
 
 def _pack_result(name: str, result: Result, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
     arrays[f"{name}.W"] = result.W
-    return {
-        "models": _pack_models(name, result.models, arrays),
-        "value": result.value,
-        "status": result.status.name,
-        "n_iter": result.n_iter,
-        "history": result.history,
-    }
+    sums = {} if result.sums is None else result.sums.to_arrays()
+    arrays |= {f"{name}.sums_{part}": own for part, own in sums.items()}
+    packed = {key: getattr(result, key) for key in ("value", "n_iter", "history")}
+    models = _pack_models(name, result.models, arrays)
+    return packed | {"models": models, "status": result.status.name, "sums": bool(sums)}
 
 
 def _unpack_result(name: str, packed: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Result:
-    return Result(
-        arrays[f"{name}.W"],
-        _unpack_models(name, packed["models"], arrays),
-        packed["value"],
-        Status[packed["status"]],
-        packed["n_iter"],
-        packed["history"],
-    )
+    models, prefix, sums = _unpack_models(name, packed["models"], arrays), f"{name}.sums_", None
+    if packed["sums"]:
+        own = {part.removeprefix(prefix): array for part, array in arrays.items()}
+        sums = Sums.from_arrays(own, len(models.terms))
+    found = arrays[f"{name}.W"], models, packed["value"], Status[packed["status"]]
+    return Result(*found, packed["n_iter"], packed["history"], sums=sums)

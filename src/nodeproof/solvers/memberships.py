@@ -267,7 +267,7 @@ class LocalMemberships:
         """Return the link mass inside classes, or between each pair of them; kind by kind."""
         graph, K = self.problem.graph, self.problem.n_classes
         assert graph is not None
-        if not self.problem.trust:  # they count for nothing
+        if not self.problem.links_count:
             shape = (K, K) if matrix else (1, 1)
             return np.zeros((len(graph.kinds), *shape) if graph.kinds else shape)
         return kinds.link_mass(graph, self.W, matrix)

@@ -5,6 +5,7 @@ They are kept with a fitted model: an update adds what has changed, instead of s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,6 +74,19 @@ class Sums:
         rest = _charged(problem, terms, models) + problem.penalty(models)
         entropy = energy - rest + float(rows.sizes @ models.log_prior)
         return cls(np.zeros((1, 1)) if links is None else links, rows, terms, entropy)
+
+    def to_arrays(self) -> dict[str, Array]:
+        """Return the sums as arrays by name, to save them."""
+        arrays = {name: getattr(self.rows, name) for name in ("totals", "sizes", "squares")}
+        arrays |= {"links": self.links, "entropy": np.array([self.entropy])}
+        return arrays | {f"term_{k}": own for k, own in enumerate(self.terms)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array], n_terms: int) -> Sums:
+        """Return sums that were saved; a KeyError where one is missing."""
+        rows = RowSums(arrays["totals"], arrays["sizes"], arrays["squares"])
+        terms = tuple(arrays[f"term_{k}"] for k in range(n_terms))
+        return cls(arrays["links"], rows, terms, float(arrays["entropy"][0]))
 
 
 def _charged(problem: Problem, sums: tuple[Array, ...], models: Models) -> float:

@@ -171,7 +171,7 @@ class Sweeper:
         graph = problem.graph
         #: kinds of links that are modelled apart: what they add goes into the costs
         self.kinds = () if graph is None else graph.kinds
-        if graph is None or self.kinds or not problem.trust:
+        if graph is None or self.kinds or not problem.links_count:
             self.indptr = np.zeros(n + 1, dtype=np.int32)
             self.indices = np.zeros(0, dtype=np.int32)
             self.weights: NDArray[Any] = np.zeros(0, dtype=np.float32)
@@ -277,7 +277,7 @@ class Sweeper:
             # Memberships of the same moment: a kind that says nothing must not seem to.
             assert self.problem.graph is not None
             links = np.zeros(shape)
-            if self.problem.trust:
+            if self.problem.links_count:
                 links = kinds.link_mass(self.problem.graph, W, matrix)
         return float(pass_.changed[0]) / n, links
 
