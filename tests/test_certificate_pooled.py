@@ -32,8 +32,8 @@ def pooling(weights=WEIGHTS, affinities="scalar"):
     evaluation = import_module("nodeproof.auto.evaluation")
     fit_pool = evaluation.fit_pool
 
-    def fit(held, balanced, judge):
-        return replace(fit_pool(held, balanced, judge), weights=np.array(weights))
+    def fit(*args):
+        return replace(fit_pool(*args), weights=np.array(weights))
 
     def settings(expert):
         return [Setting(expert.choices[0], affinities)]  # with features, where there are any

@@ -7,14 +7,8 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, softmax
 
-from nodeproof.auto.pooling import (
-    Judge,
-    Pool,
-    _fit_weights,
-    _penalised_loss,
-    estimate_mix,
-    fit_pool,
-)
+from nodeproof.auto.pool_weights import chances_of_best, fit_weights, penalised_loss
+from nodeproof.auto.pooling import Judge, Pool, estimate_mix, fit_pool
 
 K = 3
 
@@ -131,24 +125,24 @@ def test_the_slope_of_the_pool_loss_is_that_of_finite_differences(slope, n, n_cl
     for _ in range(5):
         x = np.concatenate([rng.uniform(0.0, 1.5, 3), rng.standard_normal(n_classes)])
         direction = rng.standard_normal(len(x))
-        gradient = _penalised_loss(x, parts, best, judge)[1]
-        expected = slope(lambda at: _penalised_loss(at, parts, best, judge)[0], x, direction)
+        gradient = penalised_loss(x, parts, best, judge)[1]
+        expected = slope(lambda at: penalised_loss(at, parts, best, judge)[0], x, direction)
         assert gradient @ direction == pytest.approx(expected, rel=1e-5, abs=1e-8)
 
 
 def test_no_other_weights_near_the_fitted_ones_have_a_lower_loss():
     codes, held = draw_experts(100)
     judge, parts, best = Judge.of(codes, K), np.stack(held), np.array([1.0, 0.0, 0.0])
-    weights, bias = _fit_weights(parts, best, judge)
+    weights, bias = fit_weights(parts, best, judge)
     assert (weights > 0).sum() > 1
-    value = _penalised_loss(np.concatenate([weights, bias]), parts, best, judge)[0]
+    value = penalised_loss(np.concatenate([weights, bias]), parts, best, judge)[0]
     rng = np.random.default_rng(0)
     for size in (0.01, 0.1, 1.0):
         for _ in range(20):
             other = np.maximum(weights + size * rng.standard_normal(3), 0.0)
             moved = np.concatenate([other, bias + size * rng.standard_normal(K)])
             # Weights that are next to nothing are left out, which may cost next to nothing.
-            assert _penalised_loss(moved, parts, best, judge)[0] >= value - 1e-4
+            assert penalised_loss(moved, parts, best, judge)[0] >= value - 1e-4
 
 
 def test_an_expert_is_not_used_backwards():
@@ -161,14 +155,14 @@ def test_an_expert_is_not_used_backwards():
     judge = Judge.of(codes, K)
     subtracted = np.concatenate([[1.3, -0.5], np.zeros(K)])
     plain = np.concatenate([best, np.zeros(K)])
-    losses = [_penalised_loss(x, parts, best, judge)[0] for x in (subtracted, plain)]
+    losses = [penalised_loss(x, parts, best, judge)[0] for x in (subtracted, plain)]
     assert losses[0] < losses[1] - 0.01
-    weights, bias = _fit_weights(parts, best, judge)
+    weights, bias = fit_weights(parts, best, judge)
     assert weights[1] == 0.0
-    found = _penalised_loss(np.concatenate([weights, bias]), parts, best, judge)[0]
+    found = penalised_loss(np.concatenate([weights, bias]), parts, best, judge)[0]
     for w in np.linspace(0.5, 2.0, 61):
         at = np.concatenate([[w, 0.0], bias])
-        assert _penalised_loss(at, parts, best, judge)[0] >= found - 1e-5
+        assert penalised_loss(at, parts, best, judge)[0] >= found - 1e-5
 
 
 @pytest.mark.parametrize("n", [30, 300])
@@ -212,13 +206,43 @@ def test_weights_are_never_negative_and_probabilities_sum_to_one(seed):
     np.testing.assert_allclose(logsumexp(pool.part(0, new[0]), axis=1), 0.0, atol=1e-9)
 
 
-def test_few_labels_keep_the_best_expert_and_many_move_the_weights():
-    moved = []
-    for n in (20, 200, 2000):
+def test_few_labels_leave_open_which_of_two_experts_is_better():
+    sure = []
+    for n in (20, 2000):
+        drawn = [draw_experts(n, noises=(1.0, 1.3), seed=seed) for seed in range(8)]
+        chances = [chances_of_best(np.stack(held), Judge.of(codes, K)) for codes, held in drawn]
+        sure.append(np.mean([own.max() for own in chances]))
+    assert sure[0] < 0.9
+    assert sure[1] > 0.97
+
+
+def test_experts_are_the_best_as_often_as_labels_drawn_anew_would_say():
+    rng = np.random.default_rng(0)
+    for n in (20, 200):
         codes, held = draw_experts(n, noises=(1.0, 1.3))
-        weights = fit_pool(held, [False, False], Judge.of(codes, K)).weights
-        moved.append(weights.min() / weights.sum())
-    assert moved[0] < moved[1] < moved[2]
+        judge, parts = Judge.of(codes, K), np.stack(held)
+        chances = chances_of_best(parts, judge)
+        assert chances.sum() == pytest.approx(1.0)
+        drawn = rng.integers(0, n, (4000, n))  # labels, some of them several times
+        losses = np.stack([judge.losses(part)[drawn].mean(axis=1) for part in parts])
+        assert chances[0] == pytest.approx((losses[0] < losses[1]).mean(), abs=0.1)
+
+
+def test_experts_that_say_the_same_are_as_likely_the_best():
+    codes, held = draw_experts(50, noises=(1.0, 1.3))
+    chances = chances_of_best(np.stack([held[0], held[1], held[0]]), Judge.of(codes, K))
+    assert chances[0] == chances[2]
+
+
+def test_experts_that_know_the_same_are_pooled_more_evenly():
+    codes, held = draw_experts(60, noises=(1.0, 1.3, 1.6))
+    judge = Judge.of(codes, K)
+    apart, alike = (fit_pool(held, [False] * 3, judge, alike) for alike in (False, True))
+    least = [pool.weights.min() / pool.weights.sum() for pool in (apart, alike)]
+    assert least[0] < least[1]
+    chances = chances_of_best(np.stack(held), judge, alike=True)
+    assert (chances >= 0.5 / 3).all()  # with as few labels
+    assert chances.sum() == pytest.approx(1.0)
 
 
 def test_the_order_of_the_experts_does_not_matter():

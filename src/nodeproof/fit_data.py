@@ -87,7 +87,9 @@ class FitData:
             graph = made.graph
         network = None if graph is None else read_graph(graph, null_model, n)
         _check_sizes(X, labels, network)
-        if made is None:
+        if made is not None and network is not None:
+            network.of_features = True
+        else:
             _warn_of_distances(X, labels.codes, network)
         return cls(X, labels, network, node_ids, feature_names, made)
 

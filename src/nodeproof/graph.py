@@ -178,12 +178,15 @@ class Graph:
         (:mod:`nodeproof.kinds`); none if there is one, without a direction.
     viewed, sorts : str, tuple of str
         Which :meth:`view` it is, and the names of all kinds in every view.
+    of_features : bool
+        Whether links were made of the features of the nodes, to those most like them.
     """
 
     name: str = ""
     kinds: tuple[Graph | DirectedGraph, ...] = ()
     viewed: str = "directed"
     sorts: tuple[str, ...] = ()
+    of_features: bool = False
 
     def __init__(self, graph: Any, null_model: str = "auto", n_nodes: int | None = None) -> None:
         if isinstance(graph, str | PathLike):

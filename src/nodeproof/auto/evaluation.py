@@ -228,13 +228,15 @@ def evaluate(experts: Sequence[Expert], nodes: NodeData, held: HeldOut) -> Evalu
     left_out: dict[str, str] = {}
     than: Array | None = None
     judge = Judge.of(held.codes, nodes.n_classes)
+    # Links that were made of the features tell nothing that these do not.
+    alike = nodes.graph is not None and nodes.graph.of_features
     for expert in experts:
         reason = expert.why_not(nodes)
         if reason is not None:
             left_out[expert.name] = reason
             continue
         if expert.costly and members:
-            so_far = _weigh(members, left_out, held, nodes.n_classes)
+            so_far = _weigh(members, left_out, held, nodes.n_classes, alike)
             if so_far.block_alone:
                 left_out[expert.name] = NOTHING_TO_ADD
                 continue
@@ -260,7 +262,7 @@ def evaluate(experts: Sequence[Expert], nodes: NodeData, held: HeldOut) -> Evalu
         if len(held.codes) * (least - member.best.loss) < _CLEARLY_BEST:
             members.remove(member)
             left_out[member.expert.name] = "without links it is taken only if it is clearly best"
-    return _weigh(members, left_out, held, nodes.n_classes)
+    return _weigh(members, left_out, held, nodes.n_classes, alike)
 
 
 def _is_unlinked_block(member: Member) -> bool:
@@ -269,13 +271,17 @@ def _is_unlinked_block(member: Member) -> bool:
 
 
 def _weigh(
-    members: list[Member], left_out: dict[str, str], held: HeldOut, n_classes: int
+    members: list[Member],
+    left_out: dict[str, str],
+    held: HeldOut,
+    n_classes: int,
+    alike: bool = False,
 ) -> Evaluation:
     judge = Judge.of(held.codes, n_classes)
     kept = np.arange(len(held.codes))[:: -(-len(held.codes) // _MOST_JUDGED)]
-    nested = _nested(members, judge, held, kept)
+    nested = _nested(members, judge, held, kept, alike)
     targets = np.eye(n_classes)[held.codes]
-    pool = _fit(members, judge.only(kept), kept)
+    pool = _fit(members, judge.only(kept), kept, alike)
     noise = 0.0
     # Of one source alone, labels that contradict it may be right as well as wrong.
     sources = {m.expert.source for m, w in zip(members, pool.weights, strict=True) if w}
@@ -296,12 +302,14 @@ def _weigh(
     return Evaluation(held, members, left_out, pool, nested, alone)
 
 
-def _fit(members: list[Member], judge: Judge, kept: NDArray[np.int64]) -> Pool:
+def _fit(members: list[Member], judge: Judge, kept: NDArray[np.int64], alike: bool) -> Pool:
     balanced = [member.expert.balanced for member in members]
-    return fit_pool([member.best.logs[kept] for member in members], balanced, judge)
+    return fit_pool([member.best.logs[kept] for member in members], balanced, judge, alike)
 
 
-def _nested(members: list[Member], judge: Judge, held: HeldOut, kept: NDArray[np.int64]) -> Array:
+def _nested(
+    members: list[Member], judge: Judge, held: HeldOut, kept: NDArray[np.int64], alike: bool
+) -> Array:
     """Return log-probabilities of the held-out nodes by pools chosen without their part, (h, K).
 
     Parameters
@@ -325,7 +333,7 @@ def _nested(members: list[Member], judge: Judge, held: HeldOut, kept: NDArray[np
             ]
             best = Candidate.best_of(member.candidates, losses, len(others))
             chosen.append(replace(member, best=best))
-        pool = _fit(chosen, own, others)
+        pool = _fit(chosen, own, others, alike)
         nested[here] = pool.log_proba([member.best.logs[here] for member in chosen])
 
     threads.map_each(judge_part, len(parts))

@@ -11,18 +11,12 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 
+from nodeproof.auto.pool_weights import chances_of_best, fit_weights
 from nodeproof.terms.logistic import with_noise
 
 __all__ = ["SHARPER", "Judge", "Pool", "estimate_mix", "fit_pool"]
 
 Array = NDArray[np.float64]
-
-# Ridge of the weights towards the best single expert, of the mean log-loss. It is constant
-# between these numbers of labels, and inversely proportional to their number outside.
-_RIDGE, _FEW_LABELS, _MANY_LABELS = 0.2, 60, 900
-
-# Prior standard deviation of what is added to the scores of a class.
-_BIAS_SPREAD = 0.5
 
 # Labels added to each class: a few labels do not tell how frequent classes are.
 _MORE_OF_EACH = 2.0
@@ -260,8 +254,10 @@ class Pool:
         return replace(self, proportions=proportions, scale=scale, at_labels=self.scale)
 
 
-def fit_pool(held: Sequence[Array], balanced: Sequence[bool], judge: Judge) -> Pool:
-    """Return the pool that fits held-out labels best, near the best single expert.
+def fit_pool(
+    held: Sequence[Array], balanced: Sequence[bool], judge: Judge, alike: bool = False
+) -> Pool:
+    """Return the pool that fits held-out labels best, with weights near the chances of being best.
 
     Parameters
     ----------
@@ -269,77 +265,21 @@ def fit_pool(held: Sequence[Array], balanced: Sequence[bool], judge: Judge) -> P
         What each expert says of the held-out nodes.
     balanced : sequence of E bool
         Whether it takes all classes for equally frequent.
+    alike : bool
+        Whether all experts know the same, and differ in what they make of it.
     """
-    learnt, E = judge.shares, len(held)
+    learnt = judge.shares
     offsets = [np.log(learnt) if flag else 0.0 for flag in balanced]
     scales = np.array([judge.temperature(h, o) for h, o in zip(held, offsets, strict=True)])
     parts = np.stack(
         [log_softmax(t * h + o, axis=1) for t, h, o in zip(scales, held, offsets, strict=True)]
     )
     losses = np.array([judge.loss(part) for part in parts])
-    best = np.zeros(E)
-    best[losses.argmin()] = 1.0
-    weights, bias = _fit_weights(parts, best, judge)
+    weights, bias = fit_weights(parts, chances_of_best(parts, judge, alike), judge)
     pool = Pool(
         scales, np.array(balanced, dtype=bool), weights, bias, learnt, losses, 1.0, learnt,
     )  # fmt: skip
     return replace(pool, scale=judge.temperature(pool.pooled(held)))
-
-
-def _fit_weights(parts: Array, best: Array, judge: Judge) -> tuple[Array, Array]:
-    """Return weights and biases of least held-out loss, weights near `best`, biases near 0."""
-    E, K = len(parts), judge.n_classes
-
-    def objective(x: Array) -> tuple[float, Array]:
-        return _penalised_loss(x, parts, best, judge)
-
-    found = minimize(
-        objective,
-        np.concatenate([best, np.zeros(K)]),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0.0, None)] * E + [(None, None)] * K,
-        options={"maxiter": 200},
-    ).x
-    weights = np.where(found[:E] < 0.02 * found[:E].max(), 0.0, found[:E])
-    return weights, found[E:] - found[E:].mean()
-
-
-def _penalised_loss(x: Array, parts: Array, best: Array, judge: Judge) -> tuple[float, Array]:
-    """Return the held-out loss plus its penalties, and the gradient, shape (E + K,).
-
-    Parameters
-    ----------
-    x : ndarray of shape (E + K,)
-        Weights of the experts, then biases of the classes.
-    parts : ndarray of shape (E, h, K)
-        Calibrated log-probabilities of the held-out nodes.
-    best : ndarray of shape (E,)
-        The weights that others are near to.
-    """
-    E, h, _ = parts.shape
-    rows, mass = np.arange(h), judge.weights / judge.weights.sum()
-    ridge = _RIDGE * max(_FEW_LABELS / h, min(1.0, _MANY_LABELS / h))
-    w, b = x[:E], x[E:]
-    flat = parts.reshape(E, -1)
-    scores = (w @ flat).reshape(h, -1) + b
-    scores -= scores.max(axis=1, keepdims=True)
-    # One exponential for the logarithms and for the gradient: this is asked for hundreds of times.
-    residual = np.exp(scores)
-    totals = residual.sum(axis=1)
-    told = scores[rows, judge.codes] - np.log(totals)
-    residual *= (mass / totals)[:, None]
-    residual[rows, judge.codes] -= mass
-    value = -float(mass @ told)
-    value += ridge * float(((w - best) ** 2).sum())
-    value += 0.5 * float((b**2).sum()) / (_BIAS_SPREAD**2 * h)
-    slope = np.concatenate(
-        [
-            flat @ residual.ravel() + 2.0 * ridge * (w - best),
-            residual.sum(axis=0) + b / (_BIAS_SPREAD**2 * h),
-        ]
-    )
-    return value, slope
 
 
 def estimate_mix(proba: Array, codes: NDArray[np.int64], mean: Array, learnt: Array) -> Array:

@@ -206,4 +206,6 @@ def _part_of_graph(graph: Graph, kept: NDArray[np.int64], adjacency: sp.csr_arra
             found[-1].name = kind.name
     if len(found) > 1:
         return together(found, graph.null_model)
-    return Graph(adjacency, graph.null_model, len(kept))
+    whole = Graph(adjacency, graph.null_model, len(kept))
+    whole.of_features = graph.of_features
+    return whole
