@@ -129,7 +129,7 @@ def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> 
     unit = 1.0 if state.graph is None else state.graph.unit
     if state.kinds is not None:
         new = read_new_kinds(graph, state.kinds, n_new, n_fitted, names, fitted.node_ids)
-        to_fitted, among = unit * new.links, unit * new.among
+        to_fitted, among = new.links_of(unit)
     else:
         to_fitted, among = check_links(
             [] if graph is None else graph, n_new, n_fitted, unit, new=names, fitted=fitted.node_ids

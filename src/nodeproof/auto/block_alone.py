@@ -47,7 +47,7 @@ def block_is_enough(
     """
     logs = best.logs
     # Without links, nothing but these labels says whether the model is right.
-    if not expert.linked:
+    if not expert.linked or expert.counts_twice(best.setting):
         return False
     if _does_as_well(judge, judge, logs, nested):
         return True

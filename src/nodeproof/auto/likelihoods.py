@@ -17,7 +17,13 @@ from nodeproof.solvers import BlockCADO
 from nodeproof.terms import Covariance, Gaussian, Labels, Multinomial, NodeData, Term
 from nodeproof.terms.covariance import MOST_FEATURES
 
-__all__ = ["choose_likelihood", "describes_links", "every_class_has_labels", "has_no_triangles"]
+__all__ = [
+    "choose_likelihood",
+    "describes_links",
+    "every_class_has_labels",
+    "has_no_triangles",
+    "kinds_overlap",
+]
 
 # Means matter if one is this many standard errors from zero, or differs between classes with a
 # p-value below this.
@@ -37,6 +43,10 @@ _PATHS, _FEWEST_PATHS = 4000, 100
 
 # In a block model, ends of such paths are linked at most so many times as often as it says.
 _CLOSED_MORE = 1.1
+
+# Kinds of links overlap if so many of the links of one are links of the other, too, and so many
+# times as many as densities say.
+_SHARED, _SHARED_MORE = 0.1, 1.5
 
 # Otherwise a sample of this many nodes is fitted with and without means.
 _SAMPLE = 1000
@@ -145,6 +155,49 @@ def describes_links(graph: Graph, codes: NDArray[np.int64], n_classes: int) -> b
         return False
     error = 2.0 * np.sqrt(max(seen * (1.0 - seen), 1.0 / n_paths) / n_paths)
     return bool(seen <= _CLOSED_MORE * expected + error)
+
+
+def kinds_overlap(graph: Graph, codes: NDArray[np.int64] | None, n_classes: int) -> bool:
+    """Tell whether nodes are linked in two ways more often than densities of both kinds say.
+
+    A block model of several kinds takes their links for independent, given the classes: what two
+    kinds have in common would count twice.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,), or None
+        The class of each node. If they are not known, links may be shared as often as by classes
+        that decide everything.
+    """
+    kinds = sorted((kind.undirected for kind in graph.kinds), key=lambda kind: kind.n_entries)
+    more = _SHARED_MORE * (n_classes if codes is None else 1.0)
+    codes = np.zeros(graph.n_nodes, dtype=np.int64) if codes is None else codes
+    for b, larger in enumerate(kinds):
+        for fewer in kinds[:b]:
+            links = fewer.adjacency.astype(bool)
+            shared = int(links.multiply(larger.adjacency.astype(bool)).nnz)
+            if shared <= _SHARED * fewer.n_entries:
+                continue
+            by_chance = _chances_of_links(larger, links, codes, more)
+            error = 3.0 * np.sqrt(2.0 * by_chance)
+            if shared - by_chance > max(_SHARED * fewer.n_entries, error):
+                return True
+    return False
+
+
+def _chances_of_links(
+    graph: Graph, pairs: sp.csr_array, codes: NDArray[np.int64], more: float
+) -> float:
+    """Return how many of these pairs should be linked, if so many times as often as densities say.
+
+    The chance of a pair is at most one.
+    """
+    W = np.eye(int(codes.max()) + 1, dtype=np.float32)[codes]
+    rates = graph.link_mass(W, matrix=True) / np.maximum(graph.pair_mass(W, matrix=True), 1e-300)
+    found = pairs.tocoo()
+    u, v = found.row, found.col
+    chances = rates[codes[u], codes[v]] * graph.eta[u] * graph.eta[v] / graph.unit
+    return float(np.minimum(more * chances, 1.0).sum())
 
 
 def has_no_triangles(graph: Graph) -> bool:

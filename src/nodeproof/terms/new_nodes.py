@@ -64,6 +64,17 @@ class NewNodes:
         """Sums of the weights of all links of each node, shape (n_new,)."""
         return np.asarray(self.links.sum(axis=1)) + np.asarray(self.among.sum(axis=1))
 
+    def links_of(self, unit: float) -> tuple[sp.csr_array, sp.csr_array]:
+        """Return links to fitted nodes and among each other, as weighted in the fitted graph.
+
+        Parameters
+        ----------
+        unit : float
+            The mean weight of its links. Those of several kinds were added up in their own units.
+        """
+        unit = 1.0 if len(self.kinds) > 1 else unit
+        return unit * self.links, unit * self.among
+
 
 class NewNodeCosts(ABC):
     """What new nodes cost by one term of a fitted model."""

@@ -19,12 +19,13 @@ from nodeproof.auto.experts.base import (
 )
 from nodeproof.auto.experts.learnt_blocks import GRAPH_PARTS, LearntBlocks, Setting
 from nodeproof.auto.held_out import HeldOut
-from nodeproof.auto.likelihoods import describes_links, has_no_triangles
+from nodeproof.auto.likelihoods import describes_links, has_no_triangles, kinds_overlap
 from nodeproof.auto.pooling import Judge
 from nodeproof.fitted_kinds import KIND_PARTS, FittedKinds, fitted_graph
 from nodeproof.node_evidence import source_shares
 from nodeproof.problem import Models, Problem
 from nodeproof.runtime import threads
+from nodeproof.runtime.caching import cached_property
 from nodeproof.solvers import BlockCADO, Result, Status
 from nodeproof.solvers.beliefs import reported_probabilities
 from nodeproof.solvers.starts import few_starts
@@ -130,9 +131,12 @@ class BlockModel(Expert):
 
     def settings(self) -> list[Setting]:
         """Return the candidates."""
-        found = [Setting(term) for term in self.choices]
+        view = "together" if self.overlapping else "kinds"
+        found = [Setting(term, view=view) for term in self.choices]
         first = self.choices[: self.linked]
-        found += [Setting(term, "matrix") for term in first]
+        found += [Setting(term, "matrix", view) for term in first]
+        if self.overlapping:
+            found += [Setting(term) for term in first]
         if self.nodes.graph is not None and self.nodes.graph.directed:
             found += [Setting(term, "matrix", "directed") for term in self.choices]
         return found
@@ -246,10 +250,10 @@ class BlockModel(Expert):
             starts[self.describe(setting)] = np.asarray(result.W)
             return self.is_certain(logs, held)
 
-        first = Setting(self.choices[0])
+        first = Setting(self.choices[0], view="together" if self.overlapping else "kinds")
         certain = is_certain(first)
         if not certain and first.term is not None and None in self.choices:
-            certain = is_certain(Setting(None))
+            certain = is_certain(first._replace(term=None))
         if not certain and self.linked:
             best = min(found, key=lambda candidate: candidate.loss)
             is_certain(best.setting._replace(affinities="matrix"))
@@ -268,15 +272,28 @@ class BlockModel(Expert):
         """Whether there are links."""
         return self.nodes.graph is not None and self.nodes.graph.n_entries > 0
 
+    @cached_property
+    def overlapping(self) -> bool:
+        """Whether kinds of links have many links in common, which must not count twice."""
+        graph = self.nodes.graph if self.whole is None else self.whole.graph
+        return graph is not None and kinds_overlap(graph, None, self.nodes.n_classes)
+
+    def counts_twice(self, setting: Setting) -> bool:
+        """Tell whether links that kinds have in common count once for each of them."""
+        return self.overlapping and setting.view != "together"
+
     def describes_links(self, held: HeldOut, setting: Setting) -> bool:
         """Tell whether there are links, and whether they are as the model has them."""
         graph = self.nodes.graph if self.whole is None else self.whole.graph
         if graph is None or not self.linked:
             return False
-        kinds = [kind.undirected for kind in graph.view(setting.view).kinds] or [graph]
+        seen = graph.view(setting.view)
+        kinds = [kind.undirected for kind in seen.kinds] or [graph]
         if self.whole is not None:
             return all(map(has_no_triangles, kinds))
         codes = self.learn(held.y[0], setting).log_proba.argmax(axis=1)
+        if kinds_overlap(seen, codes, self.nodes.n_classes):
+            return False
         return all(describes_links(kind, codes, self.nodes.n_classes) for kind in kinds)
 
     def is_stable(self, held: HeldOut, setting: Setting) -> bool:
@@ -342,6 +359,8 @@ class BlockModel(Expert):
         if setting.term is not None:
             parts.append(f"features by {type(setting.term).__name__}")
         text = " and ".join(parts)
+        if self.overlapping:
+            text += " of all kinds together" if setting.view == "together" else ", kind by kind"
         if setting.view == "directed":
             text += ", with their direction"
         if setting.affinities == "matrix":

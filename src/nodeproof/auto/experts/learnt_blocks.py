@@ -136,10 +136,9 @@ class LearntBlocks(Learnt):
                 scores -= term.costs(new)
         graph, affinity = self.graph, self.models.affinity
         if graph is not None and affinity is not None:
-            unit, W = graph.unit, np.exp(self.log_proba)
+            W = np.exp(self.log_proba)
             if isinstance(graph, FittedKinds):
                 scores = graph.settle(scores, new.kinds, W, affinity)
             else:
-                links = unit * new.links, unit * new.among
-                scores = graph.settle(scores, *links, W, affinity)
+                scores = graph.settle(scores, *new.links_of(graph.unit), W, affinity)
         return np.asarray(log_softmax(scores, axis=1))
