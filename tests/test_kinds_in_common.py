@@ -111,4 +111,4 @@ def test_a_model_that_counts_links_twice_is_not_taken_at_its_word(links, y):
     clf = NodeClassifier(random_state=0).fit(None, y, graph=kinds)
     settings = {entry["expert"]: entry["setting"] for entry in clf.choices_["experts"]["value"]}
     if "Pooled" not in str(clf.choices_["terms"]["value"]):
-        assert "of all kinds together" in settings["block model"]
+        assert "links of all kinds" in settings["block model"]

@@ -356,11 +356,11 @@ class BlockModel(Expert):
     def describe(self, setting: Setting) -> str:
         """Return a setting in words."""
         parts = ["links"] if self.linked else []
+        if self.overlapping:
+            parts = ["links of all kinds" if setting.view == "together" else "links of each kind"]
         if setting.term is not None:
             parts.append(f"features by {type(setting.term).__name__}")
         text = " and ".join(parts)
-        if self.overlapping:
-            text += " of all kinds together" if setting.view == "together" else ", kind by kind"
         if setting.view == "directed":
             text += ", with their direction"
         if setting.affinities == "matrix":
