@@ -340,6 +340,11 @@ def test_an_expert_keeps_the_arguments_that_made_it(data, tmp_path):
         def __init__(self, factor=2.0):
             self.factor = factor
 
+        def learn(self, y, setting):
+            learnt = super().learn(y, setting)
+            learnt.to_parts = lambda: ({"factor": self.factor}, {})
+            return learnt
+
     register(Scaled)
     try:
         fit(data, ["links", Scaled(factor=np.float64(7))]).save(tmp_path / "m.npz")
