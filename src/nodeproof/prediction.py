@@ -150,7 +150,7 @@ def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> 
         return np.column_stack([positive, 1.0 - positive])
     if temperature == 0:
         return proba
-    return most_certain(fitted.settings.n_classes, fitted.given) * proba
+    return most_certain(fitted.settings.n_classes, fitted.given, len(fitted.classes)) * proba
 
 
 def check_parts(fitted: Fitted, X: Any, graph: Any) -> None:

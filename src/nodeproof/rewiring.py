@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from nodeproof import kernels
+from nodeproof.csr import unless_all_one
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph, null_factors
 from nodeproof.inputs.new_links import NewLinks
@@ -103,7 +104,7 @@ def rewire(graph: Graph | None, links: NewLinks, add: Pairs, remove: Pairs) -> R
     rows = [new_rows + n, new_columns, inner.coords[0] + n, add.first, add.second]
     columns = [new_columns, new_rows + n, inner.coords[1] + n, add.second, add.first]
     weights = [out.data, out.data, inner.data, add.weights, add.weights]
-    key, value = _last_of_each(
+    key, value = _largest_of_each(
         np.concatenate(rows).astype(np.int64) * total + np.concatenate(columns),
         np.concatenate(weights),
     )
@@ -170,11 +171,11 @@ def _merged(
     merged = np.zeros(total + 1, dtype=indptr.dtype)
     np.cumsum(counts, out=merged[1:])
     indices = np.empty(merged[-1], dtype=graph.indices.dtype)
-    weights = graph.weights
-    if not graph.weighted and (values != 1).any():
+    weights, weighted = graph.weights, graph.weighted or bool((values != 1).any())
+    if weighted and not graph.weighted:
         weights = np.ones(graph.n_entries, dtype=np.float32)
     values = values.astype(weights.dtype)
-    out = np.empty(merged[-1] if len(weights) else 0, dtype=weights.dtype)
+    out = np.empty(merged[-1] if weighted else 0, dtype=weights.dtype)
     threads.map_rows(
         lambda lo, hi: kernels.merge_rows(
             lo, hi, indptr, graph.indices, weights, gone, columns, values, first, merged, indices,
@@ -191,11 +192,11 @@ def _distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return numbers[np.append(True, numbers[1:] != numbers[:-1])] if len(numbers) else numbers
 
 
-def _last_of_each(
+def _largest_of_each(
     keys: NDArray[np.int64], values: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return distinct keys, ascending, each with the last of its values."""
-    order = np.argsort(keys, kind="stable")
+    """Return distinct keys, ascending, each with the largest of its values."""
+    order = np.lexsort((values, keys))
     keys, values = keys[order], values[order]
     last = np.append(keys[1:] != keys[:-1], True) if len(keys) else np.zeros(0, dtype=bool)
     return keys[last], values[last]
@@ -234,13 +235,13 @@ def _with_links(
     for worked_out in ("adjacency", "twins"):
         vars(moved).pop(worked_out, None)
     moved.folder, moved.n_nodes, moved.n_entries = None, len(indptr) - 1, len(indices)
-    moved.indptr, moved.indices, moved.weights = indptr, indices, weights
-    moved.weighted = len(weights) > 0
+    moved.indptr, moved.indices, moved.weights = indptr, indices, unless_all_one(weights)
+    moved.weighted = len(moved.weights) > 0
     if moved.weighted:
         moved.degrees = np.asarray(moved.adjacency.sum(axis=1, dtype=np.float64)).ravel()
     else:
         moved.degrees = np.diff(indptr).astype(np.float64)
     moved.total = float(moved.degrees.sum())
-    moved.unit = moved.total / len(weights) if moved.weighted else 1.0
+    moved.unit = moved.total / len(indices) if moved.weighted else 1.0
     moved.eta = null_factors(moved.degrees, moved.null_model, moved.total)
     return moved

@@ -28,6 +28,7 @@ from nodeproof.drift import joined_labels, record_accuracy, record_update
 from nodeproof.errors import InputError
 from nodeproof.fitted import Fitted, FittedData
 from nodeproof.inputs import check_features, check_reach, read_features
+from nodeproof.inputs.features import as_sparse_as, stacked
 from nodeproof.inputs.graph_objects import is_table
 from nodeproof.inputs.new_links import NewLinks
 from nodeproof.inputs.node_names import Names, names_of_rows
@@ -143,6 +144,8 @@ def _before(fitted: Fitted) -> FittedData:
         raise InputError("only fits by block CADO can be updated: fit again")
     if settings.son:
         raise InputError("fits with a sum of norms cannot be updated: fit again")
+    if settings.positive_only:
+        raise InputError("a fit with positive_only=True cannot be updated: fit again")
     data = fitted.data
     if fitted.choices.get("kinds") or (
         data is not None and data.nodes.graph and data.nodes.graph.sorts
@@ -180,6 +183,10 @@ class _Update:
             check_parts(fitted, X, graph)
         if known is None and not (add is None and remove is None):
             raise InputError("this model was fitted without a graph: it has no links to change")
+        self.neighbours = fitted.new_nodes.neighbours
+        if X is not None and self.neighbours is not None:
+            nearest, self.neighbours = self.neighbours.joined_by(X)
+            graph = nearest if graph is None else graph
         listed = names if is_table(graph) else None
         links = read_links(fitted, graph, None if X is None else X.shape[0], listed, unit)
         n_new = links.to_fitted.shape[0]
@@ -200,6 +207,7 @@ class _Update:
         """Return the features of new nodes in the unit of the fit."""
         if X is None:
             return None
+        X = as_sparse_as(self.before.nodes.X, X)
         if self.fitted.unit is not None:
             X = self.fitted.unit.apply(dense_rows(X))
         check_reach(X)
@@ -225,7 +233,7 @@ class _Update:
         relabelled = self.y is not None and bool((self.y != self.given).any())
         X = nodes.X
         if n_new and X is not None:
-            X = sp.csr_array(sp.vstack([X, self.X])) if sp.issparse(X) else np.vstack([X, self.X])
+            X = stacked(X, self.X)
         rewired = n_new > 0 or len(self.rewired.touched) > 0
         after = replace(
             nodes,
@@ -246,7 +254,7 @@ class _Update:
         solved = self._swept(start, solver) if near is None else self._solved_nearby(near)
         after, result = solved
         choices = dict(fitted.choices)
-        most = most_certain(fitted.settings.n_classes, self.y)
+        most = most_certain(fitted.settings.n_classes, self.y, len(fitted.classes))
         judged = "held_out" in fitted.choices or self.before.held_out is not None
         found, scale = None, 1.0
         believed_before = self.before.memberships is not None
@@ -278,7 +286,7 @@ class _Update:
             n_iter=result.n_iter,
             history=result.history,
             objective=result.value,
-            new_nodes=PredictionState.of_fit(after, models, proba, scale),
+            new_nodes=PredictionState.of_fit(after, models, proba, scale, self.neighbours),
             node_ids=self.names,
             data=data,
             saved_problem=None,
@@ -381,6 +389,7 @@ class _Update:
 
     def _untouched(self) -> Untouched:
         """Return digests of what belongs to the caller: what was changed is a copy."""
-        if self.changed.rewired:
-            return Untouched({})
-        return self.before.untouched
+        untouched = self.before.untouched
+        if self.changed.n_new:
+            return untouched.only()
+        return untouched.only("X") if self.changed.rewired else untouched
