@@ -167,7 +167,9 @@ def _positions(keys: list[Any], names: NDArray[Any] | None, n: int, part: str) -
     return places
 
 
-def read_pairs(pairs: Any, names: NDArray[Any] | None, n: int, unit: float, part: str) -> Pairs:
+def read_pairs(
+    pairs: Any, names: Names, n: int, unit: float, part: str, signed: bool = False
+) -> Pairs:
     """Return pairs of nodes that links are added or removed between.
 
     Parameters
@@ -183,6 +185,8 @@ def read_pairs(pairs: Any, names: NDArray[Any] | None, n: int, unit: float, part
         Weight of pairs that come without one.
     part : str
         The argument, for messages.
+    signed : bool
+        Whether weights may be negative.
     """
     pairs = [] if pairs is None else plain(pairs)
     weights: Any = None
@@ -193,10 +197,11 @@ def read_pairs(pairs: Any, names: NDArray[Any] | None, n: int, unit: float, part
         rows = _as_rows(pairs, part)
         ends = [[row[k] for row in rows] for k in (0, 1)]
         weights = [row[2] if len(row) == 3 else unit for row in rows]
-    if names is None:
+    called = names if isinstance(names, np.ndarray) else None
+    if called is None:
         ends = [[int(end) if _is_whole(end) else end for end in column] for column in ends]
-    u, v = (_positions(column, names, n, part) for column in ends)
-    w = np.full(len(u), unit) if weights is None else _as_weights(weights, part)
+    u, v = (_positions(column, called, n, part) for column in ends)
+    w = np.full(len(u), unit) if weights is None else _as_weights(weights, part, signed)
     if (u == v).any():
         raise InputError(
             f"{part} links the node {shown_name(ends[0][int((u == v).argmax())])} to itself"
@@ -219,12 +224,13 @@ def _as_rows(pairs: Any, part: str) -> list[Any]:
     )
 
 
-def _as_weights(weights: Any, part: str) -> NDArray[np.float64]:
+def _as_weights(weights: Any, part: str, signed: bool) -> NDArray[np.float64]:
     try:
         found = np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"the weights in {part} are not all numbers") from None
-    odd = ~((found >= LEAST_WEIGHT) & (found <= LARGEST_WEIGHT))
+    size = np.abs(found) if signed else found
+    odd = ~((size >= LEAST_WEIGHT) & (size <= LARGEST_WEIGHT))
     if odd.any():
         raise InputError(
             f"a weight in {part} is {found[odd][0]:g}; give weights from {LEAST_WEIGHT:g} to "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,12 +13,15 @@ from numpy.typing import NDArray
 
 from nodeproof import kernels
 from nodeproof.csr import unless_all_one
+from nodeproof.directed import DirectedGraph
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph, null_factors
 from nodeproof.inputs.new_links import NewLinks
+from nodeproof.kinds import together
+from nodeproof.new_kinds import LinksByKind
 from nodeproof.runtime import threads
 
-__all__ = ["Pairs", "Rewired", "Steps", "rewire"]
+__all__ = ["Pairs", "Rewired", "Steps", "are_linked", "rewire", "rewire_kinds"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,18 @@ class Pairs:
 
     def __len__(self) -> int:
         return len(self.first)
+
+    def some(self, here: NDArray[np.bool_]) -> Pairs:
+        """Return some of the pairs."""
+        return Pairs(self.first[here], self.second[here], self.weights[here])
+
+    def joined(self, more: Pairs) -> Pairs:
+        """Return these pairs and others."""
+        return Pairs(
+            np.concatenate([self.first, more.first]),
+            np.concatenate([self.second, more.second]),
+            np.concatenate([self.weights, more.weights]),
+        )
 
 
 class Steps(NamedTuple):
@@ -114,14 +130,7 @@ def rewire(graph: Graph | None, links: NewLinks, add: Pairs, remove: Pairs) -> R
         np.concatenate([remove.first * total + remove.second, remove.second * total + remove.first])
     )
     at, there = _find(indptr, graph.indices, gone, total)
-    if not there.all():
-        missing = gone[~there][0]
-        raise InputError(
-            f"remove names the nodes {missing // total} and {missing % total} (by position), but "
-            "there is no link between them"
-        )
-    if len(gone) and np.isin(gone, key).any():
-        raise InputError("a link is both in add and in remove")
+    _check_removed(gone, there, key, total, "no link between them")
     place, known = _find(indptr, graph.indices, key, total)
     was = np.zeros(len(key))
     was[known] = _weights_at(graph, place[known])
@@ -135,6 +144,114 @@ def rewire(graph: Graph | None, links: NewLinks, add: Pairs, remove: Pairs) -> R
     touched = _distinct(ends[ends < n])
     steps_of = Steps(ends, listed % total, steps)
     return Rewired(moved, touched, int(changes.sum()) // 2, len(gone) // 2, steps_of)
+
+
+def rewire_kinds(
+    graph: Graph, links: LinksByKind, add: Mapping[str, Pairs], remove: Mapping[str, Pairs]
+) -> Rewired:
+    """Return a graph of several kinds of links, or with a direction, after the same changes.
+
+    Parameters
+    ----------
+    graph : Graph
+        The links so far, with their kinds.
+    links : dict
+        Those of new nodes, by kind.
+    add, remove : dict of Pairs
+        By kind; of a kind with a direction, the first node is the source.
+    """
+    none = Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+    kinds: list[Graph | DirectedGraph] = []
+    found = []
+    for kind in graph.kinds:
+        leaving, arriving = links[kind.name]
+        pairs = add.get(kind.name, none), remove.get(kind.name, none)
+        if isinstance(kind, DirectedGraph):
+            assert arriving is not None
+            arcs, own = _rewire_arcs(kind, leaving, arriving, *pairs)
+            kinds.append(arcs)
+        else:
+            own = rewire(kind, leaving, *pairs)
+            assert own.graph is not None
+            kinds.append(own.graph)
+        found.append(own)
+    if all(after is kind for after, kind in zip(kinds, graph.kinds, strict=True)):
+        return Rewired(graph, np.empty(0, dtype=np.int64))
+    touched = _distinct(np.concatenate([own.touched for own in found]))
+    added, removed = sum(own.added for own in found), sum(own.removed for own in found)
+    return Rewired(together(kinds, graph.null_model), touched, added, removed)
+
+
+def _rewire_arcs(
+    kind: DirectedGraph, leaving: NewLinks, arriving: NewLinks, add: Pairs, remove: Pairs
+) -> tuple[DirectedGraph, Rewired]:
+    """Return links with a direction after an update, and what has changed."""
+    n_new, n = leaving.to_fitted.shape
+    nothing = Rewired(None, np.empty(0, dtype=np.int64))
+    if not (n_new or len(add) or len(remove)):
+        return kind, nothing
+    total, matrix = n + n_new, kind.links
+    (out_rows, out_columns), (in_rows, in_columns) = (
+        sp.csr_array(way.to_fitted).tocoo().coords for way in (leaving, arriving)
+    )
+    rows = np.concatenate([out_rows + n, in_columns, add.first]).astype(np.int64)
+    columns = np.concatenate([out_columns, in_rows + n, add.second])
+    weights = [leaving.to_fitted.data, arriving.to_fitted.data, add.weights]
+    key, value = _largest_of_each(rows * total + columns, np.concatenate(weights))
+    value = value.astype(matrix.dtype)
+    gone = _distinct(remove.first * total + remove.second)
+    indptr = np.concatenate([matrix.indptr, np.full(n_new, matrix.indptr[-1])])
+    at, there = _find(indptr, matrix.indices, gone, total)
+    _check_removed(gone, there, key, total, "no link from the first to the second")
+    place, known = _find(indptr, matrix.indices, key, total)
+    changes = np.ones(len(key), dtype=bool)
+    changes[known] = matrix.data[place[known]] != value[known]
+    keep = np.ones(matrix.nnz, dtype=bool)
+    keep[at] = False
+    keep[place[known & changes]] = False
+    old = np.repeat(np.arange(n, dtype=np.int64), np.diff(matrix.indptr)) * total + matrix.indices
+    every = np.concatenate([old[keep], key[changes]])
+    order = np.argsort(every, kind="stable")
+    data = np.concatenate([matrix.data[keep], value[changes]])[order]
+    counts = np.bincount(every // total, minlength=total)
+    start = np.concatenate([[0], np.cumsum(counts)]).astype(matrix.indptr.dtype)
+    ends = (every[order] % total).astype(matrix.indices.dtype)
+    arcs = sp.csr_array((data, ends, start), shape=(total, total))
+    both = sp.csr_array(arcs.maximum(arcs.T))
+    both.sort_indices()
+    after = DirectedGraph(arcs, Graph(both, kind.null_model, total))
+    after.name = after.undirected.name = kind.name
+    listed = np.concatenate([key[changes], gone])
+    touched = _distinct(np.concatenate([listed // total, listed % total]))
+    added = int(changes.sum())
+    return after, replace(nothing, touched=touched[touched < n], added=added, removed=len(gone))
+
+
+def are_linked(kind: Graph | DirectedGraph, pairs: Pairs) -> NDArray[np.bool_]:
+    """Tell which pairs of nodes are linked by a kind; new nodes are not."""
+    side = kind.sides[0]
+    here = np.maximum(pairs.first, pairs.second) < kind.n_nodes
+    found = np.zeros(len(pairs), dtype=bool)
+    keys = pairs.first[here] * kind.n_nodes + pairs.second[here]
+    found[here] = _find(side.indptr, side.indices, keys, kind.n_nodes)[1]
+    return found
+
+
+def _check_removed(
+    gone: NDArray[np.int64],
+    there: NDArray[np.bool_],
+    key: NDArray[np.int64],
+    total: int,
+    missing: str,
+) -> None:
+    """Refuse to remove links that are not there, or are added as well."""
+    if not there.all():
+        first, second = divmod(int(gone[~there][0]), total)
+        raise InputError(
+            f"remove names the nodes {first} and {second} (by position), but there is {missing}"
+        )
+    if len(gone) and np.isin(gone, key).any():
+        raise InputError("a link is both in add and in remove")
 
 
 def _weights_at(graph: Graph, places: NDArray[np.int64]) -> NDArray[np.float64]:
