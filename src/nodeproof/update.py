@@ -78,12 +78,16 @@ class Updates:
             there. Nodes are called by their names (`node_ids_`), or by their positions if they
             have none.
         graph : object, optional
-            Links of new nodes, as in :meth:`predict`; without `X`, it says how many there are.
-        add, remove : pairs, optional
+            Links of new nodes, as in :meth:`predict`; without `X`, it says how many there are. If
+            the fit has linked nodes to their nearest neighbours, new ones are linked to theirs.
+        add, remove : pairs, or dict of these, optional
             Links to add and to remove: an array of shape (E, 2), a list of pairs or a table with
             the columns source and target, of nodes by name, or by position if they have none. A
             third column holds weights of added links; a link that is there already gets the new
-            one.
+            one, and of a pair listed twice the largest weight counts. To a fit with several kinds
+            of links give a dict of these by kind, or a table with a column type. Links with a
+            direction lead from the first node to the second. To a fit with weights of both signs,
+            weights may be negative.
 
         Raises
         ------

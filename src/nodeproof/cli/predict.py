@@ -165,7 +165,7 @@ def links_of_tables(
         if unknown:
             raise InputError(
                 f"{about}, and {unknown[0]} is not named after one of them: name the column with "
-                "the kinds, --edge-type COLUMN, or give a table for each kind, such as {option} "
+                f"the kinds, --edge-type COLUMN, or give a table for each kind, such as {option} "
                 f"{known[0]}.csv"
             )
         found = kinds_by_file(edges, *columns)
