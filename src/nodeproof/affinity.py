@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp
 
 from nodeproof.csr import find_twins
 from nodeproof.directed import DirectedGraph
@@ -319,7 +319,9 @@ def memberships_at(scores: Array, temperature: float) -> Array:
         return np.eye(scores.shape[1])[scores.argmax(axis=1)]
     with np.errstate(over="ignore"):  # to −∞ at a tiny temperature
         behind = (scores - scores.max(axis=1, keepdims=True)) / temperature
-    return np.asarray(softmax(behind, axis=1))
+    shares = np.exp(behind)
+    shares /= shares.sum(axis=1, keepdims=True)
+    return np.asarray(shares)
 
 
 def charge_rows(W: NDArray[Any], costs: Array, log_prior: Array, temperature: float) -> float:

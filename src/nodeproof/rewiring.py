@@ -131,12 +131,15 @@ def rewire(graph: Graph | None, links: NewLinks, add: Pairs, remove: Pairs) -> R
     )
     at, there = _find(indptr, graph.indices, gone, total)
     _check_removed(gone, there, key, total, "no link between them")
-    place, known = _find(indptr, graph.indices, key, total)
+    # New nodes had no links.
+    asked = np.flatnonzero((key < n * total) & (key % total < n))
+    place, known = _find(indptr, graph.indices, key[asked], total)
+    place, old = place[known], asked[known]
     was = np.zeros(len(key))
-    was[known] = _weights_at(graph, place[known])
+    was[old] = _weights_at(graph, place)
     changes = value != was
     # A link of another weight takes the place of the one that was there.
-    out = np.sort(np.concatenate([at, place[known & changes]]))
+    out = np.sort(np.concatenate([at, place[changes[old]]]))
     moved = _with_links(graph, *_merged(graph, indptr, out, key[changes], value[changes]))
     listed = np.concatenate([key[changes], gone])
     steps = np.concatenate([(value - was)[changes], -_weights_at(graph, at)])
@@ -281,8 +284,9 @@ def _merged(
     """
     total = len(indptr) - 1
     rows, columns = keys // total, (keys % total).astype(graph.indices.dtype)
-    first = np.searchsorted(rows, np.arange(total + 1))
-    counts = np.diff(indptr) + np.diff(first)
+    more = np.bincount(rows, minlength=total)
+    first = np.concatenate([[0], np.cumsum(more)])
+    counts = np.diff(indptr) + more
     if len(gone):
         counts -= np.bincount(np.searchsorted(indptr, gone, side="right") - 1, minlength=total)
     merged = np.zeros(total + 1, dtype=indptr.dtype)
@@ -313,10 +317,12 @@ def _largest_of_each(
     keys: NDArray[np.int64], values: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return distinct keys, ascending, each with the largest of its values."""
-    order = np.lexsort((values, keys))
+    order = np.argsort(keys, kind="stable")
     keys, values = keys[order], values[order]
-    last = np.append(keys[1:] != keys[:-1], True) if len(keys) else np.zeros(0, dtype=bool)
-    return keys[last], values[last]
+    first = np.append(True, keys[1:] != keys[:-1]) if len(keys) else np.zeros(0, dtype=bool)
+    if first.all():
+        return keys, values
+    return keys[first], np.maximum.reduceat(values, np.flatnonzero(first))
 
 
 def _find(

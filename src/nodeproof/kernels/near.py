@@ -22,14 +22,15 @@ _LARGE = 230.0
 
 @compiled
 def solve_nodes(
-    nodes, indptr, indices, weights, eta, W, totals, costs, log_prior, ell, ell_t, in_place, new,
-    changes, near, score, shares,
+    nodes, indptr, indices, weights, eta, W, totals, mass, costs, log_prior, ell, ell_t, in_place,
+    new, changes, near, score, shares,
 ):  # fmt: skip
     """Update the memberships of some nodes one after the other, each given all others.
 
     Node ``nodes[k]`` costs ``costs[k]``, and its memberships go to ``new[k]``; where they are
-    updated `in_place`, also to W, with `totals`, Σ η_v W_v. ``changes[k]`` is max_i |ΔW_vi|. The
-    rest is as in `sweep_batches`, at temperature 1.
+    updated `in_place`, also to W, with `totals`, Σ η_v W_v, and with the link mass, of shape (1, 1)
+    or (K, K), to which its change is added. ``changes[k]`` is max_i |ΔW_vi|. The rest is as in
+    `sweep_batches`, at temperature 1.
     """
     K = W.shape[1]
     scalar = ell.shape[0] == 1
@@ -57,9 +58,16 @@ def solve_nodes(
         for i in range(K):
             step = np.float64(new[k, i]) - W[v, i]
             largest = max(largest, abs(step))
-            if in_place:
-                totals[i] += h * step
-                W[v, i] = new[k, i]
+            if not in_place:
+                continue
+            totals[i] += h * step
+            if mass.shape[0] == 1:
+                mass[0, 0] += 2.0 * step * near[i]
+            else:
+                for j in range(K):
+                    mass[i, j] += step * near[j]
+                    mass[j, i] += step * near[j]
+            W[v, i] = new[k, i]
         changes[k] = largest
 
 
