@@ -269,9 +269,16 @@ class FittedGraph:
             Of the memberships; at 0, each node is in one class only.
         """
         alone = scores + self.evidence(links, W, affinity)
-        if among.nnz == 0:
-            return alone
-        among = sp.csr_array(among)
+        linked = np.flatnonzero(np.diff(among.indptr))
+        if len(linked):
+            some = sp.csr_array(among[linked][:, linked])
+            alone[linked] = self._propagated(alone[linked], some, affinity, temperature)
+        return alone
+
+    def _propagated(
+        self, alone: Array, among: sp.csr_array, affinity: Affinity, temperature: float
+    ) -> Array:
+        """Return scores of nodes with what links among them add; each has at least one."""
         among.sort_indices()
         twins = find_twins(among.indptr, among.indices)
         sender = np.repeat(np.arange(among.shape[0]), np.diff(among.indptr))

@@ -7,14 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from nodeproof.changes import read_links, read_pairs
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
 from nodeproof.inputs.graph_objects import has_ends, is_table, read_types
 from nodeproof.inputs.link_kinds import NEGATIVE
-from nodeproof.inputs.new_links import NewLinks
 from nodeproof.inputs.node_names import Names
 from nodeproof.new_kinds import LinksByKind, links_by_kind, new_nodes_of_kinds, parts_by_kind
 from nodeproof.rewiring import Pairs, Rewired, are_linked, rewire, rewire_kinds
@@ -120,20 +118,6 @@ class LinkChanges:
             for name, own in found.kinds.items()
         }
         return replace(found, X=X, feature_names=feature_names, kinds=kinds)
-
-    def as_given(self) -> Any:
-        """Return the links of the new nodes as predictions take them."""
-        if self.kinds is None:
-            return _wide(self.links)
-        found = {
-            name: _wide(out) if into is None else {"out": _wide(out), "in": _wide(into)}
-            for name, (out, into) in self.by_kind.items()
-        }
-        return found if len(found) > 1 else next(iter(found.values()))
-
-
-def _wide(links: NewLinks) -> sp.csr_array:
-    return sp.hstack([links.to_fitted, links.among], format="csr")
 
 
 def _without_kinds(given: Any, names: list[str]) -> bool:

@@ -27,8 +27,9 @@ from nodeproof.inputs.features import as_sparse_as, stacked
 from nodeproof.inputs.node_names import Names, names_of_rows
 from nodeproof.inputs.untouched import Untouched
 from nodeproof.link_changes import LinkChanges
+from nodeproof.metrics import most_probable
 from nodeproof.node_evidence import source_shares
-from nodeproof.prediction import PredictionState, check_parts, judge_new_nodes
+from nodeproof.prediction import PredictionState, check_parts, judge_read
 from nodeproof.problem import Problem
 from nodeproof.rewiring import Rewired
 from nodeproof.runtime import threads
@@ -272,11 +273,16 @@ class _Update:
             saved_problem=None,
             saved_findings=None,
         )
+        if near is not None and result.W is found and self.before.memberships is None:
+            # Probabilities of all others are what they were.
+            labels = np.concatenate([fitted.labels, fitted.labels[: self.changed.n_new]])
+            labels[near.nodes] = fitted.classes[most_probable(proba[near.nodes])]
+            vars(updated)["labels"] = labels
         if self.changed.rewired and self.changed.nodes.graph is not None:
             record_kinds(self.changed.nodes.graph, choices)
-        labels = 0 if self.y is None else int((self.y != self.given).sum())
+        named = 0 if self.y is None else int((self.y != self.given).sum())
         links = self.rewired.added + self.rewired.removed
-        record_update(fitted, updated, self.changed.n_new, links, labels, held_out, near)
+        record_update(fitted, updated, self.changed.n_new, links, named, held_out, near)
         return updated
 
     def _nearby(self, start: NDArray[np.float32], tol: float) -> Nearby | None:
@@ -327,10 +333,7 @@ class _Update:
             W = W / W.sum(axis=1, keepdims=True)
         if not self.changed.n_new:
             return W
-        X = new.X
-        if X is not None and fitted.unit is not None:  # it is put into the unit of the fit again
-            X = X * fitted.unit.scale + fitted.unit.shift
-        found = judge_new_nodes(fitted, X, self.links.as_given() if fitted.on_graph else None)
+        found = judge_read(fitted, new)
         return np.vstack([W, (found / found.sum(axis=1, keepdims=True)).astype(np.float32)])
 
     def _solver(self) -> BlockCADO:
