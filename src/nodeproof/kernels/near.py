@@ -101,13 +101,16 @@ def merge_rows(
         e, end = indptr[v], indptr[v + 1]
         a, last = first[v], first[v + 1]
         at = out_indptr[v]
-        if a == last and (g == len(gone) or gone[g] >= end):
+        # Most rows stay as they are, or get links to new nodes, which come last.
+        after = a == last or e == end or indices[end - 1] < columns[a]
+        if after and (g == len(gone) or gone[g] >= end):
             for k in range(end - e):
                 out_indices[at + k] = indices[e + k]
             if weighted:
                 for k in range(end - e):
                     out_weights[at + k] = weights[e + k]
-            continue
+            at += end - e
+            e = end
         while e < end or a < last:
             if g < len(gone) and e < end and gone[g] == e:
                 g += 1
