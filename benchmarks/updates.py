@@ -1,16 +1,18 @@
 """Updates beside full fits: time, agreement, objective, and how good both are.
 
 A share of the nodes, with their links, features and labels, is left out of a fit and taken up by
-an update; a full fit to all of them is what it is compared with. ``--steps`` does it in as many
-updates in a row. Three generators: the library's planted data; "independent", labels drawn for
-each node on its own and half of the links inside a class; "power law", the same with hubs. Two
-more have "kinds" of links, one of which is random, and links with a direction ("directed"): more
-lead from each class to the next than back. Real graphs are read from ``--data FOLDER``.
+an update; a full fit to all of them is what it is compared with, both the best of five times.
+``--steps`` does it in as many updates in a row, each once. Three generators: the library's planted
+data; "independent", labels drawn for each node on its own and half of the links inside a class;
+"power law", the same with hubs. Two more have "kinds" of links, one of which is random, and links
+with a direction ("directed"): more lead from each class to the next than back. Real graphs are read
+from ``--data FOLDER``.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import time
 import warnings
 from itertools import pairwise
@@ -25,6 +27,9 @@ from nodeproof.datasets import load, make_planted
 from nodeproof.metrics import expected_calibration_error
 
 CLASSES, LABELLED = 5, 0.1
+
+# Other programs disturb: the best of so many fits, and of as many updates, is taken.
+_TRIES = 5
 
 
 class Data(NamedTuple):
@@ -172,14 +177,20 @@ def run(name: str, chosen: argparse.Namespace) -> str:
     clf.fit(part(data.X, 0, old), y[:old], graph=before)
     spent = []
     for lo, hi in pairwise(ends):
-        links = added(data, lo, hi)
+        links, before_it = added(data, lo, hi), clf
+        tries = []
+        for _ in range(_TRIES if chosen.steps == 1 else 1):
+            clf = copy.copy(before_it)
+            began = time.perf_counter()
+            clf.update(part(data.X, lo, hi), y[lo:hi], **links)
+            tries.append(time.perf_counter() - began)
+        spent.append(min(tries))
+    whole, tries = until(data, n), []
+    for _ in range(_TRIES if chosen.steps == 1 else 1):
         began = time.perf_counter()
-        clf.update(part(data.X, lo, hi), y[lo:hi], **links)
-        spent.append(time.perf_counter() - began)
-    whole = until(data, n)
-    began = time.perf_counter()
-    again = NodeClassifier(experts=experts, random_state=0).fit(data.X, y, graph=whole)
-    full = time.perf_counter() - began
+        again = NodeClassifier(experts=experts, random_state=0).fit(data.X, y, graph=whole)
+        tries.append(time.perf_counter() - began)
+    full = min(tries)
     agreement = float((clf.labels_ == again.labels_).mean())
     apart = abs(clf.objective_ - again.objective_) / max(abs(again.objective_), 1e-300)
     said = clf.choices_["update"]["value"]["differs"]
