@@ -196,6 +196,15 @@ def test_links_are_removed_in_their_direction_alone(world):
     check_same(clf.fitted_.data.nodes.graph, turned)
 
 
+@pytest.mark.filterwarnings("ignore:the data do not tell")
+def test_links_that_are_not_there_are_called_by_name():
+    table = {"source": ["ann", "bob", "eve"], "target": ["bob", "eve", "dan"]}
+    clf = NodeClassifier(terms=[], weights="calibrated", n_classes=2, random_state=0)
+    clf.fit(graph=table)
+    with pytest.raises(InputError, match="the nodes 'ann' and 'dan', but there is no link"):
+        clf.update(remove=[("dan", "ann")])
+
+
 def test_experts_of_a_kind_learn_again_on_their_kind(world):
     old = N - NEW
     clf = fit(world, "two", old, terms="auto", weights="auto", experts=["propagation"])

@@ -76,13 +76,11 @@ class LinkChanges:
         if known is None and not (add is None and remove is None):
             raise InputError("this model was fitted without a graph: it has no links to change")
         if self.kinds is None or known is None:
-            pairs = [
-                read_pairs(given, names, n, self.unit, part)
-                for given, part in ((add, "add"), (remove, "remove"))
-            ]
-            return rewire(known, self.links, *pairs)
+            added = read_pairs(add, names, n, self.unit, "add")
+            removed = read_pairs(remove, names, n, self.unit, "remove")
+            return rewire(known, self.links, added, removed, names)
         both = self._pairs(add, names, "add"), self._pairs(remove, names, "remove")
-        return rewire_kinds(known, self.by_kind, *_settle_signs(known, *both))
+        return rewire_kinds(known, self.by_kind, *_settle_signs(known, *both), names)
 
     def _pairs(self, given: Any, names: Names, part: str) -> dict[str, Pairs]:
         """Return pairs by kind; those of negative weight are still with the others."""

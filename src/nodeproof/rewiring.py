@@ -17,6 +17,7 @@ from nodeproof.directed import DirectedGraph
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph, null_factors
 from nodeproof.inputs.new_links import NewLinks
+from nodeproof.inputs.node_names import Names, shown_name
 from nodeproof.kinds import together
 from nodeproof.new_kinds import LinksByKind
 from nodeproof.runtime import threads
@@ -98,7 +99,9 @@ class Rewired:
     steps: Steps = _NO_STEPS
 
 
-def rewire(graph: Graph | None, links: NewLinks, add: Pairs, remove: Pairs) -> Rewired:
+def rewire(
+    graph: Graph | None, links: NewLinks, add: Pairs, remove: Pairs, names: Names = None
+) -> Rewired:
     """Return the graph with the links of new nodes, and others added and removed.
 
     Parameters
@@ -109,6 +112,8 @@ def rewire(graph: Graph | None, links: NewLinks, add: Pairs, remove: Pairs) -> R
         Those of new nodes.
     add, remove : Pairs
         Among all nodes. A link that is there already gets the weight that is given.
+    names : ndarray of shape (n + n_new,), or None
+        Names of all nodes, for messages.
     """
     n_new, n = links.to_fitted.shape
     if graph is None or not (n_new or len(add) or len(remove)):
@@ -130,7 +135,7 @@ def rewire(graph: Graph | None, links: NewLinks, add: Pairs, remove: Pairs) -> R
         np.concatenate([remove.first * total + remove.second, remove.second * total + remove.first])
     )
     at, there = _find(indptr, graph.indices, gone, total)
-    _check_removed(gone, there, key, total, "no link between them")
+    _check_removed(gone, there, key, total, "no link between them", names)
     # New nodes had no links.
     asked = np.flatnonzero((key < n * total) & (key % total < n))
     place, known = _find(indptr, graph.indices, key[asked], total)
@@ -150,7 +155,11 @@ def rewire(graph: Graph | None, links: NewLinks, add: Pairs, remove: Pairs) -> R
 
 
 def rewire_kinds(
-    graph: Graph, links: LinksByKind, add: Mapping[str, Pairs], remove: Mapping[str, Pairs]
+    graph: Graph,
+    links: LinksByKind,
+    add: Mapping[str, Pairs],
+    remove: Mapping[str, Pairs],
+    names: Names = None,
 ) -> Rewired:
     """Return a graph of several kinds of links, or with a direction, after the same changes.
 
@@ -162,6 +171,8 @@ def rewire_kinds(
         Those of new nodes, by kind.
     add, remove : dict of Pairs
         By kind; of a kind with a direction, the first node is the source.
+    names : ndarray of shape (n + n_new,), or None
+        Names of all nodes, for messages.
     """
     none = Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
     kinds: list[Graph | DirectedGraph] = []
@@ -171,10 +182,10 @@ def rewire_kinds(
         pairs = add.get(kind.name, none), remove.get(kind.name, none)
         if isinstance(kind, DirectedGraph):
             assert arriving is not None
-            arcs, own = _rewire_arcs(kind, leaving, arriving, *pairs)
+            arcs, own = _rewire_arcs(kind, leaving, arriving, *pairs, names)
             kinds.append(arcs)
         else:
-            own = rewire(kind, leaving, *pairs)
+            own = rewire(kind, leaving, *pairs, names)
             assert own.graph is not None
             kinds.append(own.graph)
         found.append(own)
@@ -186,7 +197,12 @@ def rewire_kinds(
 
 
 def _rewire_arcs(
-    kind: DirectedGraph, leaving: NewLinks, arriving: NewLinks, add: Pairs, remove: Pairs
+    kind: DirectedGraph,
+    leaving: NewLinks,
+    arriving: NewLinks,
+    add: Pairs,
+    remove: Pairs,
+    names: Names,
 ) -> tuple[DirectedGraph, Rewired]:
     """Return links with a direction after an update, and what has changed."""
     n_new, n = leaving.to_fitted.shape
@@ -205,7 +221,7 @@ def _rewire_arcs(
     gone = _distinct(remove.first * total + remove.second)
     indptr = np.concatenate([matrix.indptr, np.full(n_new, matrix.indptr[-1])])
     at, there = _find(indptr, matrix.indices, gone, total)
-    _check_removed(gone, there, key, total, "no link from the first to the second")
+    _check_removed(gone, there, key, total, "no link from the first to the second", names)
     place, known = _find(indptr, matrix.indices, key, total)
     changes = np.ones(len(key), dtype=bool)
     changes[known] = matrix.data[place[known]] != value[known]
@@ -246,13 +262,14 @@ def _check_removed(
     key: NDArray[np.int64],
     total: int,
     missing: str,
+    names: Names,
 ) -> None:
     """Refuse to remove links that are not there, or are added as well."""
     if not there.all():
-        first, second = divmod(int(gone[~there][0]), total)
-        raise InputError(
-            f"remove names the nodes {first} and {second} (by position), but there is {missing}"
-        )
+        ends = divmod(int(gone[~there][0]), total)
+        called = ends if names is None else [names[end] for end in ends]
+        first, second = map(shown_name, called)
+        raise InputError(f"remove names the nodes {first} and {second}, but there is {missing}")
     if len(gone) and np.isin(gone, key).any():
         raise InputError("a link is both in add and in remove")
 
