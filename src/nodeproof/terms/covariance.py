@@ -29,8 +29,8 @@ MOST_FEATURES = 512
 # Ranges of nodes are cut so that their products, or their features, stay near the processor.
 _MOST_PRODUCTS, _MOST_NUMBERS = 2**16, 2**15
 
-# Of fewer nodes, numpy is as fast as compiled loops; and where products of so few nodes fit, because
-# there are many features, moments are taken class by class.
+# Of fewer nodes, numpy is as fast as compiled loops; and where so few fit, because there are many
+# features, moments are taken class by class.
 _FEW_NODES = 256
 
 # Memberships in float32 are rounded by more than this.
