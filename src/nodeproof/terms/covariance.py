@@ -210,11 +210,11 @@ class Covariance(SummableTerm):
         by_class = min(step, hi - lo) < _FEW_NODES
         for a, b in _stretches(lo, hi, _MOST_NUMBERS // self.dim if by_class else step):
             weights = W[a - lo : b - lo].T.astype(np.float64)
-            total[:, 0] += weights.sum(axis=1)
             if by_class:
+                total[:, 0] += weights.sum(axis=1)
                 total[:, 1:] += self._class_moments(weights, a, b)
             else:
-                total[:, 1:] += weights @ self._products(a, b).T
+                total += weights @ self._products(a, b).T
         return total
 
     def estimate_from(self, sums: Array) -> Array:
@@ -332,9 +332,10 @@ class Covariance(SummableTerm):
         return np.column_stack([x, np.ones(hi - lo)]) if self.intercept else x
 
     def _products(self, lo: int, hi: int) -> Array:
-        """Return ``x_i x_j`` for i ≤ j, shape (m(m + 1)/2, hi − lo)."""
-        out = np.empty((len(self.upper[0]), hi - lo))
-        kernels.pair_products(np.ascontiguousarray(self._rows(lo, hi).T), out)
+        """Return 1 and ``x_i x_j`` for i ≤ j, shape (1 + m(m + 1)/2, hi − lo)."""
+        out = np.empty((1 + len(self.upper[0]), hi - lo))
+        out[0] = 1.0
+        kernels.pair_products(np.ascontiguousarray(self._rows(lo, hi).T), out[1:])
         return out
 
     def _class_moments(self, weights: Array, lo: int, hi: int) -> Array:
