@@ -60,7 +60,7 @@ def test_moments_of_covariances_are_weighted_products(n, m, intercept):
 @pytest.mark.parametrize("width", [5, 40])  # in registers, and in memory
 def test_averages_over_neighbours_are_those_of_the_product(width, weighted):
     rng = np.random.default_rng(2)
-    links = sp.random_array((200, 200), density=0.03, rng=rng, format="csr", dtype=np.float32)
+    links = sp.random(200, 200, 0.03, format="csr", dtype=np.float32, random_state=2)
     links = sp.csr_array(links + links.T)
     Y, share = rng.random((200, width), dtype=np.float32), rng.random(200, dtype=np.float32)
     total, out = rng.random((200, width), dtype=np.float32), np.empty_like(Y)
