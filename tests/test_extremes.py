@@ -52,7 +52,7 @@ def fit(X=None, y=None, graph=None, **settings):
         clf = NodeClassifier(**settings).fit(X, y, graph=graph)
     assert np.isfinite(clf.proba_).all()
     assert np.isfinite(clf.objective_)
-    total = most_certain(clf.n_classes, clf.fitted_.given)
+    total = most_certain(clf.n_classes, clf.fitted_.given, len(clf.classes_))
     np.testing.assert_allclose(clf.proba_.sum(axis=1), total, atol=1e-5)
     assert (clf.labels_ == clf.classes_[clf.proba_.argmax(axis=1)]).all()
     return clf
@@ -73,7 +73,7 @@ def use_everything(clf, X=None, graph=None):
     assert len(asked) <= 2
     if new is not None:
         assert np.isfinite(new).all()
-        total = most_certain(clf.n_classes, clf.fitted_.given)
+        total = most_certain(clf.n_classes, clf.fitted_.given, len(clf.classes_))
         np.testing.assert_allclose(new.sum(axis=1), total, atol=1e-5)
     return proof
 

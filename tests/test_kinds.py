@@ -312,15 +312,13 @@ def test_experts_of_directions_survive_a_file(cycle, truth, y, tmp_path):
 # What takes one kind says so. -----------------------------------------------------------
 
 
-def test_what_takes_one_kind_of_links_says_so(two, two_fitted, y):
+def test_what_takes_one_kind_of_links_says_so(two, y):
     for solver in ("cado", "admm", CADO()):
         with pytest.raises(InputError, match="takes one kind of links"):
             fit(y, two, solver=solver)
     problem = Problem(kinds.together([Graph(A) for A in two.values()]), [], K, (1.0, 1.0, 1.0))
     with pytest.raises(InputError, match="takes one kind of links"):
         CADO().solve(problem)
-    with pytest.raises(InputError, match="cannot be updated"):
-        two_fitted.update(y={0: 1})
     with pytest.warns(UserWarning, match="counted by all links together"):
         NodeClassifier(random_state=0, max_iter=5).fit(graph=two)
 

@@ -180,3 +180,49 @@ def test_a_model_of_one_kind_takes_one_table_of_new_links(folder):
     run("predict", folder / "plain", *edges, *out)
     assert "one kind" in refusal("predict", folder / "plain", *edges, *edges, *out)
     assert "one kind" in refusal("predict", folder / "plain", *edges, "--edge-type", "k", *out)
+
+
+@pytest.mark.parametrize("how", ["tables", "column"])
+def test_updates_take_links_of_several_kinds(fitted, folder, drawn, truth, tmp_path, how):
+    new = folder / "new"
+    edges = {
+        "tables": ["--edges", new / "told.csv", "--edges", new / "noise.csv"],
+        "column": ["--edges", new / "all.csv", "--edge-type", "kind"],
+    }[how]
+    out = tmp_path / "out"
+    summary = json.loads(run("update", fitted[1], *edges, "--out", out, "--json"))
+    assert summary["nodes"] == N
+    kinds = summary["choices"]["kinds"]["value"]
+    assert {name: kind["links"] for name, kind in kinds.items()} == {
+        name: len(pairs) for name, pairs in drawn.items()
+    }
+    clf = NodeClassifier.load(out / "model.npz")
+    added = [f"n{v}" for v in range(N - NEW, N)]
+    labels = dict(zip(clf.node_ids_.tolist(), clf.labels_.tolist(), strict=True))
+    right = [labels[node] == f"class {truth[int(node[1:])]}" for node in added]
+    assert np.mean(right) > 0.8
+    gone = [table(out / "told.csv", {"told": drawn["told"][:5]})]
+    if how == "column":
+        several = {"told": drawn["told"][:5], "noise": drawn["noise"][:1]}
+        gone = [table(out / "gone.csv", several), "--edge-type", "kind"]
+    summary = json.loads(run("update", out, "--remove", *gone, "--json"))
+    kinds = summary["choices"]["kinds"]["value"]
+    assert kinds["told"]["links"] == len(drawn["told"]) - 5
+    assert kinds["noise"]["links"] == len(drawn["noise"]) - (how == "column")
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (["--edges", "new/all.csv"], "is not named after one of them"),
+        (["--remove", "all.csv"], "such as --remove told.csv"),
+        (["--remove", "other.csv", "--edge-type", "kind"], "links of the kind 'heard'"),
+        (["--labels", "labels.csv", "--edge-type", "kind"], "give --edges or --remove"),
+    ],
+)
+def test_updates_of_unknown_kinds_are_refused(fitted, folder, given, problem):
+    (folder / "other.csv").write_text("source,target,kind\nn0,n1,heard\n")
+    before = (fitted[1] / "model.npz").read_bytes()
+    given = [folder / part if part.endswith(".csv") else part for part in given]
+    assert problem in " ".join(refusal("update", fitted[1], *given).split())
+    assert (fitted[1] / "model.npz").read_bytes() == before

@@ -112,3 +112,11 @@ def test_a_model_that_counts_links_twice_is_not_taken_at_its_word(links, y):
     settings = {entry["expert"]: entry["setting"] for entry in clf.choices_["experts"]["value"]}
     if "Pooled" not in str(clf.choices_["terms"]["value"]):
         assert "links of all kinds" in settings["block model"]
+
+
+def test_an_update_goes_on_with_all_links_together(fits, links, truth, y):
+    _, twice = fits
+    more = y.copy()
+    more[np.flatnonzero(y < 0)[:5]] = truth[y < 0][:5]
+    twice.update(y=more)
+    assert (twice.labels_ == truth)[more < 0].mean() > 0.6

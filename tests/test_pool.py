@@ -120,13 +120,13 @@ def test_scores_that_contradict_every_label_count_for_next_to_nothing():
 def test_the_slope_of_the_pool_loss_is_that_of_finite_differences(slope, n, n_classes):
     codes, held = draw_experts(n, n_classes)
     judge = replace(Judge.of(codes, n_classes), weights=random_weights(n))
-    parts, best = np.stack(held), np.array([0.0, 1.0, 0.0])
+    columns, best = np.stack(held).swapaxes(1, 2), np.array([0.0, 1.0, 0.0])
     rng = np.random.default_rng(1)
     for _ in range(5):
         x = np.concatenate([rng.uniform(0.0, 1.5, 3), rng.standard_normal(n_classes)])
         direction = rng.standard_normal(len(x))
-        gradient = penalised_loss(x, parts, best, judge)[1]
-        expected = slope(lambda at: penalised_loss(at, parts, best, judge)[0], x, direction)
+        gradient = penalised_loss(x, columns, best, judge)[1]
+        expected = slope(lambda at: penalised_loss(at, columns, best, judge)[0], x, direction)
         assert gradient @ direction == pytest.approx(expected, rel=1e-5, abs=1e-8)
 
 
@@ -135,14 +135,14 @@ def test_no_other_weights_near_the_fitted_ones_have_a_lower_loss():
     judge, parts, best = Judge.of(codes, K), np.stack(held), np.array([1.0, 0.0, 0.0])
     weights, bias = fit_weights(parts, best, judge)
     assert (weights > 0).sum() > 1
-    value = penalised_loss(np.concatenate([weights, bias]), parts, best, judge)[0]
+    value = penalised_loss(np.concatenate([weights, bias]), parts.swapaxes(1, 2), best, judge)[0]
     rng = np.random.default_rng(0)
     for size in (0.01, 0.1, 1.0):
         for _ in range(20):
             other = np.maximum(weights + size * rng.standard_normal(3), 0.0)
             moved = np.concatenate([other, bias + size * rng.standard_normal(K)])
             # Weights that are next to nothing are left out, which may cost next to nothing.
-            assert penalised_loss(moved, parts, best, judge)[0] >= value - 1e-4
+            assert penalised_loss(moved, parts.swapaxes(1, 2), best, judge)[0] >= value - 1e-4
 
 
 def test_an_expert_is_not_used_backwards():
@@ -155,14 +155,14 @@ def test_an_expert_is_not_used_backwards():
     judge = Judge.of(codes, K)
     subtracted = np.concatenate([[1.3, -0.5], np.zeros(K)])
     plain = np.concatenate([best, np.zeros(K)])
-    losses = [penalised_loss(x, parts, best, judge)[0] for x in (subtracted, plain)]
+    losses = [penalised_loss(x, parts.swapaxes(1, 2), best, judge)[0] for x in (subtracted, plain)]
     assert losses[0] < losses[1] - 0.01
     weights, bias = fit_weights(parts, best, judge)
     assert weights[1] == 0.0
-    found = penalised_loss(np.concatenate([weights, bias]), parts, best, judge)[0]
+    found = penalised_loss(np.concatenate([weights, bias]), parts.swapaxes(1, 2), best, judge)[0]
     for w in np.linspace(0.5, 2.0, 61):
         at = np.concatenate([[w, 0.0], bias])
-        assert penalised_loss(at, parts, best, judge)[0] >= found - 1e-5
+        assert penalised_loss(at, parts.swapaxes(1, 2), best, judge)[0] >= found - 1e-5
 
 
 @pytest.mark.parametrize("n", [30, 300])

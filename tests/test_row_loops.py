@@ -24,27 +24,55 @@ def memberships(n: int, K: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).dirichlet(np.ones(K), n).astype(np.float32)
 
 
+# By numpy, in a compiled loop, and class by class.
+SIZES = [(100, 7), (5000, 7), (3000, 30)]
+
+
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("n", [100, 5000])  # by numpy, and in a compiled loop
-def test_costs_of_covariances_are_gaussian_likelihoods(n, intercept):
+@pytest.mark.parametrize(("n", "m"), SIZES)
+def test_costs_of_covariances_are_gaussian_likelihoods(n, m, intercept):
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, 7)) @ rng.standard_normal((7, 7)) + 3.0 * intercept
+    X = rng.standard_normal((n, m)) @ (np.eye(m) + 0.3 * rng.standard_normal((m, m)))
+    X += 3.0 * intercept
     term = Covariance(intercept=intercept).bind(NodeData(3, X))
     models = term.estimate(memberships(n, 3))
     x = np.column_stack([X, np.ones(n)]) if intercept else X
-    forms = np.einsum("vi,kij,vj->vk", x, np.linalg.inv(models), x) - intercept
+    forms = np.einsum("kvi,vi->vk", x @ np.linalg.inv(models), x) - intercept
     log_dets = np.linalg.slogdet(2.0 * np.pi * models)[1] - intercept * np.log(2.0 * np.pi)
-    np.testing.assert_allclose(term.cost(models, 0, n), 0.5 * (forms + log_dets), rtol=1e-9)
+    np.testing.assert_allclose(term.cost(models, 0, n), 0.5 * (forms + log_dets), rtol=1e-8)
 
 
-@pytest.mark.parametrize("n", [100, 5000])
-def test_moments_of_covariances_are_weighted_products(n):
-    X, W = np.random.default_rng(1).standard_normal((n, 5)), memberships(n, 4)
-    sums = Covariance().bind(NodeData(4, X)).sums(W, 0, n)
-    upper = np.triu_indices(5)
-    moments = np.einsum("vk,vi,vj->kij", W.astype(np.float64), X, X)
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(("n", "m"), SIZES)
+def test_moments_of_covariances_are_weighted_products(n, m, intercept):
+    X, W = np.random.default_rng(1).standard_normal((n, m)), memberships(n, 4)
+    W[::3] = np.eye(4, dtype=np.float32)[np.arange(len(W[::3])) % 3]  # and none in the last
+    W[1::3, 0], W[2::3, 3] = 1e-20, 0.0
+    sums = Covariance(intercept=intercept).bind(NodeData(4, X)).sums(W, 0, n)
+    x, weights = np.column_stack([X, np.ones(n)]) if intercept else X, W.astype(np.float64)
+    upper = np.triu_indices(x.shape[1])
+    moments = np.stack([(own[:, None] * x).T @ x for own in weights.T])
     np.testing.assert_allclose(sums[:, 1:], moments[:, upper[0], upper[1]], atol=1e-9 * n)
-    np.testing.assert_allclose(sums[:, 0], W.sum(axis=0, dtype=np.float64))
+    np.testing.assert_allclose(sums[:, 0], weights.sum(axis=0))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("width", [5, 40])  # in registers, and in memory
+def test_averages_over_neighbours_are_those_of_the_product(width, weighted):
+    rng = np.random.default_rng(2)
+    links = sp.random(200, 200, 0.03, format="csr", dtype=np.float32, random_state=2)
+    links = sp.csr_array(links + links.T)
+    Y, share = rng.random((200, width), dtype=np.float32), rng.random(200, dtype=np.float32)
+    total, out = rng.random((200, width), dtype=np.float32), np.empty_like(Y)
+    weights = links.data if weighted else np.empty(0, dtype=np.float32)
+    A = links if weighted else links.astype(bool).astype(np.float32)
+    expected = share[:, None] * (Y + A @ Y)
+    added = total + expected
+    kernels.average_rows(
+        0, 200, links.indptr, links.indices, weights, share, Y, out, total, np.empty(width)
+    )
+    np.testing.assert_allclose(out, expected, rtol=1e-5)
+    np.testing.assert_allclose(total, added, rtol=1e-5)
 
 
 @pytest.fixture(scope="module")

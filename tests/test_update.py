@@ -9,6 +9,8 @@ import scipy.sparse as sp
 from nodeproof import NodeClassifier
 from nodeproof.datasets import make_planted
 from nodeproof.errors import InputError
+from nodeproof.inputs.knn import KnnGraph
+from nodeproof.terms import Covariance, Labels, Multinomial
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +117,93 @@ def test_a_model_saved_without_its_data_says_so(fitted, tmp_path):
     classifier(fitted).save(tmp_path / "model.npz", data=False)
     with pytest.raises(InputError, match="without the data that an update needs"):
         NodeClassifier.load(tmp_path / "model.npz").update(y={0: 1})
+
+
+def test_a_pair_that_is_listed_twice_counts_once_with_its_largest_weight(fitted):
+    before = fitted.data.nodes.graph.adjacency
+    free = np.argwhere(before.toarray() + np.eye(300) == 0)[0].tolist()
+    clf = classifier(fitted).update(add=[[*free, 3.0], [*free[::-1], 2.0]])
+    graph = clf.fitted_.data.nodes.graph
+    assert (graph.adjacency != graph.adjacency.T).nnz == 0
+    assert graph.adjacency[*free] == 3.0
+    assert clf.choices_["update"]["value"]["links"] == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*fit again")
+def test_links_of_any_weight_may_follow_where_all_were_removed(fitted):
+    clf = classifier(fitted)
+    pairs = np.argwhere(sp.triu(fitted.data.nodes.graph.adjacency).toarray())
+    clf.update(remove=pairs)
+    assert clf.fitted_.n_links == 0
+    clf.update(add=[(0, 1, 4.0)])
+    assert clf.fitted_.data.nodes.graph.adjacency[1, 0] == 4.0
+    clf.update(add=[(0, 1, 1.0)])
+    assert not clf.fitted_.data.nodes.graph.weighted
+
+
+def test_probabilities_add_up_where_labels_of_one_class_are_left(planted, fitted, tmp_path):
+    first = np.where(planted.y == 0, planted.y, -1)
+    with pytest.warns(UserWarning, match="fit again"):
+        clf = classifier(fitted).update(y=first)
+    np.testing.assert_allclose(clf.proba_.sum(axis=1), 1.0, atol=1e-5)
+    clf.save(tmp_path / "model.npz")
+    assert (NodeClassifier.load(tmp_path / "model.npz").proba_ == clf.proba_).all()
+
+
+def test_new_nodes_of_a_graph_of_neighbours_are_linked_to_theirs(planted):
+    clf = NodeClassifier(terms=[Covariance(), Labels()], weights="calibrated", random_state=0)
+    clf.fit(planted.X[:290], planted.y[:290], graph=KnnGraph(k=5))
+    clf.update(planted.X[290:])
+    degrees = np.diff(clf.fitted_.data.nodes.graph.indptr)
+    assert (degrees[290:] >= 5).all()
+    neighbours = clf.fitted_.new_nodes.neighbours
+    assert neighbours.X.shape == planted.X.shape
+    links = neighbours.links_of(planted.X[295:296])
+    assert links.shape == (1, 300)
+    assert links[0, 295] > 0
+
+
+def test_new_nodes_may_come_with_features_of_the_other_container(planted):
+    counts = np.random.default_rng(0).poisson(2.0, (300, 9)).astype(float)
+    found = []
+    for container in (np.asarray, sp.csr_array):
+        clf = NodeClassifier(terms=[Multinomial(), Labels()], weights="calibrated", random_state=0)
+        clf.fit(counts[:298], planted.y[:298], graph=planted.graph[:298][:, :298])
+        found.append(clf.update(container(counts[298:]), graph=planted.graph[298:]).proba_)
+    assert (found[0] == found[1]).all()
+
+
+def test_features_are_still_watched_after_an_update_of_links(planted):
+    X = planted.X.copy()
+    clf = NodeClassifier(terms=[Covariance(), Labels()], weights="calibrated", random_state=0)
+    clf.fit(X, planted.y, graph=planted.graph).update(add=[(0, 150)])
+    X[0] += 1.0
+    with pytest.raises(InputError, match="X was changed in place"):
+        clf.update(y={1: 0})
+
+
+def test_labels_of_one_class_against_all_others_are_not_updated(planted):
+    y = np.where(planted.y == 0, 0, -1)
+    clf = NodeClassifier(positive_only=True, experts=["propagation"], random_state=0)
+    clf.fit(None, y, graph=planted.graph)
+    with pytest.raises(InputError, match="positive_only=True cannot be updated"):
+        clf.update(y={1: 0})
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        ([(1, 1)], "to itself"),
+        ([(1, 2, 0.0)], "a weight in add is 0"),
+        ([(1, 2, np.inf)], "a weight in add is inf"),
+        ([(1, 2, "x")], "not all numbers"),
+        ([([1], 2)], "names the node"),
+        ([(0.5, 2)], "names the node 0.5"),
+        ([1, 2], "must be pairs"),
+        (5, "must be pairs"),
+        (sp.eye_array(3), "must be pairs"),
+    ],
+)
+def test_pairs_that_are_none_are_refused(fitted, pairs, said):
+    with pytest.raises(InputError, match=said):
+        classifier(fitted).update(add=pairs)

@@ -13,6 +13,7 @@ from nodeproof.datasets import make_planted
 from nodeproof.graph import Graph
 from nodeproof.inputs.new_links import NewLinks
 from nodeproof.rewiring import Pairs, rewire
+from nodeproof.solvers import BlockCADO
 from nodeproof.solvers.sums import entropy
 from nodeproof.terms import Covariance, Labels
 
@@ -100,9 +101,12 @@ def test_new_nodes_end_where_sweeps_over_all_nodes_put_them(data):
     assert near.objective_ == pytest.approx(far.objective_, rel=1e-5)
 
 
-def test_sums_and_objective_are_those_of_the_memberships_after_many_updates():
+@pytest.mark.parametrize("affinities", ["scalar", "matrix"])
+def test_sums_and_objective_are_those_of_the_memberships_after_many_updates(affinities):
     data = make_planted(4, SIZE, p=0.015, q=0.005, omega=0.2, label_ratio=0.3, random_state=0)
-    clf = shown(fit(data).fitted_)
+    solver = BlockCADO(affinities=affinities, random_state=0)
+    clf = shown(fit(data, solver=solver).fitted_)
+    assert clf.fitted_.data.sums.links.shape == ((1, 1) if affinities == "scalar" else (4, 4))
     before = clf.fitted_.data.sums.entropy
     rng = np.random.default_rng(0)
     for _ in range(6):
@@ -112,12 +116,14 @@ def test_sums_and_objective_are_those_of_the_memberships_after_many_updates():
     kept = clf.fitted_.data
     W = clf.proba_ if kept.memberships is None else kept.memberships
     problem, sums = kept.problem, kept.sums
-    models, value = problem.fit_and_judge(W.astype(np.float64))
+    matrix = affinities == "matrix"
+    models, value = problem.fit_and_judge(W.astype(np.float64), matrix=matrix)
     assert clf.objective_ == pytest.approx(value, rel=1e-6)
     assert sums.entropy == pytest.approx(entropy(W), abs=1e-3)
     assert abs(sums.entropy - before) > 1e-2
     np.testing.assert_allclose(sums.rows.sizes, W.sum(axis=0, dtype=np.float64), rtol=1e-6)
-    np.testing.assert_allclose(sums.links, problem.graph.link_mass(W), rtol=1e-6)
+    mass = problem.graph.link_mass(W, matrix)
+    np.testing.assert_allclose(sums.links, mass, rtol=1e-6)
     np.testing.assert_allclose(
         clf.fitted_.models.affinity.ell, models.affinity.ell, rtol=1e-5, atol=1e-8
     )
@@ -206,3 +212,12 @@ def test_messages_follow_the_links_through_several_updates(data):
     again = fit(data)
     assert (clf.labels_ == again.labels_).all()
     assert np.abs(clf.proba_ - again.proba_).max(axis=1).mean() <= 2e-3
+
+
+def test_labels_are_the_most_probable_classes_after_an_update(data, fitted):
+    n = len(data.y)
+    clf = shown(fitted.fitted_)
+    X = data.X[:2] if clf.fitted_.n_features else None
+    clf.update(X, graph=[[0, 5], [1, n]], add=[[0, SIZE + 3]])
+    assert (clf.labels_ == clf.classes_[clf.proba_.argmax(axis=1)]).all()
+    assert len(clf.labels_) == n + 2

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp
 
 from nodeproof.csr import find_twins
 from nodeproof.directed import DirectedGraph
@@ -269,9 +269,16 @@ class FittedGraph:
             Of the memberships; at 0, each node is in one class only.
         """
         alone = scores + self.evidence(links, W, affinity)
-        if among.nnz == 0:
-            return alone
-        among = sp.csr_array(among)
+        linked = np.flatnonzero(np.diff(among.indptr))
+        if len(linked):
+            some = sp.csr_array(among[linked][:, linked])
+            alone[linked] = self._propagated(alone[linked], some, affinity, temperature)
+        return alone
+
+    def _propagated(
+        self, alone: Array, among: sp.csr_array, affinity: Affinity, temperature: float
+    ) -> Array:
+        """Return scores of nodes with what links among them add; each has at least one."""
         among.sort_indices()
         twins = find_twins(among.indptr, among.indices)
         sender = np.repeat(np.arange(among.shape[0]), np.diff(among.indptr))
@@ -319,7 +326,9 @@ def memberships_at(scores: Array, temperature: float) -> Array:
         return np.eye(scores.shape[1])[scores.argmax(axis=1)]
     with np.errstate(over="ignore"):  # to −∞ at a tiny temperature
         behind = (scores - scores.max(axis=1, keepdims=True)) / temperature
-    return np.asarray(softmax(behind, axis=1))
+    shares = np.exp(behind)
+    shares /= shares.sum(axis=1, keepdims=True)
+    return np.asarray(shares)
 
 
 def charge_rows(W: NDArray[Any], costs: Array, log_prior: Array, temperature: float) -> float:

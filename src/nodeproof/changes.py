@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -137,9 +137,8 @@ def _places_of(
         wanted = f"one for each of the {n} nodes"
         if n_new:
             wanted = f"one for each of the {n_new} new nodes, or {n + n_new} for all"
-        raise InputError(
-            f"y has {length} entries; give {wanted}, or a dict or Series from nodes to labels"
-        )
+        what = f"{length} entries" if length >= 0 else f"the type {type(y).__name__}"
+        raise InputError(f"y has {what}; give {wanted}, or a dict or Series from nodes to labels")
     return sizes[length], y
 
 
@@ -147,12 +146,12 @@ def _positions(keys: list[Any], names: NDArray[Any] | None, n: int, part: str) -
     """Return positions of nodes that are listed by name, or by position if they have no names."""
     if names is not None:
         at = {name: place for place, name in enumerate(names.tolist())}
-        unknown = next((key for key in keys if key not in at), None)
-        if unknown is not None:
-            raise InputError(
-                f"{part} names the node {shown_name(unknown)}, but no node is called that; nodes "
-                f"are called {', '.join(map(shown_name, names[:3].tolist()))}, …"
-            )
+        for key in keys:
+            if not isinstance(key, Hashable) or key not in at:
+                raise InputError(
+                    f"{part} names the node {shown_name(key)}, but no node is called that; nodes "
+                    f"are called {', '.join(map(shown_name, names[:3].tolist()))}, …"
+                )
         places = np.fromiter((at[key] for key in keys), dtype=np.int64, count=len(keys))
     else:
         for key in keys:
@@ -168,7 +167,9 @@ def _positions(keys: list[Any], names: NDArray[Any] | None, n: int, part: str) -
     return places
 
 
-def read_pairs(pairs: Any, names: NDArray[Any] | None, n: int, unit: float, part: str) -> Pairs:
+def read_pairs(
+    pairs: Any, names: Names, n: int, unit: float, part: str, signed: bool = False
+) -> Pairs:
     """Return pairs of nodes that links are added or removed between.
 
     Parameters
@@ -184,32 +185,58 @@ def read_pairs(pairs: Any, names: NDArray[Any] | None, n: int, unit: float, part
         Weight of pairs that come without one.
     part : str
         The argument, for messages.
+    signed : bool
+        Whether weights may be negative.
     """
     pairs = [] if pairs is None else plain(pairs)
     weights: Any = None
-    if sp.issparse(pairs):
-        raise InputError(f"{part} must be pairs of nodes, got a sparse matrix")
     if is_table(pairs):
         first, second, weights = table_columns(pairs)
         ends = [list(np.asarray(column).tolist()) for column in (first, second)]
     else:
-        rows = pairs.tolist() if hasattr(pairs, "tolist") else [list(row) for row in pairs]
-        widths = {len(row) if isinstance(row, list) else 0 for row in rows}
-        if not widths <= {2, 3}:
-            raise InputError(f"{part} must be pairs of nodes, perhaps with a weight as a third")
+        rows = _as_rows(pairs, part)
         ends = [[row[k] for row in rows] for k in (0, 1)]
-        weights = np.array([row[2] if len(row) == 3 else unit for row in rows], dtype=np.float64)
-    if names is None:
+        weights = [row[2] if len(row) == 3 else unit for row in rows]
+    called = names if isinstance(names, np.ndarray) else None
+    if called is None:
         ends = [[int(end) if _is_whole(end) else end for end in column] for column in ends]
-    u, v = (_positions(column, names, n, part) for column in ends)
-    w = np.full(len(u), unit) if weights is None else np.asarray(weights, dtype=np.float64)
-    if len(w) and not ((w >= LEAST_WEIGHT) & (w <= LARGEST_WEIGHT)).all():
-        raise InputError(f"a weight in {part} is not a positive number: {w[~(w > 0)][:1]}")
+    u, v = (_positions(column, called, n, part) for column in ends)
+    w = np.full(len(u), unit) if weights is None else _as_weights(weights, part, signed)
     if (u == v).any():
         raise InputError(
             f"{part} links the node {shown_name(ends[0][int((u == v).argmax())])} to itself"
         )
     return Pairs(u, v, w)
+
+
+def _as_rows(pairs: Any, part: str) -> list[Any]:
+    """Return pairs, or triples, as a list of lists."""
+    listed = not sp.issparse(pairs) and not isinstance(pairs, str | Mapping)
+    if listed and hasattr(pairs, "tolist"):
+        pairs = pairs.tolist()
+    if listed and isinstance(pairs, Iterable):
+        rows = [list(row) if isinstance(row, list | tuple) else row for row in pairs]
+        if all(isinstance(row, list) and len(row) in (2, 3) for row in rows):
+            return rows
+    raise InputError(
+        f"{part} must be pairs of nodes, perhaps with a weight as a third: a list such as "
+        f"[(0, 7), (3, 5)], an array of shape (E, 2) or a table; got {type(pairs).__name__}"
+    )
+
+
+def _as_weights(weights: Any, part: str, signed: bool) -> NDArray[np.float64]:
+    try:
+        found = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"the weights in {part} are not all numbers") from None
+    size = np.abs(found) if signed else found
+    odd = ~((size >= LEAST_WEIGHT) & (size <= LARGEST_WEIGHT))
+    if odd.any():
+        raise InputError(
+            f"a weight in {part} is {found[odd][0]:g}; give weights from {LEAST_WEIGHT:g} to "
+            f"{LARGEST_WEIGHT:g}"
+        )
+    return found
 
 
 def _is_whole(end: Any) -> bool:

@@ -13,7 +13,7 @@ from nodeproof.csr import warn_directed
 from nodeproof.directed import DirectedGraph
 from nodeproof.errors import InputError
 from nodeproof.graph import Graph
-from nodeproof.inputs.graph_objects import NamedGraph
+from nodeproof.inputs.graph_objects import Checked, NamedGraph
 from nodeproof.inputs.link_kinds import NEGATIVE, Directed, LinkKinds, as_arcs, is_plain
 from nodeproof.kinds import together
 
@@ -56,10 +56,10 @@ def _read_kind(graph: Any, null_model: str, n_nodes: int | None) -> Graph | Dire
         return Graph(graph, null_model, n_nodes)
     matrix, symmetric = as_arcs(graph, n_nodes)
     if symmetric:
-        return Graph(matrix, null_model, n_nodes)
+        return Graph(Checked(matrix), null_model, n_nodes)
     both = sp.csr_array(matrix.maximum(matrix.T))
     both.sort_indices()
-    undirected = Graph(both, null_model, n_nodes)
+    undirected = Graph(Checked(both), null_model, n_nodes)
     # The order of the nodes must not decide.
     if not isinstance(graph, Directed) and _is_triangular(matrix):
         warn_directed(

@@ -285,7 +285,7 @@ class _Fit:
     ) -> Fitted:
         """Return the results for the nodes in the given order."""
         settings, choices, codes = self.settings, self.choices, self.labels.codes
-        most = most_certain(settings.n_classes, codes)
+        most = most_certain(settings.n_classes, codes, problem.n_classes)
         doubted = all(
             isinstance(s, str) and s == "auto" for s in (settings.terms, settings.weights)
         )

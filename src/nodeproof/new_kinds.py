@@ -17,7 +17,11 @@ from nodeproof.inputs.new_links import NewLinks, check_links
 from nodeproof.inputs.node_names import Names
 from nodeproof.terms import NewNodes
 
-__all__ = ["read_new_kinds"]
+__all__ = ["LinksByKind", "links_by_kind", "new_nodes_of_kinds", "parts_by_kind", "read_new_kinds"]
+
+#: of each kind, the links of new nodes; of a kind with a direction, those that leave them and those
+#: that arrive
+LinksByKind = dict[str, tuple[NewLinks, NewLinks | None]]
 
 # What the two directions of the links of a new node are called.
 _WAYS = {"out", "in"}
@@ -48,8 +52,27 @@ def read_new_kinds(
     n_new, n_fitted, new, fitted
         As for `check_links`.
     """
-    parts = _by_kind(graph, kinds)
-    found: dict[str, tuple[NewLinks, NewLinks | None]] = {}
+    found = links_by_kind(graph, kinds, n_new, n_fitted, new, fitted)
+    return new_nodes_of_kinds(found, kinds, n_fitted)
+
+
+def links_by_kind(
+    graph: Any,
+    kinds: FittedKinds,
+    n_new: int | None,
+    n_fitted: int,
+    new: Names = None,
+    fitted: Names = None,
+) -> LinksByKind:
+    """Return the links of new nodes, weights as they were given, of all new nodes in each kind.
+
+    Parameters
+    ----------
+    graph, kinds, n_new, n_fitted, new, fitted
+        As for `read_new_kinds`.
+    """
+    parts = parts_by_kind(graph, [kind.name for kind in kinds.kinds])
+    found: LinksByKind = {}
     for kind in kinds.kinds:
         ways = _ways(parts.get(kind.name, []), kind)
         read = [
@@ -64,22 +87,41 @@ def read_new_kinds(
     if n_new is None:
         each = [links for pair in found.values() for links in pair if links is not None]
         n_new = max(links.to_fitted.shape[0] for links in each)
-    units = {kind.name: kind.unit for kind in kinds.kinds}
-    seen = {
-        name: _of_kind(leaving, arriving, n_new, units[name])
+    return {
+        name: (_tall(leaving, n_new), arriving and _tall(arriving, n_new))
         for name, (leaving, arriving) in found.items()
+    }
+
+
+def new_nodes_of_kinds(found: LinksByKind, kinds: FittedKinds, n_fitted: int) -> NewNodes:
+    """Return new nodes, without features, with their links in the units of their kinds."""
+    seen = {
+        name: _of_kind(leaving, arriving, unit)
+        for (name, (leaving, arriving)), unit in zip(
+            found.items(), (kind.unit for kind in kinds.kinds), strict=True
+        )
     }
     if len(seen) == 1:
         only = next(iter(seen.values()))
         return NewNodes(None, only.links, only.among, None, only.leaving, only.arriving, seen)
+    n_new = next(iter(seen.values())).among.shape[0]
     links, among = sp.csr_array((n_new, n_fitted)), sp.csr_array((n_new, n_new))
     for own in seen.values():
         links, among = links + own.links, among + own.among
     return NewNodes(None, sp.csr_array(links), sp.csr_array(among), kinds=seen)
 
 
-def _by_kind(graph: Any, kinds: FittedKinds) -> Mapping[str, Any]:
-    names = [kind.name for kind in kinds.kinds]
+def parts_by_kind(graph: Any, names: list[str]) -> Mapping[str, Any]:
+    """Return links, or pairs of nodes, by the names of their kinds.
+
+    Parameters
+    ----------
+    graph : object or None
+        A dict by kind, or a table with a column type; of a single kind, anything. To a fit with
+        links of both signs, links without names of kinds may be given, too.
+    names : list of str
+        The kinds of the fit.
+    """
     if graph is None:
         return {}
     if len(names) == 1:
@@ -145,17 +187,17 @@ def _ways(links: Any, kind: FittedKind) -> list[Any]:
     return [links, []]
 
 
-def _of_kind(leaving: NewLinks, arriving: NewLinks | None, n_new: int, unit: float) -> NewNodes:
-    out, among = (_tall(part / unit, n_new) for part in leaving)
-    among.resize((n_new, n_new))
+def _of_kind(leaving: NewLinks, arriving: NewLinks | None, unit: float) -> NewNodes:
+    out, among = (part / unit for part in leaving)
     if arriving is None:
         return NewNodes(None, out, among)
-    into = _tall(arriving.to_fitted / unit, n_new)
+    into = arriving.to_fitted / unit
     return NewNodes(None, sp.csr_array(out.maximum(into)), among, None, out, into)
 
 
-def _tall(links: sp.csr_array, n_new: int) -> sp.csr_array:
+def _tall(links: NewLinks, n_new: int) -> NewLinks:
     """Return the links of all new nodes: the last ones may have none of a kind."""
-    found = sp.csr_array(links)
-    found.resize((n_new, links.shape[1]))
-    return found
+    out, among = (sp.csr_array(part) for part in links)
+    out.resize((n_new, out.shape[1]))
+    among.resize((n_new, n_new))
+    return NewLinks(out, among)

@@ -61,7 +61,10 @@ def warn_of_outcome(fitted: Fitted, result: Result) -> None:
             "increase max_iter or tol",
             ConvergenceWarning,
         )
-    if fitted.given is not None and most_certain(fitted.settings.n_classes, fitted.given) < 1:
+    if (
+        fitted.given is not None
+        and most_certain(fitted.settings.n_classes, fitted.given, len(fitted.classes)) < 1
+    ):
         m = int((fitted.given >= 0).sum())
         warn_caller(
             f"{'the only label names' if m == 1 else f'all {m:,} labels name'} the class "

@@ -42,6 +42,7 @@ __all__ = [
     "check_parts",
     "is_calibrated",
     "judge_new_nodes",
+    "judge_read",
     "needs_features",
 ]
 
@@ -125,23 +126,43 @@ def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> 
     elif X is not None and graph is None and fitted.on_graph:
         warn_of_missing_links(fitted, X.shape[0])
     n_new = None if X is None else X.shape[0]
-    temperature, affinity = fitted.settings.final_temperature, fitted.models.affinity
-    unit = 1.0 if state.graph is None else state.graph.unit
     if state.kinds is not None:
         new = read_new_kinds(graph, state.kinds, n_new, n_fitted, names, fitted.node_ids)
-        to_fitted, among = new.links_of(unit)
     else:
+        unit = 1.0 if state.graph is None else state.graph.unit
         to_fitted, among = check_links(
             [] if graph is None else graph, n_new, n_fitted, unit, new=names, fitted=fitted.node_ids
         )
         new = NewNodes(None, to_fitted / unit, among / unit)
-    scores = fitted.models.log_prior - _term_costs(fitted, X, new)
+    if X is not None and fitted.unit is not None:
+        X = fitted.unit.apply(dense_rows(X))
+    if X is not None:
+        check_reach(X)
+    known = fitted.feature_names
+    kinds = {kind: replace(own, X=X, feature_names=known) for kind, own in new.kinds.items()}
+    return judge_read(fitted, replace(new, X=X, feature_names=known, kinds=kinds))
+
+
+def judge_read(fitted: Fitted, new: NewNodes) -> Array:
+    """Return the class probabilities of new nodes whose features are in the unit of the fit.
+
+    Parameters
+    ----------
+    fitted : Fitted
+        The model.
+    new : NewNodes
+        The nodes, n_new of them.
+    """
+    state = fitted.new_nodes
+    temperature, affinity = fitted.settings.final_temperature, fitted.models.affinity
+    unit = 1.0 if state.graph is None else state.graph.unit
+    scores = fitted.models.log_prior - _term_costs(fitted, new)
     links, W = state.graph, fitted.proba
     if affinity is not None and isinstance(links, FittedKinds):
         scores = links.settle(scores, new.kinds, W, affinity, temperature)
-    elif affinity is not None and (to_fitted.nnz or among.nnz):
+    elif affinity is not None and (new.links.nnz or new.among.nnz):
         assert isinstance(links, FittedGraph)
-        scores = links.settle(scores, to_fitted, among, W, affinity, temperature)
+        scores = links.settle(scores, *new.links_of(unit), W, affinity, temperature)
     proba = _probabilities(scores, temperature, state.scale)
     if state.labelled is not None:
         # From how likely a node is labelled to how likely it is of the class.
@@ -150,7 +171,7 @@ def judge_new_nodes(fitted: Fitted, X: Any, graph: Any, names: Names = None) -> 
         return np.column_stack([positive, 1.0 - positive])
     if temperature == 0:
         return proba
-    return most_certain(fitted.settings.n_classes, fitted.given) * proba
+    return most_certain(fitted.settings.n_classes, fitted.given, len(fitted.classes)) * proba
 
 
 def check_parts(fitted: Fitted, X: Any, graph: Any) -> None:
@@ -175,7 +196,7 @@ def needs_features(fitted: Fitted) -> bool:
     return any(term.needs_features for term in fitted.terms)
 
 
-def _term_costs(fitted: Fitted, X: Any, new: NewNodes) -> Array:
+def _term_costs(fitted: Fitted, new: NewNodes) -> Array:
     """Return the terms' costs of new nodes in each class, shape (n_new, K)."""
     total = np.zeros((new.among.shape[0], len(fitted.classes)))
     charging = [
@@ -183,15 +204,6 @@ def _term_costs(fitted: Fitted, X: Any, new: NewNodes) -> Array:
         for term, charge in zip(fitted.terms, fitted.new_nodes.terms, strict=True)
         if charge is not None
     ]
-    if not charging:
-        return total
-    if fitted.unit is not None and X is not None:
-        X = fitted.unit.apply(dense_rows(X))
-    if X is not None:
-        check_reach(X)
-    names = fitted.feature_names
-    kinds = {kind: replace(own, X=X, feature_names=names) for kind, own in new.kinds.items()}
-    new = replace(new, X=X, feature_names=names, kinds=kinds)
     betas = _term_weights(fitted.settings)
     for term, charge in charging:
         beta = 1.0 if betas is None else betas[term.source]

@@ -240,10 +240,6 @@ class Problem:
         one = Affinity.fixed(self.scale, self.threshold)
         return kinds.stacked([one] * len(self.graph.kinds), 1) if self.graph.kinds else one
 
-    def affinity(self, W: NDArray[Any], matrix: bool = False) -> Affinity | None:
-        """Return the affinity of :meth:`fit_models` alone; None without a graph."""
-        return self._affinity(self._masses(W, matrix) if self.calibrated else None)
-
     def fit_affinity(self, links: Array, pairs: Array) -> Affinity:
         """Return the affinities, times the trust in the graph, given the masses of the classes."""
         assert self.graph is not None

@@ -109,7 +109,11 @@ def smoothing_of(fitted: Fitted) -> Smoothing | None:
     if fitted.data is None:
         return None
     nodes = fitted.data.nodes
-    return nodes.smoothing or (Smoothing.of_links(nodes.graph) if nodes.graph else None)
+    if nodes.smoothing is not None:
+        return nodes.smoothing
+    if nodes.X is not None:  # after an update, or loaded
+        return Smoothing(nodes.X, nodes.graph)
+    return None if nodes.graph is None else Smoothing.of_links(nodes.graph)
 
 
 def check_candidates(

@@ -11,31 +11,27 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nodeproof.auto.experts.base import Changed
 from nodeproof.auto.held_out import CrossFitted
 from nodeproof.auto.settings import choose_probabilities, most_certain
-from nodeproof.changes import (
-    name_all,
-    read_labels,
-    read_links,
-    read_pairs,
-)
+from nodeproof.changes import name_all, read_labels
 from nodeproof.drift import joined_labels, record_accuracy, record_update
 from nodeproof.errors import InputError
+from nodeproof.fit_graph import record_kinds
 from nodeproof.fitted import Fitted, FittedData
 from nodeproof.inputs import check_features, check_reach, read_features
-from nodeproof.inputs.graph_objects import is_table
-from nodeproof.inputs.new_links import NewLinks
+from nodeproof.inputs.features import as_sparse_as, stacked
 from nodeproof.inputs.node_names import Names, names_of_rows
 from nodeproof.inputs.untouched import Untouched
+from nodeproof.link_changes import LinkChanges
+from nodeproof.metrics import most_probable
 from nodeproof.node_evidence import source_shares
-from nodeproof.prediction import PredictionState, check_parts, judge_new_nodes
+from nodeproof.prediction import PredictionState, check_parts, judge_read
 from nodeproof.problem import Problem
-from nodeproof.rewiring import Rewired, rewire
+from nodeproof.rewiring import Rewired
 from nodeproof.runtime import threads
 from nodeproof.runtime.logs import shown
 from nodeproof.smoothing import dense_rows
@@ -44,7 +40,6 @@ from nodeproof.solvers.beliefs import affordable
 from nodeproof.solvers.nearby import Change, Nearby, solve_nearby
 from nodeproof.solvers.nearby_beliefs import beliefs_nearby
 from nodeproof.solvers.sums import kept_for_updates
-from nodeproof.terms import NewNodes
 from nodeproof.terms.registry import allow_missing
 
 __all__ = ["Updates", "update_fitted"]
@@ -84,12 +79,16 @@ class Updates:
             there. Nodes are called by their names (`node_ids_`), or by their positions if they
             have none.
         graph : object, optional
-            Links of new nodes, as in :meth:`predict`; without `X`, it says how many there are.
-        add, remove : pairs, optional
+            Links of new nodes, as in :meth:`predict`; without `X`, it says how many there are. If
+            the fit has linked nodes to their nearest neighbours, new ones are linked to theirs.
+        add, remove : pairs, or dict of these, optional
             Links to add and to remove: an array of shape (E, 2), a list of pairs or a table with
             the columns source and target, of nodes by name, or by position if they have none. A
             third column holds weights of added links; a link that is there already gets the new
-            one.
+            one, and of a pair listed twice the largest weight counts. To a fit with several kinds
+            of links give a dict of these by kind, or a table with a column type. Links with a
+            direction lead from the first node to the second. To a fit with weights of both signs,
+            weights may be negative.
 
         Raises
         ------
@@ -143,14 +142,9 @@ def _before(fitted: Fitted) -> FittedData:
         raise InputError("only fits by block CADO can be updated: fit again")
     if settings.son:
         raise InputError("fits with a sum of norms cannot be updated: fit again")
+    if settings.positive_only:
+        raise InputError("a fit with positive_only=True cannot be updated: fit again")
     data = fitted.data
-    if fitted.choices.get("kinds") or (
-        data is not None and data.nodes.graph and data.nodes.graph.sorts
-    ):
-        raise InputError(
-            "a fit to several kinds of links, or to links with a direction, cannot be updated: fit "
-            "again"
-        )
     if data is None:
         raise InputError(
             "this model was saved without the data that an update needs: fit and save it again"
@@ -174,32 +168,25 @@ class _Update:
         names: Names,
     ) -> None:
         self.fitted, self.before = fitted, before
-        known = before.nodes.graph
-        unit = 1.0 if known is None else known.unit
         if X is not None or graph is not None:
             check_parts(fitted, X, graph)
-        if known is None and not (add is None and remove is None):
-            raise InputError("this model was fitted without a graph: it has no links to change")
-        listed = names if is_table(graph) else None
-        links = read_links(fitted, graph, None if X is None else X.shape[0], listed, unit)
-        n_new = links.to_fitted.shape[0]
-        self.names = name_all(fitted, names, n_new)
-        n = fitted.n_nodes + n_new
-        self.rewired: Rewired = rewire(
-            known,
-            links,
-            read_pairs(add, self.names, n, unit, "add"),
-            read_pairs(remove, self.names, n, unit, "remove"),
-        )
-        self.links, self.unit = links, unit
+        self.neighbours = fitted.new_nodes.neighbours
+        if X is not None and self.neighbours is not None:
+            nearest, self.neighbours = self.neighbours.joined_by(X)
+            graph = nearest if graph is None else graph
+        n_new = None if X is None else X.shape[0]
+        self.links = LinkChanges(fitted, before.nodes.graph, graph, n_new, names)
+        self.names = name_all(fitted, names, self.links.n_new)
+        self.rewired: Rewired = self.links.rewire(add, remove, self.names)
         self.X = self._features(X)
-        self._read_labels(y, n_new)
-        self.changed = self._changed(links, n_new)
+        self._read_labels(y, self.links.n_new)
+        self.changed = self._changed(self.links.n_new)
 
     def _features(self, X: Any) -> Any:
         """Return the features of new nodes in the unit of the fit."""
         if X is None:
             return None
+        X = as_sparse_as(self.before.nodes.X, X)
         if self.fitted.unit is not None:
             X = self.fitted.unit.apply(dense_rows(X))
         check_reach(X)
@@ -220,12 +207,12 @@ class _Update:
             if not (self.y >= 0).any():
                 raise InputError("this update would leave no label at all: fit again without y")
 
-    def _changed(self, links: NewLinks, n_new: int) -> Changed:
-        nodes, unit = self.before.nodes, self.unit
+    def _changed(self, n_new: int) -> Changed:
+        nodes = self.before.nodes
         relabelled = self.y is not None and bool((self.y != self.given).any())
         X = nodes.X
         if n_new and X is not None:
-            X = sp.csr_array(sp.vstack([X, self.X])) if sp.issparse(X) else np.vstack([X, self.X])
+            X = stacked(X, self.X)
         rewired = n_new > 0 or len(self.rewired.touched) > 0
         after = replace(
             nodes,
@@ -235,7 +222,7 @@ class _Update:
             smoothing=None if rewired else nodes.smoothing,
             links=None if rewired else nodes.links,
         )
-        new = NewNodes(self.X, links.to_fitted / unit, links.among / unit, nodes.feature_names)
+        new = self.links.new_nodes(self.X, nodes.feature_names)
         return Changed(after, nodes.graph, new, self.rewired.touched, relabelled)
 
     def run(self) -> Fitted:
@@ -246,7 +233,7 @@ class _Update:
         solved = self._swept(start, solver) if near is None else self._solved_nearby(near)
         after, result = solved
         choices = dict(fitted.choices)
-        most = most_certain(fitted.settings.n_classes, self.y)
+        most = most_certain(fitted.settings.n_classes, self.y, len(fitted.classes))
         judged = "held_out" in fitted.choices or self.before.held_out is not None
         found, scale = None, 1.0
         believed_before = self.before.memberships is not None
@@ -278,21 +265,30 @@ class _Update:
             n_iter=result.n_iter,
             history=result.history,
             objective=result.value,
-            new_nodes=PredictionState.of_fit(after, models, proba, scale),
+            new_nodes=PredictionState.of_fit(
+                after, models, proba, scale, self.neighbours, self.changed.nodes.graph
+            ),
             node_ids=self.names,
             data=data,
             saved_problem=None,
             saved_findings=None,
         )
-        labels = 0 if self.y is None else int((self.y != self.given).sum())
+        if near is not None and result.W is found and self.before.memberships is None:
+            # Probabilities of all others are what they were.
+            labels = np.concatenate([fitted.labels, fitted.labels[: self.changed.n_new]])
+            labels[near.nodes] = fitted.classes[most_probable(proba[near.nodes])]
+            vars(updated)["labels"] = labels
+        if self.changed.rewired and self.changed.nodes.graph is not None:
+            record_kinds(self.changed.nodes.graph, choices)
+        named = 0 if self.y is None else int((self.y != self.given).sum())
         links = self.rewired.added + self.rewired.removed
-        record_update(fitted, updated, self.changed.n_new, links, labels, held_out, near)
+        record_update(fitted, updated, self.changed.n_new, links, named, held_out, near)
         return updated
 
     def _nearby(self, start: NDArray[np.float32], tol: float) -> Nearby | None:
         """Return memberships that were solved near the change; None if that does not do."""
         before, fitted, n = self.before, self.fitted, self.fitted.n_nodes
-        if before.sums is None:
+        if before.sums is None or self.links.kinds is not None:
             return None
         steps, n_new = self.rewired.steps, self.changed.n_new
         relabelled = np.empty(0, dtype=np.int64)
@@ -314,9 +310,11 @@ class _Update:
 
     def _swept(self, start: NDArray[np.float32], solver: BlockCADO) -> tuple[Problem, Result]:
         """Return the problem after the update, solved by sweeps over all nodes."""
-        problem = self.before.problem
+        problem, graph = self.before.problem, self.changed.nodes.graph
+        if graph is not None:
+            graph = None if problem.graph is None else graph.view(problem.graph.viewed)
         after = Problem(
-            None if problem.graph is None else self.changed.nodes.graph,
+            graph,
             [term.updated(self.changed, self.given) for term in self.fitted.terms],
             problem.n_classes,
             problem.weights,
@@ -335,11 +333,7 @@ class _Update:
             W = W / W.sum(axis=1, keepdims=True)
         if not self.changed.n_new:
             return W
-        graph = sp.hstack([self.links.to_fitted, self.links.among], format="csr")
-        X = new.X
-        if X is not None and fitted.unit is not None:  # it is put into the unit of the fit again
-            X = X * fitted.unit.scale + fitted.unit.shift
-        found = judge_new_nodes(fitted, X, graph if fitted.on_graph else None)
+        found = judge_read(fitted, new)
         return np.vstack([W, (found / found.sum(axis=1, keepdims=True)).astype(np.float32)])
 
     def _solver(self) -> BlockCADO:
@@ -352,7 +346,7 @@ class _Update:
                 tol=settings.tol,
                 random_state=settings.seed(),
             )
-        matrix = affinity is not None and affinity.ell.shape != (1, 1)
+        matrix = affinity is not None and affinity.ell.shape[-1] != 1
         return replace(
             solver,
             n_init=1,
@@ -381,6 +375,7 @@ class _Update:
 
     def _untouched(self) -> Untouched:
         """Return digests of what belongs to the caller: what was changed is a copy."""
-        if self.changed.rewired:
-            return Untouched({})
-        return self.before.untouched
+        untouched = self.before.untouched
+        if self.changed.n_new:
+            return untouched.only()
+        return untouched.only("X") if self.changed.rewired else untouched

@@ -66,9 +66,11 @@ def fit_weights(parts: Array, best: Array, judge: Judge) -> tuple[Array, Array]:
         How likely each expert is the best.
     """
     E, K = len(parts), judge.n_classes
+    # Classes before rows: sums over classes are then sums of long rows.
+    columns = np.ascontiguousarray(parts.swapaxes(1, 2))
 
     def objective(x: Array) -> tuple[float, Array]:
-        return penalised_loss(x, parts, best, judge)
+        return penalised_loss(x, columns, best, judge)
 
     found = minimize(
         objective,
@@ -82,38 +84,38 @@ def fit_weights(parts: Array, best: Array, judge: Judge) -> tuple[Array, Array]:
     return weights, found[E:] - found[E:].mean()
 
 
-def penalised_loss(x: Array, parts: Array, best: Array, judge: Judge) -> tuple[float, Array]:
+def penalised_loss(x: Array, columns: Array, best: Array, judge: Judge) -> tuple[float, Array]:
     """Return the held-out loss plus its penalties, and the gradient, shape (E + K,).
 
     Parameters
     ----------
     x : ndarray of shape (E + K,)
         Weights of the experts, then biases of the classes.
-    parts : ndarray of shape (E, h, K)
+    columns : ndarray of shape (E, K, h)
         Calibrated log-probabilities of the held-out nodes.
     best : ndarray of shape (E,)
         The weights that others are near to.
     """
-    E, h, _ = parts.shape
-    rows, mass = np.arange(h), judge.weights / judge.weights.sum()
+    E, K, h = columns.shape
+    nodes, mass = np.arange(h), judge.weights / judge.weights.sum()
     ridge = _RIDGE * max(_FEW_LABELS / h, min(1.0, _MANY_LABELS / h))
     w, b = x[:E], x[E:]
-    flat = parts.reshape(E, -1)
-    scores = (w @ flat).reshape(h, -1) + b
-    scores -= scores.max(axis=1, keepdims=True)
+    flat = columns.reshape(E, -1)
+    scores = (w @ flat).reshape(K, h) + b[:, None]
+    scores -= scores.max(axis=0)
     # One exponential for the logarithms and for the gradient: this is asked for hundreds of times.
     residual = np.exp(scores)
-    totals = residual.sum(axis=1)
-    told = scores[rows, judge.codes] - np.log(totals)
-    residual *= (mass / totals)[:, None]
-    residual[rows, judge.codes] -= mass
+    totals = residual.sum(axis=0)
+    told = scores[judge.codes, nodes] - np.log(totals)
+    residual *= mass / totals
+    residual[judge.codes, nodes] -= mass
     value = -float(mass @ told)
     value += ridge * float(((w - best) ** 2).sum())
     value += 0.5 * float((b**2).sum()) / (_BIAS_SPREAD**2 * h)
     slope = np.concatenate(
         [
             flat @ residual.ravel() + 2.0 * ridge * (w - best),
-            residual.sum(axis=0) + b / (_BIAS_SPREAD**2 * h),
+            residual.sum(axis=1) + b / (_BIAS_SPREAD**2 * h),
         ]
     )
     return value, slope

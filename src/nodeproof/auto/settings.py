@@ -156,7 +156,7 @@ def choose_solver(solver: Any, choices: Choices, **settings: Any) -> Any:
     return chosen
 
 
-def most_certain(n_classes: int | None, given: NDArray[np.int64] | None) -> float:
+def most_certain(n_classes: int | None, given: NDArray[np.int64] | None, n_fitted: int) -> float:
     """Return an upper limit of class probabilities, given the labels.
 
     If all m labels name one class, nothing is known about other classes, not even whether there
@@ -170,15 +170,17 @@ def most_certain(n_classes: int | None, given: NDArray[np.int64] | None) -> floa
         Number of classes, if the user gives it.
     given : ndarray of shape (n,), or None
         Class numbers of labels, −1 where there is none.
+    n_fitted : int
+        Number of classes of the model: an update may leave labels of one of them alone.
 
     Examples
     --------
     >>> import numpy as np
     >>> from nodeproof.auto.settings import most_certain
-    >>> most_certain(None, np.array([0, 0, 0, -1])), most_certain(None, np.array([0, 1, -1]))
+    >>> most_certain(None, np.array([0, 0, 0, -1]), 1), most_certain(None, np.array([0, 1, -1]), 2)
     (0.8, 1.0)
     """
-    if n_classes is not None or given is None or given.max(initial=-1) != 0:
+    if n_classes is not None or given is None or n_fitted != 1 or given.max(initial=-1) != 0:
         return 1.0
     m = int((given >= 0).sum())
     return (m + 1) / (m + 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -29,10 +29,7 @@ from nodeproof.tables.kinds import LinksOfKinds, kinds_by_column, kinds_by_file,
 from nodeproof.tables.new_nodes import read_new_nodes
 from nodeproof.terms.registry import allow_missing
 
-__all__ = ["check_tables", "feature_names_of", "run_predict"]
-
-# What to do with a model of one kind of links.
-_ONE_TABLE = "give --edges once, without --edge-type"
+__all__ = ["check_tables", "feature_names_of", "links_of_tables", "run_predict", "units_of"]
 
 
 def run_predict(
@@ -60,7 +57,7 @@ def run_predict(
     check_file(out, file, (nodes, features, *edges))
     if is_of_targets(file):
         if len(edges) > 1 or edge_type is not None:
-            raise InputError(f"the model in {file} was fitted to links of one kind: {_ONE_TABLE}")
+            _refuse_kinds(file, "--edges")
         predict_targets(
             file, nodes=nodes, features=features, edges=edges[0] if edges else None, out=out,
             header=header, source=source, target=target, weight=weight, node=node,
@@ -75,10 +72,10 @@ def run_predict(
     if features is nodes is None and needs_features(fitted):
         option = "--features" if fitted.preparation is None else "--nodes"
         raise InputError(f"the model in {file} was fitted with features: give {option} FILE")
-    links = _read_links(fitted, file, edges, edge_type, header, source, target, weight)
+    links = links_of_tables(fitted, file, edges, edge_type, header, source, target, weight)
     feature_names = feature_names_of(fitted)
     new = read_new_nodes(
-        fitted.names, features, links, names=feature_names, unit=_units(fitted), header=header,
+        fitted.names, features, links, names=feature_names, unit=units_of(fitted), header=header,
         source=source, target=target, weight=weight, node=node, missing=allow_missing(fitted.terms),
         nodes=nodes, preparation=fitted.preparation, repeated=repeated,
     )  # fmt: skip
@@ -119,34 +116,48 @@ def run_predict(
     _show(summary, out)
 
 
-def _read_links(
-    fitted: Fitted, file: Path, edges: tuple[Path, ...], column: str | None, *columns: Any
+def links_of_tables(
+    fitted: Fitted,
+    file: Path,
+    edges: tuple[Path, ...],
+    column: str | None,
+    *columns: Any,
+    option: str = "--edges",
+    instead: str = "predict(graph={...})",
 ) -> Path | LinksOfKinds | None:
-    """Return the links of new nodes: those of several kinds are read, one table is left as it is.
+    """Return the links of tables: those of several kinds are read, one table is left as it is.
 
     Parameters
     ----------
+    fitted : Fitted
+        The model.
+    file : pathlib.Path
+        Where it is.
+    edges : tuple of pathlib.Path
+        The tables.
     column : str or None
         The column of a table with the kind of each link.
     columns
         Header, source, target and weight of the tables.
+    option, instead : str
+        What the tables are given by, and what takes links with a direction in Python.
     """
     kinds = fitted.new_nodes.kinds
     if kinds is None or len(kinds.kinds) == 1:
         if len(edges) > 1 or column is not None:
-            raise InputError(f"the model in {file} was fitted to links of one kind: {_ONE_TABLE}")
+            _refuse_kinds(file, option)
         return edges[0] if edges else None
+    if not edges:
+        return None
     known = [kind.name for kind in kinds.kinds]
     about = f"the model in {file} was fitted to the kinds of links {', '.join(map(repr, known))}"
     if any(kind.directed for kind in kinds.kinds):
         raise InputError(
             f"{about}, some with a direction, which tables do not have: use NodeClassifier.load "
-            "and predict(graph={...}) in Python"
+            f"and {instead} in Python"
         )
     if column is not None and len(edges) != 1:
-        raise InputError("--edge-type names a column of one table of links: give --edges once")
-    if not edges:
-        return None
+        raise InputError(f"--edge-type names a column of one table of links: give {option} once")
     if column is not None:
         found = kinds_by_column(edges[0], column, *columns)
     else:
@@ -154,7 +165,7 @@ def _read_links(
         if unknown:
             raise InputError(
                 f"{about}, and {unknown[0]} is not named after one of them: name the column with "
-                "the kinds, --edge-type COLUMN, or give a table for each kind, such as --edges "
+                f"the kinds, --edge-type COLUMN, or give a table for each kind, such as {option} "
                 f"{known[0]}.csv"
             )
         found = kinds_by_file(edges, *columns)
@@ -164,7 +175,14 @@ def _read_links(
     return found
 
 
-def _units(fitted: Fitted) -> float | dict[str, float]:
+def _refuse_kinds(file: Path, option: str) -> NoReturn:
+    raise InputError(
+        f"the model in {file} was fitted to links of one kind: give {option} once, without "
+        "--edge-type"
+    )
+
+
+def units_of(fitted: Fitted) -> float | dict[str, float]:
     """Return what links without a weight count, by kind if there are several."""
     kinds, graph = fitted.new_nodes.kinds, fitted.new_nodes.graph
     if kinds is not None and len(kinds.kinds) > 1:

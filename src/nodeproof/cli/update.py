@@ -12,7 +12,12 @@ from rich.table import Table
 
 from nodeproof.cli.console import note, notes_from_warnings, screen
 from nodeproof.cli.fit_files import FitFiles
-from nodeproof.cli.predict import check_tables, feature_names_of
+from nodeproof.cli.predict import (
+    check_tables,
+    feature_names_of,
+    links_of_tables,
+    units_of,
+)
 from nodeproof.cli.results import (
     listed_classes,
     outdated_files,
@@ -41,14 +46,15 @@ def run_update(
     *,
     nodes: Path | None,
     features: Path | None,
-    edges: Path | None,
-    remove: Path | None,
+    edges: tuple[Path, ...],
+    remove: tuple[Path, ...],
     labels: Path | None,
     out: Path | None,
     header: bool | None,
     source: str | None,
     target: str | None,
     weight: str | None,
+    edge_type: str | None,
     node: str | None,
     label: str | None,
     unknown: tuple[str, ...],
@@ -63,19 +69,27 @@ def run_update(
     """Load the model, read the files, update, and write the results to the folder ``out``."""
     began = time.perf_counter()
     out = file.parent if out is None else out
-    read = (nodes, features, edges, remove, labels)
+    read = (nodes, features, labels, *edges, *remove)
     check_folder(out, _WRITTEN, read)
     if is_of_targets(file):
         raise InputError(f"the model in {file} predicts numbers: it cannot be updated, fit again")
     import_parts(terms, own_experts)
     fitted = load_model(file)
     check_tables(fitted, file, nodes, features)
-    if not edges is remove is None and not fitted.on_graph:
+    if (edges or remove) and not fitted.on_graph:
         raise InputError(f"the model in {file} was fitted without links: omit --edges and --remove")
-    known = fitted.new_nodes.graph
+    if edge_type is not None and not (edges or remove):
+        raise InputError("--edge-type names a column of links: give --edges or --remove")
+    added, removed = (
+        links_of_tables(
+            fitted, file, given, edge_type if given else None, header, source, target, weights,
+            option=option, instead="update(add={...}, remove={...})",
+        )
+        for given, weights, option in ((edges, weight, "--edges"), (remove, None, "--remove"))
+    )  # fmt: skip
     changes = read_changes(
-        fitted.names, features, edges, labels, remove, names=feature_names_of(fitted),
-        unit=1.0 if known is None else known.unit, header=header, source=source, target=target,
+        fitted.names, features, added, labels, removed, names=feature_names_of(fitted),
+        unit=units_of(fitted), header=header, source=source, target=target,
         weight=weight, node=node, label=label, unknown=unknown,
         missing=allow_missing(fitted.terms), nodes=nodes, preparation=fitted.preparation,
         repeated=repeated,
@@ -112,14 +126,14 @@ def _updated(fitted: Fitted, changes: Changes) -> Fitted:
     def called(places: Any) -> list[Any]:
         return [int(k) if names is None else names[k] for k in places]
 
-    add = None
-    if len(changes.first):
-        ends = called(changes.first), called(changes.second), changes.weight.tolist()
-        add = [list(link) for link in zip(*ends, strict=True)]
-    remove = None
-    if len(changes.removed):
-        columns = (called(column) for column in changes.removed.T)
-        remove = [list(link) for link in zip(*columns, strict=True)]
+    add = {}
+    for name, (first, second, weight) in changes.added.items():
+        ends = called(first), called(second), weight.tolist()
+        add[name] = [list(link) for link in zip(*ends, strict=True)]
+    remove = {}
+    for name, pairs in changes.removed.items():
+        columns = (called(column) for column in pairs.T)
+        remove[name] = [list(link) for link in zip(*columns, strict=True)]
     y = None
     if len(changes.labelled):
         values = [label or None for label in changes.labels.tolist()]
@@ -129,11 +143,16 @@ def _updated(fitted: Fitted, changes: Changes) -> Fitted:
         fitted,
         X,
         y,
-        changes.links if n_new and fitted.on_graph else None,
-        add,
-        remove,
+        _by_kind(changes.links) if n_new and fitted.on_graph else None,
+        _by_kind(add),
+        _by_kind(remove),
         changes.ids if n_new else None,
     )
+
+
+def _by_kind(parts: dict[str, Any]) -> Any:
+    """Return links by kind; those of a model with one kind alone; None without any."""
+    return parts.get("", parts) if parts else None
 
 
 def _as_classes(labels: list[Any], fitted: Fitted) -> list[Any]:
@@ -155,9 +174,10 @@ def _show(summary: dict[str, Any], changes: Changes, out: Path) -> None:
     table = Table(title=title, show_header=False)
     touched = int(np.count_nonzero(changes.labels != "")) if len(changes.labels) else 0
     table.add_row("new nodes", str(len(changes.ids)))
-    added = len(changes.first) + changes.links.nnz
+    added = sum(len(links.first) for links in changes.added.values())
+    added += sum(links.nnz for links in changes.links.values())
     table.add_row("links added", f"{added:,}")
-    table.add_row("links removed", f"{len(changes.removed):,}")
+    table.add_row("links removed", f"{sum(map(len, changes.removed.values())):,}")
     table.add_row("labels", count_of(touched, "label"))
     table.add_row("classes", listed_classes(summary["classes"]))
     table.add_row("mean probability", f"{summary['mean_probability']:.3f}")

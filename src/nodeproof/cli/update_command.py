@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from nodeproof.cli.options import (
+    EDGE_TYPE,
     EXPERT,
     FILE,
     HEADER,
@@ -33,10 +34,13 @@ __all__ = ["update"]
 @click.argument("model", type=FILE, metavar="DIR")
 @sections({
     "Data": (
-        click.option("--edges", type=FILE,
+        click.option("--edges", type=FILE, multiple=True,
                      help="Table of links to add, of new nodes and of others: node, other node, "
-                     "optionally a weight."),
-        click.option("--remove", type=FILE, help="Table of links to remove: node, other node."),
+                     "optionally a weight; of several kinds of links, once for each, with the "
+                     "names of the fit."),
+        click.option("--remove", type=FILE, multiple=True,
+                     help="Table of links to remove: node, other node; of several kinds, as "
+                     "--edges."),
         click.option("--labels", type=FILE,
                      help="Table of new and corrected labels: node, label. An unknown one removes "
                      "the label that was there."),
@@ -48,7 +52,7 @@ __all__ = ["update"]
         REPEATED,
     ),
     "Columns": (
-        HEADER, SOURCE, TARGET, WEIGHT_COLUMN, ID,
+        HEADER, SOURCE, TARGET, WEIGHT_COLUMN, EDGE_TYPE, ID,
         click.option("--label-column", "--label", "label", metavar="COLUMN",
                      help="Column of --labels with the labels."),
     ),

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array
 from nodeproof.errors import InputError
 from nodeproof.inputs.tensors import plain
 
-__all__ = ["Unit", "check_features", "check_reach", "read_features"]
+__all__ = ["Unit", "as_sparse_as", "check_features", "check_reach", "read_features", "stacked"]
 
 
 # Evenly spaced rows that the median of a feature is taken from.
@@ -78,6 +78,19 @@ def read_features(X: Any, check: Callable[..., Any] = check_array) -> Any:
     except ValueError as error:
         raise InputError(str(error)) from error
     return _with_short_indices(sp.csr_array(checked)) if sp.issparse(checked) else checked
+
+
+def as_sparse_as(other: Any, X: Any) -> Any:
+    """Return features as a CSR array or as a dense one, whichever others are."""
+    if sp.issparse(other):
+        return sp.csr_array(X)
+    return X.toarray() if sp.issparse(X) else X
+
+
+def stacked(X: Any, more: Any) -> Any:
+    """Return features with those of more nodes below, sparse where they were sparse."""
+    rows = [X, as_sparse_as(X, more)]
+    return sp.csr_array(sp.vstack(rows)) if sp.issparse(X) else np.vstack(rows)
 
 
 def _refuse_texts(X: Any) -> None:

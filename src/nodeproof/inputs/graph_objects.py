@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +20,7 @@ from nodeproof.runtime.logs import warn_caller
 from nodeproof.runtime.memory import check_free
 
 __all__ = [
+    "Checked",
     "NamedGraph",
     "check_adjacency",
     "column_names",
@@ -64,6 +65,12 @@ class NamedGraph:
     names: NDArray[Any]
 
 
+class Checked(NamedTuple):
+    """Links that :func:`nodeproof.csr.check_links` has returned, the same in both directions."""
+
+    matrix: sp.csr_array
+
+
 def check_adjacency(graph: Any, n_nodes: int | None = None) -> sp.csr_array:
     """Return the graph as a symmetric CSR array without self loops or duplicates.
 
@@ -92,6 +99,8 @@ def check_adjacency(graph: Any, n_nodes: int | None = None) -> sp.csr_array:
     >>> check_adjacency(np.array([[0, 1, 2], [1, 2, 3]]), n_nodes=5).sum(axis=0).tolist()
     [1.0, 2.0, 2.0, 1.0, 0.0]
     """
+    if isinstance(graph, Checked):
+        return graph.matrix
     matrix = to_csr(graph, n_nodes)
     rows, columns = matrix.shape
     if n_nodes is not None and rows == columns != n_nodes:

@@ -6,7 +6,7 @@ Links are weighted by a Gaussian kernel whose width is that of each node's own s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -17,7 +17,13 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
 from nodeproof.errors import InputError
-from nodeproof.inputs.features import check_features, check_reach, read_features
+from nodeproof.inputs.features import (
+    as_sparse_as,
+    check_features,
+    check_reach,
+    read_features,
+    stacked,
+)
 from nodeproof.runtime import threads
 from nodeproof.runtime.memory import check_free
 
@@ -113,17 +119,24 @@ class Neighbours:
         X : ndarray or csr_array of shape (n_new, m)
             Their features.
         """
+        return self.joined_by(X)[0]
+
+    def joined_by(self, X: Any) -> tuple[sp.csr_array, Neighbours]:
+        """Return the same links, and the neighbours with the new nodes among them, last."""
         if not X.shape[0]:
-            return sp.csr_array((0, self.X.shape[0]))
+            return sp.csr_array((0, self.X.shape[0])), self
+        X = as_sparse_as(self.X, X)
         points, new = (_points(rows, self.metric, self.scale) for rows in (self.X, X))
         k = min(self.k, points.shape[0])
         squares, found = _search(points, k, new)
-        weights = _weights(squares, _widths(squares), self.widths[found])
+        widths = _widths(squares)
+        weights = _weights(squares, widths, self.widths[found])
         start = np.arange(0, found.size + 1, k)
         shape = X.shape[0], points.shape[0]
         links = sp.csr_array((weights.ravel(), found.ravel(), start), shape)
         links.sort_indices()
-        return links
+        widths = np.concatenate([self.widths, widths])
+        return links, replace(self, X=stacked(self.X, X), widths=widths)
 
 
 def knn_graph(

@@ -89,6 +89,13 @@ class Untouched:
                     "what will be changed"
                 )
 
+    def only(self, *names: str) -> Untouched:
+        """Return the same for some of the arrays; the others do not belong to a caller any more."""
+        found = Untouched({})
+        found._arrays = {name: held for name, held in self._arrays.items() if name in names}
+        found._checksums = {name: held for name, held in self._checksums.items() if name in names}
+        return found
+
     def _find(self, name: str) -> list[Checksum]:
         return [checksum(array) for array in self._arrays[name]]
 

@@ -44,8 +44,8 @@ class Kernel:
         for argument in arguments:
             if isinstance(argument, np.ndarray):
                 size += argument.size
-        if size > LITTLE:
-            return self.compiled(*arguments)
+                if size > LITTLE:
+                    return self.compiled(*arguments)
         with np.errstate(all="ignore"):  # as what is compiled does
             return self.plain(*arguments)
 

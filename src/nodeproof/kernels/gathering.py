@@ -203,6 +203,7 @@ def average_rows(lo, hi, indptr, indices, weights, share, Y, out, total, links):
     All are float32; Y is contiguous. `links` is for the work: as many numbers as Y has columns.
     """
     d = Y.shape[1]
+    last = len(indices) - 1
     for v in range(lo, hi):
         own = share[v]
         if d < _WIDE:
@@ -215,6 +216,10 @@ def average_rows(lo, hi, indptr, indices, weights, share, Y, out, total, links):
             for e in range(indptr[v], indptr[v + 1]):
                 u = indices[e]
                 w = np.float32(weights[e]) if len(weights) > 0 else np.float32(1.0)
+                # Long rows are asked for cache line by cache line.
+                later = np.intp(indices[min(e + 2, last)]) * d
+                for j in range(0, d, 16):
+                    prefetch(Y, later + j)
                 for j in range(d):
                     out[v, j] += w * Y[u, j]
             for j in range(d):

@@ -22,14 +22,15 @@ _LARGE = 230.0
 
 @compiled
 def solve_nodes(
-    nodes, indptr, indices, weights, eta, W, totals, costs, log_prior, ell, ell_t, in_place, new,
-    changes, near, score, shares,
+    nodes, indptr, indices, weights, eta, W, totals, mass, costs, log_prior, ell, ell_t, in_place,
+    new, changes, near, score, shares,
 ):  # fmt: skip
     """Update the memberships of some nodes one after the other, each given all others.
 
     Node ``nodes[k]`` costs ``costs[k]``, and its memberships go to ``new[k]``; where they are
-    updated `in_place`, also to W, with `totals`, Σ η_v W_v. ``changes[k]`` is max_i |ΔW_vi|. The
-    rest is as in `sweep_batches`, at temperature 1.
+    updated `in_place`, also to W, with `totals`, Σ η_v W_v, and with the link mass, of shape (1, 1)
+    or (K, K), to which its change is added. ``changes[k]`` is max_i |ΔW_vi|. The rest is as in
+    `sweep_batches`, at temperature 1.
     """
     K = W.shape[1]
     scalar = ell.shape[0] == 1
@@ -57,9 +58,16 @@ def solve_nodes(
         for i in range(K):
             step = np.float64(new[k, i]) - W[v, i]
             largest = max(largest, abs(step))
-            if in_place:
-                totals[i] += h * step
-                W[v, i] = new[k, i]
+            if not in_place:
+                continue
+            totals[i] += h * step
+            if mass.shape[0] == 1:
+                mass[0, 0] += 2.0 * step * near[i]
+            else:
+                for j in range(K):
+                    mass[i, j] += step * near[j]
+                    mass[j, i] += step * near[j]
+            W[v, i] = new[k, i]
         changes[k] = largest
 
 
@@ -93,13 +101,16 @@ def merge_rows(
         e, end = indptr[v], indptr[v + 1]
         a, last = first[v], first[v + 1]
         at = out_indptr[v]
-        if a == last and (g == len(gone) or gone[g] >= end):
+        # Most rows stay as they are, or get links to new nodes, which come last.
+        after = a == last or e == end or indices[end - 1] < columns[a]
+        if after and (g == len(gone) or gone[g] >= end):
             for k in range(end - e):
                 out_indices[at + k] = indices[e + k]
             if weighted:
                 for k in range(end - e):
                     out_weights[at + k] = weights[e + k]
-            continue
+            at += end - e
+            e = end
         while e < end or a < last:
             if g < len(gone) and e < end and gone[g] == e:
                 g += 1

@@ -108,10 +108,11 @@ def squared_lengths(x, factors, shifts, part, total, out):
 def largest_columns(lo, hi, W, out):
     """Write the first column that is largest to `out`, for rows lo…hi."""
     for v in range(lo, hi):
-        best = 0
-        for i in range(1, W.shape[1]):
-            if W[v, i] > W[v, best]:
-                best = i
+        best, top = 0, W[v, 0]
+        for i in range(1, W.shape[1]):  # without branches, half of which would be mispredicted
+            share = W[v, i]
+            larger = share > top
+            best, top = i if larger else best, share if larger else top
         out[v] = best
 
 

@@ -145,7 +145,7 @@ def reliability(found: ReliabilityCurve | None, judged: CrossFitted, report: Rep
 
 def _verdict(found: ReliabilityCurve | None, judged: CrossFitted, report: ReportData) -> str:
     if report.K == 1 and found is None:
-        if most_certain(report.fitted.settings.n_classes, report.fitted.given) < 1:
+        if most_certain(report.fitted.settings.n_classes, report.fitted.given, report.K) < 1:
             return (
                 "All labels name one class: whether there are others is unknown, and the "
                 "probabilities say no more than these labels do."

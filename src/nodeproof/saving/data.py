@@ -12,16 +12,29 @@ from numpy.typing import NDArray
 from nodeproof.auto.held_out import CrossFitted
 from nodeproof.certificate.labelling.instance import Instance
 from nodeproof.csr import check_csr, unless_all_one
+from nodeproof.directed import DirectedGraph
 from nodeproof.fitted import FittedData
 from nodeproof.graph import Graph
 from nodeproof.inputs import check_features
 from nodeproof.inputs.untouched import Untouched
+from nodeproof.kinds import together
 from nodeproof.problem import Problem
 from nodeproof.runtime.caching import cached_property
 from nodeproof.settings import Settings
 from nodeproof.solvers.sums import Sums
 from nodeproof.storage.npz import Header
-from nodeproof.storage.schema import Check, Expected, either, list_of, number, one_of, or_none
+from nodeproof.storage.schema import (
+    Check,
+    Expected,
+    either,
+    entries,
+    flag,
+    list_of,
+    number,
+    one_of,
+    or_none,
+    text,
+)
 from nodeproof.terms import NodeData, Term
 from nodeproof.terms.registry import allow_missing
 
@@ -31,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DATA_ENTRIES",
     "DATA_LAYOUT",
+    "OF_KINDS",
     "SUMS_LAYOUT",
     "check_parts_of_data",
     "data_parts",
@@ -41,15 +55,26 @@ Arrays = Mapping[str, NDArray[Any]]
 
 #: what the header says of the data
 DATA_ENTRIES: dict[str, Check] = {
-    # those of the labelling problem, or apart from it
-    "links": or_none(one_of("problem", "own")),
+    # those of the labelling problem, or apart from it; of several kinds, each apart
+    "links": or_none(one_of("problem", "own", "kinds")),
     "features": or_none(one_of("dense", "sparse")),
     "null_model": or_none(one_of("uniform", "degree")),
     "weights": either(one_of("calibrated"), list_of(number, 3)),
     "threshold": number,
     "trust": number,
+    "kinds": list_of(
+        entries(
+            {"name": text, "directed": flag, "null_model": one_of("uniform", "degree")},
+        ),
+        32,
+    ),
+    "view": or_none(one_of("directed", "kinds", "together")),
 }
 
+#: what is there only where links are of several kinds, or have a direction
+OF_KINDS = ("kinds", "view")
+
+_KIND = ("name", "directed", "null_model")
 _LINKS = ("data_indptr", "data_indices", "data_weights")
 _SPARSE = ("data_X_data", "data_X_indices", "data_X_indptr")
 
@@ -58,6 +83,9 @@ DATA_LAYOUT = {
     "data_indptr": Expected("i", "n+1"),
     "data_indices": Expected("i", "D"),
     "data_weights": Expected("f", "D | 0"),
+    r"data_kind_(\d+)_indptr": Expected("i", "n+1"),
+    r"data_kind_(\d+)_indices": Expected("i", "D{0}"),
+    r"data_kind_(\d+)_weights": Expected("f", "D{0} | 0"),
     "data_X": Expected("f", "n m"),
     "data_X_data": Expected("f", "x"),
     "data_X_indices": Expected("i", "x"),
@@ -91,10 +119,12 @@ class LoadedData(FittedData):
         settings: dict[str, Any],
         sums: Sums | None,
         memberships: NDArray[np.float32] | None,
+        view: str | None,
     ) -> None:
         vars(self).update(nodes=nodes, held_out=held_out, untouched=Untouched({}))
         vars(self).update(sums=sums, memberships=memberships)
         vars(self).update(_terms=terms, _on_graph=on_graph, _settings=settings)
+        vars(self).update(_view=view)
 
     @cached_property
     def problem(self) -> Problem:
@@ -103,6 +133,8 @@ class LoadedData(FittedData):
         nodes: NodeData = own["nodes"]
         terms = [term.rebound(nodes) for term in own["_terms"]]
         graph = nodes.graph if own["_on_graph"] else None
+        if graph is not None and own["_view"] is not None:
+            graph = graph.view(own["_view"])
         return Problem(graph, terms, nodes.n_classes, **own["_settings"])
 
 
@@ -111,11 +143,11 @@ def data_parts(
 ) -> tuple[dict[str, Any] | None, dict[str, NDArray[Any]]]:
     """Return what the header says of the data, and the arrays; None and {} without any.
 
-    Links on disk stay there, and several kinds of links or directions, which no update takes.
+    Links on disk stay there.
     """
     data = fitted.data
     graph = None if data is None else data.nodes.graph
-    if data is None or (graph is not None and (graph.folder is not None or graph.sorts)):
+    if data is None or (graph is not None and _are_on_disk(graph)):
         return None, {}
     X: Any = data.nodes.X
     solved = data.problem
@@ -125,11 +157,18 @@ def data_parts(
     arrays: dict[str, NDArray[Any]] = {}
     if graph is not None:
         meta["null_model"] = graph.null_model
+    if graph is not None and graph.kinds:
+        meta["links"] = "kinds"
+        meta["view"] = None if solved.graph is None else solved.graph.viewed
+        meta["kinds"] = [{name: getattr(kind, name) for name in _KIND} for kind in graph.kinds]
+        for k, kind in enumerate(graph.kinds):
+            arrays |= dict(zip(_links_of_kind(k), _parts_of_links(_matrix_of(kind)), strict=True))
+    elif graph is not None:
         A = graph.adjacency
         shared = isinstance(problem, Instance) and problem.adjacency is A
         meta["links"] = "problem" if shared else "own"
         if not shared:
-            arrays |= dict(zip(_LINKS, (A.indptr, A.indices, unless_all_one(A.data)), strict=True))
+            arrays |= dict(zip(_LINKS, _parts_of_links(A), strict=True))
     if X is not None:
         meta["features"] = "sparse" if sp.issparse(X) else "dense"
         if sp.issparse(X):
@@ -137,6 +176,26 @@ def data_parts(
         else:
             arrays["data_X"] = np.asarray(X)
     return meta, arrays | _sums_parts(data)
+
+
+def _are_on_disk(graph: Graph) -> bool:
+    """Tell whether links, of any kind, are in a folder on disk."""
+    parts = [graph, *(kind.undirected for kind in graph.kinds)]
+    return any(part.folder is not None for part in parts)
+
+
+def _matrix_of(kind: Graph | DirectedGraph) -> sp.csr_array:
+    """Return the links of a kind; the source of a link is its row."""
+    return kind.links if isinstance(kind, DirectedGraph) else kind.adjacency
+
+
+def _parts_of_links(A: sp.csr_array) -> tuple[NDArray[Any], ...]:
+    return A.indptr, A.indices, unless_all_one(A.data)
+
+
+def _links_of_kind(k: int) -> tuple[str, ...]:
+    """Return the names of the arrays of a kind of links."""
+    return tuple(name.replace("data_", f"data_kind_{k}_") for name in _LINKS)
 
 
 def _sums_parts(data: FittedData) -> dict[str, NDArray[Any]]:
@@ -156,6 +215,13 @@ def check_parts_of_data(headers: Mapping[str, Header], meta: dict[str, Any]) -> 
     wanted: set[str] = set()
     if said is not None:
         wanted |= set(_LINKS) if said["links"] == "own" else set()
+        kinds = said.get("kinds", [])
+        if (said["links"] == "kinds") != bool(kinds) or bool(kinds) != ("view" in said):
+            raise ValueError("the kinds of the links of its data do not fit together")
+        if len({kind["name"] for kind in kinds}) < len(kinds):
+            raise ValueError("two kinds of links of its data have the same name")
+        for k in range(len(kinds)):
+            wanted |= set(_links_of_kind(k))
         wanted |= {"dense": {"data_X"}, "sparse": set(_SPARSE)}.get(said["features"], set())
         if (said["links"] is None) != (said["null_model"] is None):
             raise ValueError("links and null model of its data do not fit together")
@@ -165,7 +231,7 @@ def check_parts_of_data(headers: Mapping[str, Header], meta: dict[str, Any]) -> 
             raise ValueError("features and their number do not fit together")
         if meta["fitted_on_graph"] and said["links"] is None:
             raise ValueError("the links of its data are missing")
-    if {name for name in headers if name in DATA_LAYOUT} != wanted:
+    if {name for name in headers if name.startswith("data_")} != wanted:
         raise ValueError("the parts of its data do not fit together")
     sums = {name for name in headers if name.startswith("sums_")} - {"sums_memberships"}
     listed = {name for name in SUMS_LAYOUT if "(" not in name} - {"sums_memberships"}
@@ -228,7 +294,9 @@ def rebuild_data(
     if X is not None:
         check_features(X, names, allow_missing(settings.terms))
     graph = None
-    if said["links"] is not None:
+    if said["links"] == "kinds":
+        graph = _kinds(said, arrays, n)
+    elif said["links"] is not None:
         graph = Graph(_links(said, arrays, n, problem), said["null_model"], n)
     nodes = NodeData(K, X, given if len(given) else None, graph, feature_names=names)
     weights = said["weights"]
@@ -239,7 +307,8 @@ def rebuild_data(
         "son": settings.son,
     }
     kept = _rebuild_sums(arrays, len(terms))
-    return LoadedData(nodes, held_out, terms, bool(meta["fitted_on_graph"]), solved, *kept)
+    on_graph, view = bool(meta["fitted_on_graph"]), said.get("view")
+    return LoadedData(nodes, held_out, terms, on_graph, solved, *kept, view)
 
 
 def _links(
@@ -248,11 +317,35 @@ def _links(
     if said["links"] == "problem":
         assert isinstance(problem, Instance)
         return problem.adjacency
-    indptr, indices, weights = (arrays[name] for name in _LINKS)
+    A = _read_links(arrays, _LINKS, n)
+    if (A != A.T).nnz:
+        raise ValueError("its links are not the same in both directions")
+    return A
+
+
+def _kinds(said: dict[str, Any], arrays: Arrays, n: int) -> Graph:
+    """Return the graph of all links, with their kinds."""
+    found: list[Graph | DirectedGraph] = []
+    for k, kind in enumerate(said["kinds"]):
+        A = both = _read_links(arrays, _links_of_kind(k), n)
+        if kind["directed"]:
+            both = sp.csr_array(A.maximum(A.T))
+            both.sort_indices()
+        elif (A != A.T).nnz:
+            raise ValueError("its links are not the same in both directions")
+        undirected = Graph(both, kind["null_model"], n)
+        own = DirectedGraph(A, undirected) if kind["directed"] else undirected
+        own.name = undirected.name = kind["name"]
+        found.append(own)
+    return together(found, said["null_model"])
+
+
+def _read_links(arrays: Arrays, names: tuple[str, ...], n: int) -> sp.csr_array:
+    indptr, indices, weights = (arrays[name] for name in names)
     if not len(weights):
         weights = np.ones(len(indices), dtype=np.float32)
     A = sp.csr_array((weights, indices, indptr), shape=(n, n))
     check_csr(A)
-    if not (A.data > 0).all() or A.diagonal().any() or (A != A.T).nnz:
-        raise ValueError("its links are not the same in both directions, or not positive")
+    if not (A.data > 0).all() or A.diagonal().any():
+        raise ValueError("its links are not positive, or go to the node itself")
     return A

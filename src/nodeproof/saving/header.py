@@ -20,7 +20,7 @@ from nodeproof.errors import InputError
 from nodeproof.fitted_kinds import KIND_PARTS
 from nodeproof.inputs.knn import METRICS
 from nodeproof.inputs.preparation import STEPS
-from nodeproof.saving.data import DATA_ENTRIES
+from nodeproof.saving.data import DATA_ENTRIES, OF_KINDS
 from nodeproof.solvers import CADO, BlockCADO
 from nodeproof.solvers.starts import STARTS
 from nodeproof.storage.schema import (
@@ -77,7 +77,7 @@ FORMAT = "nodeproof-model"
 
 #: the format of models of numeric targets (`saving.targets`)
 TARGETS = "nodeproof-targets"
-FORMAT_VERSION = 9
+FORMAT_VERSION = 10
 
 #: bytes of a header
 LARGEST = 1 << 24
@@ -249,7 +249,7 @@ _HEADER: dict[str, tuple[Check, float]] = {
     "not_applicable": (or_none(text), np.inf),
     "findings": (or_none(entries(_FINDINGS, optional=("kinds",))), 4),
     "preparation": (PREPARATION, np.inf),
-    "data": (entries(DATA_ENTRIES), np.inf),
+    "data": (entries(DATA_ENTRIES, optional=OF_KINDS), np.inf),
 }
 
 

@@ -1,6 +1,6 @@
 """Saved models: one `.npz` file, no pickle.
 
-Layout, version 9. ``meta`` holds JSON in UTF-8 as bytes: the format's name and version, the
+Layout, version 10. ``meta`` holds JSON in UTF-8 as bytes: the format's name and version, the
 version of nodeproof that wrote it, the parameters of the classifier, its terms, what it reports
 (choices, sources, history, status) and, if features were made from a table of nodes, medians,
 means, scales and texts of its columns (``preparation``). Beside it lie plain arrays:
@@ -39,8 +39,9 @@ Held-out labels, which prediction sets rest on, are there as ``held_…``: the f
 What a report shows beside all that lies there as ``findings_…``, the arrays of
 `Findings.to_parts`.
 
-Links and features of the fit, which updates need, are there as ``data_…`` (`saving.data`); links
-that the labelling problem has already are not written twice. Sums over the memberships, and these,
+Links and features of the fit, which updates need, are there as ``data_…`` (`saving.data`), those
+of kind number k as ``data_kind_k_…``; links that the labelling problem has already are not written
+twice. Sums over the memberships, and these,
 if they are not the probabilities, are there as ``sums_…``, where updates can be local.
 
 What a file may hold is listed in `saving.header` (entries of the JSON), in `saving.arrays`
@@ -49,7 +50,8 @@ directory and its headers before its arrays are read.
 
 Version 1 had neither `Softmax` nor anything about links of new nodes, version 2 no labelling
 problem, version 3 no findings, version 4 no pool, version 5 no held-out labels, version 6 no data,
-version 7 one kind of links, version 8 no sums; all are still read.
+version 7 one kind of links, version 8 no sums, version 9 no data of several kinds of links; all
+are still read.
 """
 
 from __future__ import annotations

@@ -153,6 +153,8 @@ class _Solve:
         self.eta = np.ones(n) if after.graph is None else after.graph.eta
         self.reached = np.zeros(n, dtype=bool)
         self.work = kernels.workspace(K)
+        #: link mass of the memberships as they are
+        self.mass = self._first_mass()
         self.solved = self.n_iter = 0
 
     def run(self, models: Models) -> Nearby | None:
@@ -216,8 +218,9 @@ class _Solve:
         changes = np.empty(len(nodes))
         new = np.empty((len(nodes), self.W.shape[1]), dtype=np.float32)
         kernels.solve_nodes(
-            nodes, *self.links, self.eta, self.W, totals, costs_at(self.after, models, nodes),
-            models.log_prior, ell, ell_t, in_place, new, changes, *self.work,
+            nodes, *self.links, self.eta, self.W, totals, self.mass,
+            costs_at(self.after, models, nodes), models.log_prior, ell, ell_t, in_place, new,
+            changes, *self.work,
         )  # fmt: skip
         return changes
 
@@ -268,8 +271,13 @@ class _Solve:
         marks[nodes[moved]] = True
         marks[change.nodes] = True
         nodes_moved = np.flatnonzero(marks)
-        known = nodes_moved[nodes_moved < change.n_before]
         new, old = self.W[nodes_moved], self.old[nodes_moved]
+        # What is known of the others is the same: sums are linear in their steps.
+        same = np.ones(len(self.W), dtype=bool)
+        same[change.nodes] = False
+        still = same[nodes_moved]
+        step = new[still].astype(np.float64) - old[still]
+        others, gone = nodes_moved[still], change.nodes[change.nodes < change.n_before]
         terms = []
         for term, was, own in zip(
             summable_terms(self.after) or (),
@@ -277,27 +285,34 @@ class _Solve:
             sums.terms,
             strict=True,
         ):
-            after = term.cut(nodes_moved).sums(new, 0, len(new))
-            terms.append(own + after - was.cut(known).sums(old[: len(known)], 0, len(known)))
+            moved_by = term.cut(others).sums(step, 0, len(step))
+            if len(change.nodes):
+                after = term.cut(change.nodes).sums(self.W[change.nodes], 0, len(change.nodes))
+                moved_by = moved_by + after - was.cut(gone).sums(self.old[gone], 0, len(gone))
+            terms.append(own + moved_by)
         return Sums(
-            self._moved_links(nodes_moved),
+            self.mass.copy(),
             self._moved_rows(),
             tuple(terms),
             sums.entropy + entropy(new) - entropy(old),
         )
 
-    def _moved_links(self, nodes: Nodes) -> Array:
-        """Return the link mass: with W′ = W + D and A′ = A + E, ``DᵀA′(W′ + W) + WᵀEW`` more."""
+    def _first_mass(self) -> Array:
+        """Return the link mass before any node is solved.
+
+        With W′ = W + D and A′ = A + E, ``DᵀA′W′ + (A′W)ᵀD + WᵀEW`` is added; D are the rows of the
+        new nodes.
+        """
         links, change = self.sums.links, self.change
         if self.after.graph is None:
-            return links
-        step = self.W[nodes].astype(np.float64) - self.old[nodes]
+            return links.copy()
+        nodes = change.nodes[change.nodes >= change.n_before]
+        step = self.W[nodes].astype(np.float64)
+        near, was = self._near(nodes, self.W), self._near(nodes, self.old)
         first = self.old[change.rows].astype(np.float64)
         second = self.old[change.columns] * change.weights[:, None]
         if links.shape == (1, 1):
-            more = np.vdot(step, self._near(nodes, self.W + self.old)) + np.vdot(first, second)
-            return links + more
-        near, was = self._near(nodes, self.W), self._near(nodes, self.old)
+            return np.asarray(links + np.vdot(step, near + was) + np.vdot(first, second))
         return np.asarray(links + step.T @ near + was.T @ step + first.T @ second)
 
     def _near(self, nodes: Nodes, M: Rows) -> Array:

@@ -126,7 +126,7 @@ def followed(problem: Problem, nodes: NodeData, sums: Sums) -> Problem:
 def entropy(W: NDArray[Any]) -> float:
     """Return ``Σ W log W``; 0 log 0 is 0."""
     rows = W.astype(np.float64)
-    return float((rows * np.log(rows, out=np.zeros_like(rows), where=rows > 0)).sum())
+    return float((rows * np.log(np.maximum(rows, 1e-300))).sum())
 
 
 def kept_for_updates(

@@ -166,6 +166,8 @@ class Sweeper:
         self.new = np.empty((self.batch, K), dtype=np.float32)
         self.models: Models | None = None
         self._waiting: dict[int, tuple[Array, Rows]] = {}
+        #: what kernels work with, by thread: made once, because there are hundreds of calls
+        self._work: dict[int, tuple[NDArray[Any], ...]] = {}
         #: ``μ1 ‖θ_i − θ_j‖``, shape (K, K); None without a sum of norms
         self.pull: Array | None = None
         graph = problem.graph
@@ -189,6 +191,13 @@ class Sweeper:
         end = self.problem.n_nodes if end is None else end
         for first in range(begin, end, self.batch):
             yield first, min(first + self.batch, end)
+
+    def workspace(self, thread: int) -> tuple[NDArray[Any], ...]:
+        """Return the arrays that `kernels.sweep_batches` works with on one of the threads."""
+        if thread not in self._work:
+            K = self.problem.n_classes
+            self._work[thread] = *kernels.workspace(K), *kernels.lanes(K, self.batch)
+        return self._work[thread]
 
     def charge(self, models: Models) -> None:
         """Set the class models that costs are computed from."""
@@ -360,7 +369,7 @@ class _Pass:
                 self.coupling.update(first, last)
 
     def _solve(self, begin: int, end: int, charges: Charges, log_prior: Array) -> None:
-        sweeper, affinity, K = self.sweeper, self.affinity, len(self.totals)
+        sweeper, affinity = self.sweeper, self.affinity
         counter = np.zeros(1, dtype=np.int64)
 
         def work(thread: int, n_threads: int) -> None:
@@ -369,7 +378,7 @@ class _Pass:
                 sweeper.indptr, sweeper.indices, sweeper.weights, sweeper.eta, self.W, self.totals,
                 charges.costs, charges.first, log_prior, affinity.ell, affinity.ell_t,
                 self.temperature, sweeper.new, self.moved, self.mass, self.changes, self.links,
-                self.changed, True, *kernels.workspace(K), *kernels.lanes(K, sweeper.batch),
+                self.changed, True, *sweeper.workspace(thread),
             )  # fmt: skip
 
         if sweeper.shared:

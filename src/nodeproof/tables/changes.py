@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,6 +23,7 @@ from nodeproof.tables.columns import Column
 from nodeproof.tables.edges import Links, read_links
 from nodeproof.tables.features import FeatureRows, read_features, some
 from nodeproof.tables.keys import Keys, check_lookalikes, one_node_set
+from nodeproof.tables.kinds import LinksOfKinds
 from nodeproof.tables.labels import LabelRows, read_labels
 from nodeproof.tables.new_nodes import (
     added_up,
@@ -39,6 +40,22 @@ __all__ = ["Changes", "read_changes"]
 PathLike = str | os.PathLike[str]
 
 
+class Added(NamedTuple):
+    """Links to add.
+
+    Attributes
+    ----------
+    first, second : ndarray of shape (E,)
+        Their ends, as positions.
+    weight : ndarray of shape (E,)
+        Their weights.
+    """
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    weight: NDArray[np.float64]
+
+
 @dataclass(frozen=True)
 class Changes:
     """What a user's files change, with n nodes before and n_new new ones.
@@ -51,14 +68,12 @@ class Changes:
         Ids of the new nodes, sorted.
     X : ndarray of shape (n_new, m), or None
         Their features.
-    links : scipy.sparse.csr_array of shape (n_new, n + n_new)
-        Their links.
-    first, second : ndarray of shape (E,)
-        Links to add among the nodes that were there before.
-    weight : ndarray of shape (E,)
-        Their weights.
-    removed : ndarray of shape (R, 2)
-        Links to remove.
+    links : dict of scipy.sparse.csr_array of shape (n_new, n + n_new)
+        Their links, by kind; those of one kind as that of "".
+    added : dict of Added
+        Links to add among the nodes that were there before, by kind.
+    removed : dict of ndarray of shape (R, 2)
+        Links to remove, by kind.
     labelled, labels : ndarray of shape (l,)
         Nodes with another label, and which; "" removes it.
     notes : list of str
@@ -67,11 +82,9 @@ class Changes:
 
     ids: NDArray[Any]
     X: NDArray[Any] | None
-    links: sp.csr_array
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    weight: NDArray[np.float64]
-    removed: NDArray[np.int64]
+    links: dict[str, sp.csr_array]
+    added: dict[str, Added]
+    removed: dict[str, NDArray[np.int64]]
     labelled: NDArray[np.int64]
     labels: NDArray[Any]
     notes: list[str]
@@ -80,12 +93,12 @@ class Changes:
 def read_changes(
     fitted: NDArray[Any],
     features: PathLike | None = None,
-    edges: PathLike | None = None,
+    edges: PathLike | LinksOfKinds | None = None,
     labels: PathLike | None = None,
-    remove: PathLike | None = None,
+    remove: PathLike | LinksOfKinds | None = None,
     *,
     names: list[str] | None = None,
-    unit: float = 1.0,
+    unit: float | Mapping[str, float] = 1.0,
     header: bool | None = None,
     source: Column = None,
     target: Column = None,
@@ -109,18 +122,27 @@ def read_changes(
     features, nodes, names, unit, missing, preparation
         As in `nodeproof.tables.new_nodes.read_new_nodes`.
     edges, remove : path, optional
-        Tables of links to add, of new nodes or of others, and of links to remove.
+        Tables of links to add, of new nodes or of others, and of links to remove. Links of several
+        kinds have been read already.
     labels : path, optional
         Table of labels that are new or corrected; an unknown one removes what was there.
     header, source, target, weight, node, label, unknown, repeated
         As in `nodeproof.tables.reading.read_tables`.
     """
     parts: dict[str, Links | FeatureRows | LabelRows] = {}
+    kinds = {
+        part: given
+        for part, given in (("edges", edges), ("remove", remove))
+        if isinstance(given, LinksOfKinds)
+    }
     known, blank = no_node_is_known, None
     if edges is not None:
-        parts["edges"] = links = read_new_links(
-            open_named(edges), header, source, target, weight, unit
-        )
+        if isinstance(edges, LinksOfKinds):
+            links = edges.together
+        else:
+            assert isinstance(unit, float)
+            links = read_new_links(open_named(edges), header, source, target, weight, unit)
+        parts["edges"] = links
         known = links.keys.has
     if nodes is not None and preparation is not None:
         keys, made, more = read_prepared(open_named(nodes), known, header, node, preparation)
@@ -137,7 +159,9 @@ def read_changes(
         parts["labels"] = read_labels(
             open_named(labels), model.has, header, node, label, Unknown.of(unknown or None)
         )
-    if remove is not None:
+    if isinstance(remove, LinksOfKinds):
+        parts["remove"] = remove.together
+    elif remove is not None:
         parts["remove"] = read_links(
             open_named(remove), header, source, target, None, suggest_weight=False
         )
@@ -147,8 +171,9 @@ def read_changes(
         )
     check_lookalikes([model, *(part.keys for part in parts.values())])
     ids, rows = one_node_set([part.keys for part in parts.values()])
-    return _Placed(fitted, ids, dict(zip(parts, rows, strict=True)), parts).read(
-        names, unit, repeated, blank
+    units = unit if isinstance(unit, Mapping) else {"": unit}
+    return _Placed(fitted, ids, dict(zip(parts, rows, strict=True)), parts, kinds).read(
+        names, units, repeated, blank
     )
 
 
@@ -161,8 +186,10 @@ class _Placed:
         ids: NDArray[Any],
         rows: dict[str, NDArray[Any]],
         parts: dict[str, Any],
+        kinds: dict[str, LinksOfKinds],
     ) -> None:
         self.fitted, self.ids, self.rows, self.parts = fitted, ids, rows, parts
+        self.kinds = kinds
         position = positions_among(ids, fitted)
         bringing = [rows[name] for name in ("edges", "features") if name in rows]
         self.fresh = np.zeros(len(ids), dtype=bool)
@@ -185,46 +212,70 @@ class _Placed:
             )
 
     def read(
-        self, names: list[str] | None, unit: float, repeated: str, blank: NDArray[Any] | None
+        self,
+        names: list[str] | None,
+        units: Mapping[str, float],
+        repeated: str,
+        blank: NDArray[Any] | None,
     ) -> Changes:
         """Return what the files change."""
         n, n_new = len(self.fitted), int(self.fresh.sum())
-        first, second, weight = self._links(unit, repeated)
-        old = (first < n) & (second < n)
-        found, _ = links_from_pairs(
-            np.maximum(first, second)[~old] - n, np.minimum(first, second)[~old], weight[~old],
-            n_new=n_new, n_fitted=n, unit=unit,
-        )  # fmt: skip
-        alone = int((np.diff(found.to_fitted.indptr) == 0).sum())
-        if alone:
+        links: dict[str, sp.csr_array] = {}
+        added: dict[str, Added] = {}
+        for name, (first, second, weight) in self._links(units, repeated).items():
+            old = (first < n) & (second < n)
+            found, _ = links_from_pairs(
+                np.maximum(first, second)[~old] - n, np.minimum(first, second)[~old],
+                weight[~old], n_new=n_new, n_fitted=n, unit=units[name],
+            )  # fmt: skip
+            links[name] = sp.csr_array(sp.hstack([found.to_fitted, found.among]))
+            if old.any():
+                added[name] = Added(first[old], second[old], weight[old])
+        degrees = np.zeros(n_new)
+        for own in links.values():
+            degrees += np.diff(own[:, :n].indptr)
+        if alone := int((degrees == 0).sum()):
             self.notes.append(f"{count_of(alone, 'new node')} without a link to a fitted node")
-        # Of pairs listed twice the last counts: that of the largest weight.
-        order = np.flatnonzero(old)[np.argsort(weight[old], kind="stable")]
-        removed = np.empty((0, 2), dtype=np.int64)
+        removed = {}
         if "remove" in self.rows:
             ends = self._known("remove", "links to remove are among nodes that are there")
-            removed = np.stack(np.split(ends, 2), axis=1)
+            for name, own in self._split("remove", ends).items():
+                removed[name] = np.stack(np.split(own, 2), axis=1)
         labelled, labels = self._labels()
         return Changes(
             self.ids[self.fresh],
             self._features(names, blank, n_new),
-            sp.csr_array(sp.hstack([found.to_fitted, found.among])),
-            first[order],
-            second[order],
-            weight[order],
+            links,
+            added,
             removed,
             labelled,
             labels,
             self.notes,
         )
 
-    def _links(self, unit: float, repeated: str) -> tuple[NDArray[Any], NDArray[Any], Any]:
-        """Return the ends of the links to add, and their weights."""
-        none = np.empty(0, dtype=np.int64)
+    def _split(self, part: str, ends: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        """Return the ends of links by kind."""
+        return self.kinds[part].split(ends) if part in self.kinds else {"": ends}
+
+    def _links(
+        self, units: Mapping[str, float], repeated: str
+    ) -> dict[str, tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+        """Return the ends of the links to add, and their weights, by kind."""
         if "edges" not in self.rows:
-            return none, none, np.empty(0)
-        links = self.parts["edges"]
-        first, second = np.split(self.position[self.rows["edges"]], 2)
+            return {}
+        kinds = {"": self.parts["edges"]}
+        if "edges" in self.kinds:
+            kinds = self.kinds["edges"].kinds
+        ends = self._split("edges", self.position[self.rows["edges"]])
+        return {
+            name: self._of_kind(links, ends[name], units[name], repeated)
+            for name, links in kinds.items()
+        }
+
+    def _of_kind(
+        self, links: Links, ends: NDArray[np.int64], unit: float, repeated: str
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        first, second = np.split(ends, 2)
         weight = np.full(len(first), unit) if links.weight is None else links.weight
         loops = first == second
         if loops.any():

@@ -26,10 +26,15 @@ __all__ = ["Covariance", "check_positive_definite", "repeated_share"]
 #: beyond this, class covariances are neither affordable nor well determined
 MOST_FEATURES = 512
 
-_MOST_PRODUCTS = 2**16
+# Ranges of nodes are cut so that their products, or their features, stay near the processor.
+_MOST_PRODUCTS, _MOST_NUMBERS = 2**16, 2**15
 
-# Of fewer nodes, numpy is as fast as compiled loops.
+# Of fewer nodes, numpy is as fast as compiled loops; and where so few fit, because there are many
+# features, moments are taken class by class.
 _FEW_NODES = 256
+
+# Memberships in float32 are rounded by more than this.
+_NOTHING = 1e-12
 
 # This many rows, evenly spaced, show how often a value repeats; up to this share it may.
 _SAMPLE, _BY_CHANCE = 2_000, 0.2
@@ -201,10 +206,15 @@ class Covariance(SummableTerm):
     def sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
         """Return ``Σ_v W_vi`` and the upper triangle of ``Σ_v W_vi x_v x_vᵀ``, rows per class."""
         total = np.zeros((W.shape[1], 1 + len(self.upper[0])))
-        for a, b in self._stretches(lo, hi):
+        step = _MOST_PRODUCTS // len(self.upper[0])
+        by_class = min(step, hi - lo) < _FEW_NODES
+        for a, b in _stretches(lo, hi, _MOST_NUMBERS // self.dim if by_class else step):
             weights = W[a - lo : b - lo].T.astype(np.float64)
-            total[:, 0] += weights.sum(axis=1)
-            total[:, 1:] += weights @ self._products(a, b).T
+            if by_class:
+                total[:, 0] += weights.sum(axis=1)
+                total[:, 1:] += self._class_moments(weights, a, b)
+            else:
+                total += weights @ self._products(a, b).T
         return total
 
     def estimate_from(self, sums: Array) -> Array:
@@ -237,7 +247,7 @@ class Covariance(SummableTerm):
     def cost_into(self, out: Array, models: Array, lo: int, hi: int) -> None:
         """Write the same to `out`."""
         factors, shifts, offset = self._whitening(models)
-        for a, b in self._stretches(lo, hi):
+        for a, b in _stretches(lo, hi, _MOST_NUMBERS // self.dim):
             x = np.ascontiguousarray(self.X[a:b].T, dtype=np.float64)
             if b - a < _FEW_NODES:
                 out[a - lo : b - lo] = ((factors @ x - shifts[:, :, None]) ** 2).sum(axis=1).T
@@ -321,19 +331,21 @@ class Covariance(SummableTerm):
         x = self.X[lo:hi].astype(np.float64, copy=False)
         return np.column_stack([x, np.ones(hi - lo)]) if self.intercept else x
 
-    def _stretches(self, lo: int, hi: int) -> Iterator[tuple[int, int]]:
-        """Cut a range of nodes so that their products stay near the processor."""
-        step = max(1, _MOST_PRODUCTS // len(self.upper[0]))
-        yield from ((a, min(a + step, hi)) for a in range(lo, hi, step))
-
     def _products(self, lo: int, hi: int) -> Array:
-        """Return ``x_i x_j`` for i ≤ j, shape (m(m + 1)/2, hi − lo)."""
-        x = np.ascontiguousarray(self._rows(lo, hi).T)
-        if hi - lo < _FEW_NODES:
-            return np.asarray(x[self.upper[0]] * x[self.upper[1]])
-        out = np.empty((len(self.upper[0]), hi - lo))
-        kernels.pair_products(x, out)
+        """Return 1 and ``x_i x_j`` for i ≤ j, shape (1 + m(m + 1)/2, hi − lo)."""
+        out = np.empty((1 + len(self.upper[0]), hi - lo))
+        out[0] = 1.0
+        kernels.pair_products(np.ascontiguousarray(self._rows(lo, hi).T), out[1:])
         return out
+
+    def _class_moments(self, weights: Array, lo: int, hi: int) -> Array:
+        """Return the upper triangle of ``Σ_v weights_iv x_v x_vᵀ``, shape (K, m(m + 1)/2)."""
+        x, found = self._rows(lo, hi), np.empty((len(weights), len(self.upper[0])))
+        for i, own in enumerate(weights):
+            held = np.flatnonzero(own > _NOTHING)  # with many features, most are in one class only
+            scaled = np.sqrt(own[held])[:, None] * x[held]
+            found[i] = (scaled.T @ scaled)[self.upper]
+        return found
 
     def _moments(self, W: NDArray[Any]) -> Array:
         """Return ``Σ_v W_vi x_v x_vᵀ``, shape (K, m, m)."""
@@ -345,6 +357,11 @@ class Covariance(SummableTerm):
         moments, (i, j) = np.zeros((len(folded), self.dim, self.dim)), self.upper
         moments[:, i, j] = moments[:, j, i] = folded
         return moments
+
+
+def _stretches(lo: int, hi: int, step: int) -> Iterator[tuple[int, int]]:
+    """Cut a range of nodes into stretches of so many, the last of fewer."""
+    yield from ((a, min(a + step, hi)) for a in range(lo, hi, step))
 
 
 def check_positive_definite(covariances: Array) -> None:

@@ -273,8 +273,7 @@ class Softmax(Term):
 
     def _scores(self, theta: Array) -> Array:
         """Return the scores of all nodes, or an even sample of many."""
-        rows = self.Z[:: -(-len(self.Z) // _MOST_SCORED)]
-        return np.asarray(rows @ theta[:, :-1].T + theta[:, -1], dtype=np.float64)
+        return self._linear(theta, self.Z[:: -(-len(self.Z) // _MOST_SCORED)])
 
     def _targets(self) -> Array:
         return np.eye(self.n_classes)[self.y[self.labelled]]

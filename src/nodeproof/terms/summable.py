@@ -41,7 +41,10 @@ class SummableTerm(Term):
 
     @abstractmethod
     def sums(self, W: NDArray[Any], lo: int, hi: int) -> Array:
-        """Return the sums over the nodes lo…hi, of these memberships, that estimates need."""
+        """Return the sums over the nodes lo…hi, of these memberships, that estimates need.
+
+        They are linear in the memberships.
+        """
 
     @abstractmethod
     def estimate_from(self, sums: Array) -> Array:

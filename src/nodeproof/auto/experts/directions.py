@@ -11,14 +11,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from nodeproof.auto.experts.base import Array, NewNodes
+from nodeproof.auto.experts.base import Array, Changed, NewNodes, Rows
 from nodeproof.auto.experts.penalty import Setting
 from nodeproof.auto.experts.regression import LearntRegression, OwnFeatures
 from nodeproof.smoothing import Smoothing
 from nodeproof.storage.schema import Expected
 from nodeproof.terms import NodeData
 
-__all__ = ["InLinks", "OutLinks"]
+__all__ = ["InLinks", "LearntDirection", "OutLinks"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,14 @@ class LearntDirection(LearntRegression):
         if self.arriving:
             rows = sp.csr_array(rows.shape) if new.arriving is None else new.arriving
         return super().judge(replace(new, X=rows))
+
+    def updated(self, changed: Changed, log_proba: Rows) -> LearntRegression:
+        """Return the same after a change: learnt again, for each node is a column."""
+        assert changed.nodes.y is not None
+        if not (changed.rewired or changed.relabelled):
+            return self
+        expert = (InLinks if self.arriving else OutLinks)().bind(changed.nodes)
+        return expert.learn(changed.nodes.y, self.setting)
 
 
 class OutLinks(OwnFeatures):

@@ -113,8 +113,12 @@ class LearntBlocks(Learnt):
         described = [costs.term for costs in self.terms if isinstance(costs, BoundCosts)]
         term = described[0] if described else None
         affinity = self.models.affinity
-        matrix = affinity is not None and affinity.ell.shape != (1, 1)
-        setting = Setting(term, "matrix" if matrix else "scalar")
+        matrix = affinity is not None and affinity.ell.shape[-1] != 1
+        kinds = self.graph.kinds if isinstance(self.graph, FittedKinds) else ()
+        view = "directed" if any(kind.directed for kind in kinds) else "kinds"
+        if isinstance(self.graph, FittedGraph) and nodes.graph and len(nodes.graph.kinds) > 1:
+            view = "together"
+        setting = Setting(term, "matrix" if matrix else "scalar", view)
         expert = BlockModel([term]).bind(nodes)
         expert.starts = {expert.describe(setting): np.exp(log_proba)}
         return expert.learn(nodes.y, setting)

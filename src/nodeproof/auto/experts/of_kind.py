@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from nodeproof.auto.experts.base import Array, Candidate, Expert, Learnt, NewNodes
-from nodeproof.auto.experts.directions import InLinks, OutLinks
+from nodeproof.auto.experts.base import Array, Candidate, Changed, Expert, Learnt, NewNodes
+from nodeproof.auto.experts.directions import InLinks, LearntDirection, OutLinks
 from nodeproof.auto.experts.propagation import Propagation
 from nodeproof.auto.experts.regression import Features, Links
 from nodeproof.auto.held_out import HeldOut
@@ -26,6 +26,15 @@ __all__ = ["OfKind", "expert_of_kind", "experts_of_kinds", "find_of_kind"]
 # What is asked about each kind, beside what is asked about all links together.
 _ASKED: tuple[type[Expert], ...] = (Propagation, Links, Features)
 _ASKED_OF_DIRECTED: tuple[type[Expert], ...] = (OutLinks, InLinks)
+
+
+def _links_of(graph: Graph | None, name: str, directed: bool) -> Graph | None:
+    """Return the links of one kind, with their direction if that is asked for; None without any."""
+    kinds = () if graph is None else graph.kinds
+    found = next((kind for kind in kinds if kind.name == name), None)
+    if found is None:
+        return None
+    return together([found]) if directed else found.undirected
 
 
 class LearntOfKind(Learnt):
@@ -66,6 +75,16 @@ class LearntOfKind(Learnt):
         """Return log-probabilities of new nodes by their links of this kind, (n_new, K)."""
         return self.own.judge(new.kinds[self.kind]) if self.kind in new.kinds else None
 
+    def updated(self, changed: Changed, log_proba: NDArray[np.float32]) -> Learnt:
+        """Return what is known after a change, by the links of the kind alone."""
+        directed = isinstance(self.own, LearntDirection)
+        graph = _links_of(changed.nodes.graph, self.kind, directed)
+        before = _links_of(changed.before, self.kind, directed)
+        new = changed.new.kinds.get(self.kind, changed.new)
+        nodes = replace(changed.nodes, graph=graph, smoothing=None, links=None)
+        own = self.own.updated(replace(changed, nodes=nodes, before=before, new=new), log_proba)
+        return type(self)(own, self.kind, self.source)
+
     def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings and arrays that `judge` needs, to save them."""
         return self.own.to_parts()
@@ -83,14 +102,10 @@ class OfKind(Expert):
 
     def _seen(self, nodes: NodeData) -> NodeData | None:
         """Return the nodes with the links of the kind alone; None if there is no such kind."""
-        if nodes.graph is None:
-            return None
-        found = next((kind for kind in nodes.graph.kinds if kind.name == self.kind), None)
-        if found is None:
-            return None
         # Links are left as they are for those that look at their direction.
-        directed = self.of in _ASKED_OF_DIRECTED
-        graph: Graph = together([found]) if directed else found.undirected
+        graph = _links_of(nodes.graph, self.kind, self.of in _ASKED_OF_DIRECTED)
+        if graph is None:
+            return None
         smoothing = None
         if self.of is Features and nodes.X is not None:
             smoothing = Smoothing(nodes.X, graph)

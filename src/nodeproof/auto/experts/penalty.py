@@ -101,6 +101,7 @@ class PenaltySearch:
             seen = own[labelled] >= 0
             self.seen[seen, fold] = balance(own[labelled[seen]])
         self.last: Array | None = None
+        self.by_all: dict[int, tuple[float, float]] = {}
         self.at = _PENALTIES.index(_FIRST_PENALTY)
 
     def descend(self, before: PenaltySearch | None = None) -> None:
@@ -115,11 +116,12 @@ class PenaltySearch:
         )
         self.last = theta
         self.fits[at] = held_out_scores(self.Z_held, theta, self.held.folds), theta
-        return self._loss(at, np.arange(len(self.held.codes)))[0]
+        self.by_all[at] = self._loss(at, np.arange(len(self.held.codes)))
+        return self.by_all[at][0]
 
-    def best(self, by: NDArray[np.int64]) -> Best:
-        """Return the best of the fitted penalties by some of the held-out labels."""
-        losses = {at: self._loss(at, by) for at in self.fits}
+    def best(self, by: NDArray[np.int64] | None = None) -> Best:
+        """Return the best of the fitted penalties by some of the held-out labels, or by all."""
+        losses = self.by_all if by is None else {at: self._loss(at, by) for at in self.fits}
         at = min(losses, key=lambda at: losses[at][0])
         loss, sharpness = losses[at]
         scores, theta = self.fits[at]
@@ -135,7 +137,7 @@ class PenaltySearch:
         than : ndarray of shape (h,)
             Losses of the other.
         """
-        best = self.best(np.arange(len(self.held.codes)))
+        best = self.best()
         offset = np.log(self.judge.shares)
         worse = self.judge.losses(best.setting.sharpness * best.scores + offset) - than
         error = worse.std() / np.sqrt(len(worse))

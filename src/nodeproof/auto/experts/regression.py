@@ -160,9 +160,8 @@ class Regression(Expert):
         for hops in sorted(hops for hops in self.hops if hops <= self.hops[0]):
             self.smoothing.over(hops)  # each on the way to the next
         searches: list[PenaltySearch] = []
-        everyone = np.arange(len(held.codes))
         for hops in self.hops:
-            losses = [search.best(everyone).loss for search in searches]
+            losses = [search.best().loss for search in searches]
             if losses and hops > self.hops[0] and min(losses) < losses[0]:
                 continue  # where nearer nodes tell more, farther ones tell less
             Z = self.smoothing.over(hops)
@@ -172,7 +171,7 @@ class Regression(Expert):
             if than is not None and len(self.hops) > 1 and search.is_hopeless(than):
                 return []
         parts = [(here, [s.best(held.others(here)) for s in searches]) for here in held.parts()]
-        chosen = [search.best(everyone) for search in searches]
+        chosen = [search.best() for search in searches]
         found = []
         for k, best in enumerate(chosen):
             logs = np.empty((len(held.codes), self.nodes.n_classes))
