@@ -48,6 +48,7 @@ def test_moments_of_covariances_are_weighted_products(n, m, intercept):
     X, W = np.random.default_rng(1).standard_normal((n, m)), memberships(n, 4)
     W[::3] = np.eye(4, dtype=np.float32)[np.arange(len(W[::3])) % 3]  # and none in the last
     W[1::3, 0], W[2::3, 3] = 1e-20, 0.0
+    W[3::5] *= -1.0  # differences of memberships, too
     sums = Covariance(intercept=intercept).bind(NodeData(4, X)).sums(W, 0, n)
     x, weights = np.column_stack([X, np.ones(n)]) if intercept else X, W.astype(np.float64)
     upper = np.triu_indices(x.shape[1])

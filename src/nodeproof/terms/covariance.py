@@ -342,9 +342,10 @@ class Covariance(SummableTerm):
         """Return the upper triangle of ``Σ_v weights_iv x_v x_vᵀ``, shape (K, m(m + 1)/2)."""
         x, found = self._rows(lo, hi), np.empty((len(weights), len(self.upper[0])))
         for i, own in enumerate(weights):
-            held = np.flatnonzero(own > _NOTHING)  # with many features, most are in one class only
-            scaled = np.sqrt(own[held])[:, None] * x[held]
-            found[i] = (scaled.T @ scaled)[self.upper]
+            # With many features, most nodes are in one class only. Differences may be negative.
+            held = np.flatnonzero(np.abs(own) > _NOTHING)
+            part = x[held]
+            found[i] = (part.T @ (own[held, None] * part))[self.upper]
         return found
 
     def _moments(self, W: NDArray[Any]) -> Array:
