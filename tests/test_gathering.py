@@ -76,6 +76,33 @@ def test_a_graph_multiplies_in_the_precision_it_is_given(dtype):
     np.testing.assert_allclose(product, A @ M, rtol=1e-5)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("K", [2, 5, 9])
+def test_nodes_are_updated_side_by_side_as_one_after_the_other(K, weighted):
+    """To rounding: sums over classes are taken in another order."""
+    n, rng = 150, np.random.default_rng(K)
+    A = draw(n, 0.05)
+    indptr, indices = A.indptr.astype(np.int32), A.indices.astype(np.int32)
+    weights = A.data.astype(np.float32) if weighted else np.zeros(0, np.float32)
+    start = rng.dirichlet(np.ones(K), size=n).astype(np.float32)
+    eta, costs = rng.uniform(0.5, 1.5, n), rng.uniform(0.0, 3.0, (n, K))
+    found = []
+    for beside in (kernels.lanes(K, 100), kernels.lanes(K, 1)):
+        W, totals, changed = start.copy(), eta @ start.astype(np.float64), np.zeros(1)
+        links = np.zeros((1, 1))
+        kernels.sweep_batches(
+            0, 1, np.zeros(1, np.int64), 0, n, 100, 64, indptr, indices, weights, eta, W, totals,
+            costs, 0, np.log(np.full(K, 1 / K)), np.full((1, 1), 0.8), np.full((1, 1), 0.02), 1.0,
+            np.empty((100, K), np.float32), np.zeros((3, K)), np.zeros((3, 1, 1)), np.zeros(3),
+            links, changed, True, *kernels.workspace(K), *beside,
+        )  # fmt: skip
+        found.append((W, totals, links, changed))
+    assert kernels.lanes(K, 1)[0] is None
+    for side_by_side, in_turn in zip(*found, strict=True):
+        np.testing.assert_allclose(side_by_side, in_turn, rtol=2e-5, atol=1e-6)
+    assert not np.allclose(found[0][0], start, atol=1e-2)
+
+
 def test_the_exponential_has_the_precision_of_the_rows():
     """Through a sweep without links: rows are the softmax of their costs."""
     rng = np.random.default_rng(0)

@@ -26,6 +26,7 @@ def run_warmup(as_json: bool) -> None:
         "fits": _fit,
         "hard assignments": lambda: _fit(temperature=0),
         "class covariances": lambda: _fit(terms=[Covariance(), Labels()]),
+        "thousands of nodes": lambda: _fit(p=0.01, q=0.002, n=2000, terms=[Covariance(), Labels()]),
         "many labels": lambda: _fit(label_ratio=0.6, n=300),
         "classes to be counted": lambda: _fit(label_ratio=0.0, n_classes=None),
         "proofs": _certify,
@@ -65,10 +66,10 @@ def _kernels() -> list[Kernel]:
 
 
 def _fit(
-    label_ratio: float = 0.2, p: float = 0.2, n: int = 60, **settings: object
+    label_ratio: float = 0.2, p: float = 0.2, q: float = 0.05, n: int = 60, **settings: object
 ) -> NodeClassifier:
     """Fit planted data, large enough not to run as Python."""
-    data = make_planted(3, n, p=p, omega=0.3, label_ratio=label_ratio, random_state=0)
+    data = make_planted(3, n, p=p, q=q, omega=0.3, label_ratio=label_ratio, random_state=0)
     clf = NodeClassifier(random_state=0).set_params(**{"n_classes": 3, **settings})
     return clf.fit(data.X, data.y if label_ratio else None, graph=data.graph)
 

@@ -18,20 +18,23 @@ __all__ = ["LANES", "lanes", "sweep_lanes"]
 #: nodes that are updated side by side
 LANES = 32
 
-# Where batches have fewer nodes, they are updated one after the other.
-_FEW = 8
+# Where batches have fewer nodes, they are updated one after the other: the first fit to a small
+# graph does not wait for loops to be compiled that it hardly needs.
+_FEW = 64
 
 
-def lanes(K: int, batch: int) -> tuple[NDArray[Any], ...]:
+def lanes(K: int, batch: int) -> tuple[NDArray[Any] | None, ...]:
     """Return what `sweep_lanes` works with, for one thread: a row per class, a column per node.
 
     Parameters
     ----------
     batch : int
-        How many nodes are updated from the same state. If it is a few, arrays are empty: nodes are
+        How many nodes are updated from the same state. If it is a few, all are None: nodes are
         updated one after the other.
     """
-    n = LANES if batch >= _FEW else 0
+    if batch < _FEW:
+        return (None,) * 9
+    n = LANES
     wide = [np.zeros((K, n)) for _ in range(2)]  # scores, sums of links
     slim = [np.zeros((K, n), dtype=np.float32) for _ in range(2)]  # shares, memberships before
     single = [np.zeros(n) for _ in range(3)]  # η, largest score or sum, mass

@@ -113,11 +113,12 @@ def sweep_batches(
     W_v with its neighbours, ⟨AW_v, W_v⟩ (1×1) or the outer product (K×K), and to ``change[c]``
     max_i |ΔW_vi|. Where rows are updated `in_place`, they go on to W, and the sums of the cells, in
     their order, to `totals`, `links` and ``changed[0]``. What follows are arrays of
-    :func:`workspace` and of :func:`lanes`, of the thread.
+    :func:`workspace` and of :func:`lanes`, of the thread; without the latter, nodes are updated one
+    after the other.
     """
     K = W.shape[1]
     scalar = ell.shape[0] == 1
-    side_by_side = scalar and temperature > 0.0 and len(top_lanes) > 0
+    side_by_side = scalar and temperature > 0.0
     arrivals = 0
     for first in range(begin, end, batch):
         last = min(first + batch, end)
@@ -129,15 +130,16 @@ def sweep_batches(
         while start < hi:
             c = start // cell - low
             until = min((start // cell + 1) * cell, hi)
-            while side_by_side and start < until:
-                count = min(LANES, until - start)
-                sweep_lanes(
-                    start, count, charged, indptr, indices, weights, eta, W, totals, costs,
-                    log_prior, ell[0, 0], ell_t[0, 0], 1.0 / temperature, new, start - first, moved,
-                    mass, change, c, near, score_lanes, link_lanes, share_lanes, old_lanes,
-                    flat_lanes, eta_lanes, top_lanes, inside_lanes, largest_lanes,
-                )  # fmt: skip
-                start += count
+            if top_lanes is not None:  # else this is not compiled
+                while side_by_side and start < until:
+                    count = min(LANES, until - start)
+                    sweep_lanes(
+                        start, count, charged, indptr, indices, weights, eta, W, totals, costs,
+                        log_prior, ell[0, 0], ell_t[0, 0], 1.0 / temperature, new, start - first,
+                        moved, mass, change, c, near, score_lanes, link_lanes, share_lanes,
+                        old_lanes, flat_lanes, eta_lanes, top_lanes, inside_lanes, largest_lanes,
+                    )  # fmt: skip
+                    start += count
             for v in range(start, until):
                 gather(indptr[v], indptr[v + 1], indices, weights, W, near)
                 at, cost, h = v - first, v - charged, eta[v]

@@ -167,7 +167,7 @@ class Sweeper:
         self.models: Models | None = None
         self._waiting: dict[int, tuple[Array, Rows]] = {}
         #: what kernels work with, by thread: made once, because there are hundreds of calls
-        self._work: dict[int, tuple[NDArray[Any], ...]] = {}
+        self._work: dict[int, tuple[NDArray[Any] | None, ...]] = {}
         #: ``μ1 ‖θ_i − θ_j‖``, shape (K, K); None without a sum of norms
         self.pull: Array | None = None
         graph = problem.graph
@@ -192,7 +192,7 @@ class Sweeper:
         for first in range(begin, end, self.batch):
             yield first, min(first + self.batch, end)
 
-    def workspace(self, thread: int) -> tuple[NDArray[Any], ...]:
+    def workspace(self, thread: int) -> tuple[NDArray[Any] | None, ...]:
         """Return the arrays that `kernels.sweep_batches` works with on one of the threads."""
         if thread not in self._work:
             K = self.problem.n_classes
