@@ -344,8 +344,7 @@ class Covariance(SummableTerm):
         for i, own in enumerate(weights):
             # With many features, most nodes are in one class only. Differences may be negative.
             held = np.flatnonzero(np.abs(own) > _NOTHING)
-            part = x[held]
-            found[i] = (part.T @ (own[held, None] * part))[self.upper]
+            found[i] = (x[held].T @ (own[held, None] * x[held]))[self.upper]
         return found
 
     def _moments(self, W: NDArray[Any]) -> Array:
