@@ -23,7 +23,8 @@ _RIDGE, _FEW_LABELS, _MANY_LABELS = 0.2, 60, 900
 # loss experts may differ that are equally good.
 _RESAMPLED, _EQUALLY_GOOD = 200, 1e-9
 
-# So many labels are as good as the guess that experts that know the same are equally good.
+# Number of labels that weighs as much as the prior that experts of the same data are equally
+# good.
 _EVEN_LABELS = 150.0
 
 # Prior standard deviation of what is added to the scores of a class.

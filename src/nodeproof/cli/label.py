@@ -109,7 +109,7 @@ async def _serve(server: Any, ready: Any) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        with suppress(AttributeError, NotImplementedError):  # Windows
+        with suppress(AttributeError, NotImplementedError):  # on Windows Ctrl-C alone ends it
             loop.add_signal_handler(getattr(signal, name), stop.set)
     await server.run(ready, stop)
 

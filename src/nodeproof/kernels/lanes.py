@@ -29,8 +29,8 @@ def lanes(K: int, batch: int) -> tuple[NDArray[Any] | None, ...]:
     Parameters
     ----------
     batch : int
-        How many nodes are updated from the same state. If it is a few, all are None: nodes are
-        updated one after the other.
+        How many nodes are updated from the same state. For small batches every entry is None, and
+        nodes are updated one after the other.
     """
     if batch < _FEW:
         return (None,) * 9
